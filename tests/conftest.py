@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["command_line", "opened_reports"]
 
-settings.register_profile("suite", deadline=None, max_examples=200, print_blob=True)
+settings.register_profile("suite", deadline=None, max_examples=100, print_blob=True)
 settings.register_profile("thorough", settings.get_profile("suite"), max_examples=5000)
 settings.load_profile("suite")
+
+SLOWEST = ("test_site.py::test_site",)
+"""Tests that start first, as no core can help with one that starts last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the slowest tests to the start."""
+    items.sort(key=lambda item: not item.nodeid.endswith(SLOWEST))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker of ``-n`` whole folders, so that what a module's tests share is rarely built twice."""
+    from xdist.scheduler import WorkStealingScheduling  # noqa: PLC0415 - not without xdist
+
+    return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_process() -> Iterator[None]:
+    """Start no more processes than a test asks for: the other cores run other tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "cpu_count", lambda: 1)
+        yield

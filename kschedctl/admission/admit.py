@@ -287,9 +287,10 @@ def _iter_fraction_warnings(request: AdmissionRequest) -> Iterator[str]:
 
 
 def _build_stored_object(request: AdmissionRequest) -> JsonObject:
-    """Build the object as the API server would store it, reduced to what is shown.
+    """Build the shown part of the object as the API server would store it.
 
-    This is its relevant metadata and spec and, for a pod, its QoS class and whether it has a token volume.
+    This part consists of the relevant metadata and the spec. For a pod, it also has the QoS class and whether the pod
+    gets a token volume.
     """
     meta = request.obj["metadata"]
     names = ("name", "namespace", "generateName", "labels", "annotations", "finalizers")

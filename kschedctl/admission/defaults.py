@@ -102,7 +102,7 @@ def _is_latest_image(image: str) -> bool:
 
 
 def _set_http_defaults(handler: object) -> None:
-    """Set the defaults of the HTTP request that a probe or a lifecycle handler makes, if it makes one."""
+    """Set the defaults of the HTTP request in a probe or lifecycle handler. Other handlers stay unchanged."""
     http_get = handler.get("httpGet") if isinstance(handler, dict) else None
     if isinstance(http_get, dict):
         _set_missing(http_get, path="/", scheme="HTTP")
@@ -124,7 +124,10 @@ def _set_volume_defaults(volume: Writable) -> None:
 
 
 def set_pod_level_requests(request: AdmissionRequest) -> None:
-    """Set missing pod-level requests in place: to the containers' requests, or else to the pod-level limits."""
+    """Set missing pod-level requests in place, if the pod has pod-level limits.
+
+    A missing request is set to the containers' requests or, if there are none, to the pod-level limit.
+    """
     pod_resources: Writable = request.spec.get("resources") or {}
     limits = pod_resources.get("limits")
     if not limits:

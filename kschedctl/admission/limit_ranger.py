@@ -26,12 +26,12 @@ def with_api_defaults(limit_range: LimitRange) -> LimitRange:
     Default limits default to the maxima, and default requests to the default limits.
     """
     items = tuple(
-        _item_with_api_defaults(item) if item.type == CONTAINER_TYPE else item for item in limit_range.spec.limits
+        _apply_api_defaults(item) if item.type == CONTAINER_TYPE else item for item in limit_range.spec.limits
     )
     return replace(limit_range, spec=replace(limit_range.spec, limits=items))
 
 
-def _item_with_api_defaults(item: LimitRangeItem) -> LimitRangeItem:
+def _apply_api_defaults(item: LimitRangeItem) -> LimitRangeItem:
     """Return the item with the API's defaults."""
     limits = {**item.max, **item.default}
     return replace(item, default=limits, default_request={**item.min, **limits, **item.default_request})

@@ -137,7 +137,7 @@ def iter_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
 def iter_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator[str]:
     """Yield the plugins that cannot decide because the pod names an object that was not read.
 
-    A default service account whose namespace was not read counts as well.
+    ServiceAccount also cannot decide if the pod uses the default account of a namespace that was not read.
     """
     priority_class = str(spec.get("priorityClassName") or "")
     if cluster.gap("PriorityClass") and find_priority_class(priority_class, cluster.priority_classes) is None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.field_errors import go_quote
+from kschedctl.api.field_errors import quote_like_go
 from kschedctl.api.json_values import JsonObject, object_at, objects_at
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 
@@ -130,7 +130,10 @@ def _quote_all(names: Iterable[str]) -> str:
 
 
 def _describe_setters(by_pod: bool, containers: Sequence[str]) -> str:
-    """Name the pod, if it sets a forbidden value, and the containers that do. Return "" if there are none."""
+    """Name the pod, if it sets a forbidden value, and the containers that set one.
+
+    Return "" if none of them does.
+    """
     setters = []
     if by_pod:
         setters.append("pod")
@@ -151,7 +154,7 @@ def _check_app_armor(pod: CheckedPod) -> Iterator[Violation]:
     if is_pod_forbidden:
         field_values.add(str(pod_profile))
     annotations = sorted(
-        f"{key}={go_quote(str(value))}"
+        f"{key}={quote_like_go(str(value))}"
         for key, value in pod.annotations.items()
         if key.startswith(_APPARMOR) and not _is_safe_app_armor(str(value))
     )
@@ -311,7 +314,7 @@ def _check_seccomp(pod: CheckedPod) -> Iterator[Violation]:
         return
     keys = [_SECCOMP_POD, *(_SECCOMP_CONTAINER + name for name in _get_names(pod.containers))]
     values = {key: str(pod.annotations[key]) for key in keys if key in pod.annotations}
-    forbidden = sorted(f"{key}={go_quote(value)}" for key, value in values.items() if not _is_safe_seccomp(value))
+    forbidden = sorted(f"{key}={quote_like_go(value)}" for key, value in values.items() if not _is_safe_seccomp(value))
     if forbidden:
         yield "seccompProfile", f"forbidden {_pluralize('annotation', forbidden)} {', '.join(forbidden)}"
 

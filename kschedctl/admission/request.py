@@ -99,7 +99,7 @@ class AdmissionRequest:
         return self.namespace_object.metadata.annotations if self.namespace_object else {}
 
     def describe_optional_plugin(self, plugin: str) -> str:
-        """Return a clause that says why an optional plugin, which changed the object, is known to be enabled."""
+        """Return a clause that says how we know that an optional plugin is enabled."""
         return f" ({plugin} is on: {self.cluster.api_server.told_by})"
 
     def forbidden(self, reason: str) -> NotAdmittedError:
@@ -108,7 +108,7 @@ class AdmissionRequest:
 
     @property
     def resource(self) -> str:
-        """The plural of the kind, with its API group if it has one."""
+        """The plural of the kind, followed by its API group unless it is the core group."""
         group = str(self.obj.get("apiVersion", "")).rpartition("/")[0]
         plural = RESOURCES.get(self.kind, f"{self.kind.lower()}s")
         return f"{plural}.{group}" if group else plural

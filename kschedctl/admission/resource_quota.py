@@ -62,8 +62,8 @@ def is_replayable(quota: ResourceQuota, *, in_full: bool) -> bool:
 def check_quotas(request: AdmissionRequest) -> None:
     """Raise NotAdmittedError if a ResourceQuota denies the object.
 
-    A quota denies the object if containers do not set resources that it requires, if its status lacks the used amount
-    of a resource, or if the object would exceed it.
+    A quota denies an object that would exceed it. It also denies every object whose containers leave out a resource of
+    the quota, and every object while the quota's status lacks the used amount of a resource.
     """
     usage = _compute_nonzero_usage(request)
     matching = [quota for quota in request.quotas if _matches_quota(quota, request)]
@@ -87,7 +87,7 @@ def count_admissible_objects(request: AdmissionRequest, max_count: int) -> int:
     matching = [quota for quota in request.quotas if _matches_quota(quota, request)]
 
     def is_exceeded_after(quota: ResourceQuota, count: int) -> bool:
-        """Return whether the quota is exceeded by one more object after ``count`` of them."""
+        """Return whether one more object would exceed the quota after ``count`` objects."""
         return bool(describe_quota_excess(_charge_quota(quota, usage, count), usage))
 
     for quota in matching:  # usually there is room for all objects
@@ -210,7 +210,10 @@ def compute_quota_usage(request: AdmissionRequest) -> Quantities:
 
 
 def compute_pod_quota_usage(requests: Quantities, limits: Quantities) -> Quantities:
-    """Return the amounts that a pod or container uses, by the names that resources have in quotas."""
+    """Return the amounts that a pod or container uses of quotas.
+
+    The keys are the resource names of quotas, such as `requests.cpu`.
+    """
     usage: Quantities = {}
     for name in COMPUTE_RESOURCES:
         if name in requests:

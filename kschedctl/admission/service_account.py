@@ -17,8 +17,8 @@ TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 def set_service_account(request: AdmissionRequest) -> None:
     """Run the ServiceAccount plugin: set the pod's service account and its image pull secrets.
 
-    Raises NotAdmittedError if the service account does not exist or does not allow the pod's secrets, or if a mirror
-    pod refers to a service account or secret.
+    Mirror pods are only checked. Raises NotAdmittedError if the service account does not exist, if it does not allow
+    the pod's secrets, or if a mirror pod refers to a service account or secret.
     """
     if not request.is_pod:
         return
@@ -65,16 +65,17 @@ def _check_mirror_pod(request: AdmissionRequest) -> None:
 def has_token_volume(request: AdmissionRequest) -> bool:
     """Return whether the ServiceAccount plugin adds a volume with the account's token to the pod.
 
-    It does not for mirror pods, if the pod or else its account forbids it, or if all containers already mount one.
+    Mirror pods get no such volume. Other pods get one unless all containers already mount a volume at its path, or
+    automountServiceAccountToken is false. The pod's setting of this field precedes the account's.
     """
     spec = request.spec
     if MIRROR_ANNOTATION in request.annotations:
         return False
     account = _find_service_account(request, str(spec.get("serviceAccountName")))
-    is_mounted = spec.get("automountServiceAccountToken")  # the pod's setting precedes the account's
-    if is_mounted is None and account is not None:
-        is_mounted = account.automount_service_account_token
-    if is_mounted is not None and not is_mounted:
+    automounts = spec.get("automountServiceAccountToken")
+    if automounts is None and account is not None:
+        automounts = account.automount_service_account_token
+    if automounts is not None and not automounts:
         return False
     for container in request.containers:
         mounted_paths = {mount.get("mountPath") for mount in container.get("volumeMounts") or ()}

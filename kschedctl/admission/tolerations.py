@@ -21,9 +21,10 @@ WHITELIST_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 
 
 def add_default_tolerations(request: AdmissionRequest) -> None:
-    """Run the DefaultTolerationSeconds plugin: let the pod stay for a while on failing nodes.
+    """Run the DefaultTolerationSeconds plugin, which lets the pod stay on failing nodes for a while.
 
-    It adds NoExecute tolerations of nodes that are not ready or unreachable, unless the pod has its own.
+    It adds NoExecute tolerations of the taints for nodes that are not ready or unreachable, unless the pod already has
+    such tolerations.
     """
     if not request.is_pod:
         return
@@ -154,7 +155,10 @@ def drop_empty_fields(toleration: Writable) -> Writable:
 
 
 def covers(wide: Writable, narrow: Writable) -> bool:
-    """Return whether the toleration ``wide`` tolerates every taint that ``narrow`` tolerates, and as long."""
+    """Return whether the toleration ``wide`` covers ``narrow``.
+
+    It does if it tolerates every taint that ``narrow`` tolerates, for at least as long.
+    """
     if drop_empty_fields(wide) == drop_empty_fields(narrow):
         return True
     accepts_any_value = wide.get("operator") == "Exists"
@@ -172,6 +176,9 @@ def covers(wide: Writable, narrow: Writable) -> bool:
 
 
 def _lasts_as_long(toleration: Writable, other: Writable) -> bool:
-    """Return whether one toleration lasts at least as long as another one. Without a time it lasts forever."""
+    """Return whether one toleration lasts at least as long as another.
+
+    A toleration without a time lasts forever.
+    """
     seconds, other_seconds = toleration.get("tolerationSeconds"), other.get("tolerationSeconds")
     return seconds is None or (other_seconds is not None and seconds >= other_seconds)

@@ -231,7 +231,7 @@ def validate_sysctls(context: Writable, path: Path) -> ValidationErrors:
 
 
 def validate_value_from(variable: Writable, path: Path) -> ValidationErrors:
-    """Validate an environment variable's valueFrom, which must have exactly one source and no value beside it."""
+    """Validate an environment variable's valueFrom. It must have exactly one source, and there must be no value."""
     source = variable.get("valueFrom")
     if not isinstance(source, dict):
         return
@@ -248,7 +248,10 @@ def validate_value_from(variable: Writable, path: Path) -> ValidationErrors:
 
 
 def _validate_variable_source(kind: str, source: Writable, path: Path) -> ValidationErrors:
-    """Validate one source of an environment variable. ``kind`` is the field with the source."""
+    """Validate one source of an environment variable.
+
+    ``kind`` names the field that holds the source, such as ``fieldRef``.
+    """
     match kind:
         case "fieldRef":
             yield from _validate_field_path(str(source.get("fieldPath") or ""), path)

@@ -55,7 +55,7 @@ class AdmissionPolicy(Struct, frozen=True):
 
 
 class PolicyBindingSpec(Struct, frozen=True):
-    """The policy that is put into force, and for which objects."""
+    """The policy that a binding puts into force, and the objects that it applies to."""
 
     policy_name: str = ""
     match_resources: MatchResources = MatchResources()

@@ -107,6 +107,9 @@ def get_group(api_version: str) -> str:
 
 
 def is_custom_api(api_version: str) -> bool:
-    """Return whether the apiVersion is not one of Kubernetes' own, whose groups have no dot or end with .k8s.io."""
+    """Return whether the apiVersion does not belong to Kubernetes itself.
+
+    The groups of Kubernetes have no dot or end with .k8s.io, but not with .x-k8s.io.
+    """
     group = get_group(api_version)
     return "." in group and (group.endswith(".x-k8s.io") or not group.endswith(".k8s.io"))

@@ -119,9 +119,9 @@ def intern_texts(values: Iterable[str]) -> InternedTexts:
 
 
 def build_time_column(values: Sequence[str]) -> TextColumn:
-    """Build a column of timestamps, or of strings if one of them is not in the API's format.
+    """Build a column of timestamps. If one of the strings is not in the API's format, build a column of strings.
 
-    Timestamps before 1970 are kept as strings, too. Empty strings stay empty.
+    Timestamps before 1970 also make it a column of strings. Empty strings stay empty.
 
     >>> column = build_time_column(["2026-01-31T12:00:00Z", ""])
     >>> column.texts()
@@ -129,7 +129,7 @@ def build_time_column(values: Sequence[str]) -> TextColumn:
     >>> build_time_column(["yesterday"]).texts()
     ['yesterday']
     """
-    if not _all_lines_match(_TIMES, values):
+    if not _do_all_lines_match(_TIMES, values):
         return intern_texts(values)
     try:
         times = np.array([value[:-1] or "NaT" for value in values], "datetime64[s]")
@@ -166,7 +166,7 @@ def build_uid_column(values: Sequence[str]) -> TextColumn:
     >>> build_uid_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).text_of(0)
     'd874b460-08fe-4508-a8ae-be43adb0d7b7'
     """
-    if not _all_lines_match(_UIDS, values) or NO_UID in values:
+    if not _do_all_lines_match(_UIDS, values) or NO_UID in values:
         return intern_texts(values)
     return UidColumn(bytes.fromhex("".join([value or NO_UID for value in values]).replace("-", "")))
 
@@ -174,7 +174,8 @@ def build_uid_column(values: Sequence[str]) -> TextColumn:
 def concatenate_columns(columns: Sequence[TextColumn]) -> TextColumn:
     """Concatenate columns of strings.
 
-    If all of them have the same compact form, such as timestamps, so has the result. Otherwise it is interned.
+    If all columns hold UIDs or all hold timestamps, the result keeps this compact form. Otherwise its strings are
+    interned.
 
     >>> concatenate_columns([build_time_column(["2026-01-31T12:00:00Z"]), build_time_column(["yesterday"])]).texts()
     ['2026-01-31T12:00:00Z', 'yesterday']
@@ -198,7 +199,7 @@ def concatenate_texts(columns: Sequence[InternedTexts]) -> InternedTexts:
     return InternedTexts(np.concatenate(codes), tuple(codes_by_value))
 
 
-def _all_lines_match(pattern: re.Pattern[str], values: Sequence[str]) -> bool:
+def _do_all_lines_match(pattern: re.Pattern[str], values: Sequence[str]) -> bool:
     """Return whether each value followed by a newline matches the pattern for lines."""
     text = "\n".join([*values, ""])
     return text.count("\n") == len(values) and pattern.fullmatch(text) is not None

@@ -61,7 +61,7 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def describe(self) -> str:
-        """Describe the flags that affect answers, each with the place it was read from, or "" if none is known."""
+        """Describe the known flags that affect answers, each with its source. Return "" if no flag is known."""
         settings = []
         if self.enabled_optional_plugins:
             settings.append(f"admission plugins {', '.join(self.enabled_optional_plugins)} ({self.told_by})")

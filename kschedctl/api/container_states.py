@@ -27,7 +27,10 @@ CONTAINER_STATES = (
 
 
 class NotableContainers(NamedTuple):
-    """The names, restart counts and states of the notable containers: those that restarted, wait or terminated."""
+    """The names, restart counts and states of a pod's notable containers.
+
+    A container is notable if it has restarted, is waiting or has terminated.
+    """
 
     containers: Statuses = ()
     init_containers: Statuses = ()

@@ -107,9 +107,9 @@ def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMis
 
 
 def _find_path_to_type(value: object, steps: Sequence[str], wanted_type: str) -> tuple[str | int, ...] | None:
-    """Return the path of the first value of a type that the steps lead to, or None if there is none.
+    """Find the first value of the wanted type at the end of the steps, and return its path.
 
-    The step ``_ANY_KEY`` stands for any key of a map.
+    The step ``_ANY_KEY`` stands for any key of a map. Return None if no value at the end has the type.
     """
     if not steps:
         type_names = {type_name(value)}
@@ -140,7 +140,7 @@ def introduced_in(minor: int) -> msgspec.Meta:
 def iter_unknown_fields(document: object, struct: type, minor: int) -> Iterator[tuple[str, int | None]]:
     """Yield the fields of a document that the struct does not have in a minor version.
 
-    Each item is the path and the minor version that introduced the field, or None if no version has the field.
+    Each item is the path of a field, and the minor version that introduced it or None if no version has it.
     """
     yield from _iter_unknown_fields_of_type(document, _get_type_info(struct), "", minor)
 
@@ -148,7 +148,10 @@ def iter_unknown_fields(document: object, struct: type, minor: int) -> Iterator[
 def _iter_unknown_fields_of_type(
     document: object, info: inspect.Type, path: str, minor: int
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield the path of each field that the type lacks, with the minor version that adds the field or None."""
+    """Yield the path of each field that the type lacks in the minor version.
+
+    The second item is the minor version that introduced the field, or None if no version has it.
+    """
     if isinstance(info, inspect.UnionType):
         for option in info.types:
             yield from _iter_unknown_fields_of_type(document, option, path, minor)

@@ -71,7 +71,7 @@ def apply_pod_spec_defaults(spec: PodSpec) -> PodSpec:
 
 
 def apply_node_defaults(node: Node) -> Node:
-    """Return the node with the capacity as its allocatable resources if it has none."""
+    """Return the node. If it has no allocatable resources, its capacity is used."""
     if node.status.allocatable or not node.status.capacity:
         return node
     return replace(node, status=replace(node.status, allocatable=node.status.capacity))
@@ -139,10 +139,10 @@ def with_runtime_class_fields(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
 
 
 def merge_affinity_label_keys(pod: Pod) -> Pod:
-    """Return the pod with the label keys of its affinity terms added to the selectors of the terms.
+    """Return the pod with its affinity terms' matchLabelKeys and mismatchLabelKeys merged into the terms' selectors.
 
-    For each key that is a label of the pod, matchLabelKeys become In requirements on the value of the label, and
-    mismatchLabelKeys become NotIn requirements.
+    Only keys among the pod's labels count. A matchLabelKey becomes an In requirement on the label's value, and a
+    mismatchLabelKey becomes a NotIn requirement.
     """
     affinity = pod.spec.affinity
     labels = pod.metadata.labels

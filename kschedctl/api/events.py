@@ -49,7 +49,7 @@ _ASSIGNED = re.compile(r"Successfully assigned (\S+)/(\S+) to (\S+)")
 
 
 def is_kubelet_rejection(reason: str) -> bool:
-    """Return whether the reason is one with which a kubelet rejects pods bound to it."""
+    """Return whether a kubelet rejects pods with this reason."""
     return reason in KUBELET_REJECTIONS or reason.startswith(OUT_OF)
 
 
@@ -99,7 +99,7 @@ def get_reporter(event: Event) -> str:
 
 
 def parse_scheduled_event(event: Event) -> tuple[str, str, str] | None:
-    """Return namespace, name and node of the pod that a Scheduled event is about, or None for other events."""
+    """Return the namespace, name and node of a pod from its Scheduled event, or None for another event."""
     if event.reason != SCHEDULED or (event.involved_object.kind or "Pod") != "Pod":
         return None
     match = _ASSIGNED.fullmatch(event.message.strip())

@@ -95,7 +95,7 @@ def not_found(path: Path, value: object, detail: str = "") -> FieldError:
 
 def not_supported(path: Path, value: object, supported: Iterable[str]) -> FieldError:
     """Build the error for a value outside a closed set. The supported values are shown in the given order."""
-    values = ", ".join(map(go_quote, supported))
+    values = ", ".join(map(quote_like_go, supported))
     return FieldError(path, f"Unsupported value: {format_value(value)}: supported values: {values}")
 
 
@@ -111,10 +111,10 @@ def format_value(value: object) -> str:
     """Format a value as upstream does: numbers and booleans plain, strings quoted, everything else as JSON."""
     if isinstance(value, TypedString):
         return dump_go_json(str(value))
-    return go_quote(value) if isinstance(value, str) else dump_go_json(value)
+    return quote_like_go(value) if isinstance(value, str) else dump_go_json(value)
 
 
-def go_quote(text: str) -> str:
+def quote_like_go(text: str) -> str:
     """Quote a string like Go's %q."""
     return f'"{"".join(map(_escape_like_go, text))}"'
 

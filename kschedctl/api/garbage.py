@@ -26,9 +26,8 @@ def collecting_garbage_at_end() -> Iterator[None]:
 def without_garbage_collection(freezes_objects: bool = False) -> Iterator[None]:
     """Pause cyclic garbage collection within the block.
 
-    Decoding many objects creates no cycles, and collecting at the same time would take a third of the time. With
-    ``freezes_objects``, everything that exists at the end of the block, such as imported modules, is exempt from all
-    later collections.
+    Decoding many objects creates no cycles, but collection would take a third of the time. With ``freezes_objects``,
+    all objects that exist at the end of the block, such as imported modules, are exempt from later collections.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -10,6 +10,7 @@ Json: TypeAlias = object
 JsonObject: TypeAlias = Mapping[str, Json]
 JsonDict: TypeAlias = dict[str, Any]
 """A JSON object that is modified, or that a struct keeps as it was decoded."""
+_SCALARS = (str, int, float)
 
 
 def field_at(value: Json, *path: str | int) -> Json:
@@ -53,7 +54,7 @@ def text_at(value: Json, *path: str | int) -> str:
 def drop_nulls(value: object) -> Any:
     """Return a copy of the value without null fields at any depth, which the API treats as absent."""
     if isinstance(value, Mapping):
-        return {k: drop_nulls(v) for k, v in value.items() if v is not None}
+        return {k: v if isinstance(v, _SCALARS) else drop_nulls(v) for k, v in value.items() if v is not None}
     if isinstance(value, list | tuple):
         return [drop_nulls(v) for v in value]
     return value

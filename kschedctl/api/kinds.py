@@ -539,12 +539,12 @@ def describe_lifecycle(api_version: str, kind: str) -> str:
 _RENAMED = {(get_group(kind.versions[0]), kind.kind): kind.name for kind in KINDS.values() if kind.kind != kind.name}
 
 
-def unique_kind_name(kind: str, api_version: str) -> str:
+def get_unique_kind_name(kind: str, api_version: str) -> str:
     """Return the kind's unique name, which does not depend on the version of its API group.
 
-    >>> unique_kind_name("PodGroup", "scheduling.volcano.sh/v1beta1")
+    >>> get_unique_kind_name("PodGroup", "scheduling.volcano.sh/v1beta1")
     'VolcanoPodGroup'
-    >>> unique_kind_name("PodGroup", "scheduling.k8s.io/v1alpha2")
+    >>> get_unique_kind_name("PodGroup", "scheduling.k8s.io/v1alpha2")
     'PodGroup'
     """
     return _RENAMED.get((get_group(api_version), kind), kind)
@@ -552,7 +552,7 @@ def unique_kind_name(kind: str, api_version: str) -> str:
 
 def get_kind(document: JsonObject) -> str:
     """Return the unique name of a document's kind, or "" if the document states none."""
-    return unique_kind_name(str(document.get("kind", "")), str(document.get("apiVersion", "")))
+    return get_unique_kind_name(str(document.get("kind", "")), str(document.get("apiVersion", "")))
 
 
 def get_api_kind(name: str) -> str:

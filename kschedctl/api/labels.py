@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kschedctl.api.field_errors import dump_go_json, go_quote
+from kschedctl.api.field_errors import dump_go_json, quote_like_go
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN
 from kschedctl.errors import InputError
 
@@ -163,7 +163,7 @@ def selector_from_api(label_selector: LabelSelector | None) -> Selector:
     ]
     for expression in label_selector.match_expressions:
         if expression.operator not in _API_OPERATORS:
-            raise SelectorError(f"{go_quote(expression.operator)} is not a valid label selector operator")
+            raise SelectorError(f"{quote_like_go(expression.operator)} is not a valid label selector operator")
         values = expression.values or None
         requirements.append(build_requirement(expression.key, _API_OPERATORS[expression.operator], values))
     return build_selector(requirements)
@@ -264,13 +264,14 @@ def join_path(path: str, name: str) -> str:
 
 def format_invalid(path: str, value: str | Sequence[str] | None, problem: str) -> str:
     """Format an "Invalid value" error. An absent list is shown as null, as in Go."""
-    shown_value = go_quote(value) if isinstance(value, str) else dump_go_json(value)
+    shown_value = quote_like_go(value) if isinstance(value, str) else dump_go_json(value)
     return f"{path}: Invalid value: {shown_value}: {problem}"
 
 
 def format_not_supported(path: str, value: str, supported: Iterable[str]) -> str:
     """Format an "Unsupported value" error."""
-    return f"{path}: Unsupported value: {dump_go_json(value)}: supported values: {', '.join(map(go_quote, supported))}"
+    supported_values = ", ".join(map(quote_like_go, supported))
+    return f"{path}: Unsupported value: {dump_go_json(value)}: supported values: {supported_values}"
 
 
 def format_aggregate(errors: Iterable[str]) -> str:

@@ -88,7 +88,7 @@ class CompiledNodeSelector:
         return False
 
     def raise_errors(self) -> None:
-        """Raise NodeSelectorError if any term could not be parsed, even if another one matches."""
+        """Raise NodeSelectorError if any term could not be parsed, even if another term matches."""
         _raise_if_any(error for term in self.terms for error in term.errors)
 
     @property

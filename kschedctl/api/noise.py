@@ -55,9 +55,9 @@ def is_read_annotation(annotation: str) -> bool:
 
 
 def strip_unread_data(obj: S) -> S:
-    """Return the object without the data that nothing reads, or the same object if it has none.
+    """Return the object without the data that nothing reads, which the module docstring lists.
 
-    The data are listed at the beginning of this module.
+    An object without such data is returned itself.
     """
     meta = getattr(obj, "metadata", None)
     if isinstance(meta, ObjectMeta) and not meta.annotations.keys() <= READ_ANNOTATIONS:
@@ -78,9 +78,10 @@ def strip_unread_data(obj: S) -> S:
 
 
 def hash_host_path(volume: Volume) -> Volume:
-    """Return the volume with its host path replaced by a digest, since scheduling only compares host paths.
+    """Return the volume with its host path replaced by a digest.
 
-    A path that looks like a digest is kept, so that a second call changes nothing.
+    Scheduling only compares host paths. A path that already looks like a digest is kept, so that a second call changes
+    nothing.
     """
     host = volume.host_path
     if host is None or _DIGEST.fullmatch(host.path):

@@ -30,7 +30,7 @@ class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc
     """
 
 
-def _unset(struct: Struct, field: str) -> None:
+def _set_field_to_none(struct: Struct, field: str) -> None:
     """Set a field of a frozen struct to None."""
     msgspec.structs.force_setattr(struct, field, None)
 
@@ -59,7 +59,7 @@ class ObjectMeta(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.creation_timestamp == ZERO_TIME:
-            _unset(self, "creation_timestamp")
+            _set_field_to_none(self, "creation_timestamp")
 
 
 class PodAnnotations(Struct, frozen=True):
@@ -128,7 +128,7 @@ class PodMeta(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.creation_timestamp == ZERO_TIME:
-            _unset(self, "creation_timestamp")
+            _set_field_to_none(self, "creation_timestamp")
 
 
 class SelectorRequirement(Struct, frozen=True):
@@ -400,7 +400,7 @@ class Condition(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.last_transition_time == ZERO_TIME:
-            _unset(self, "last_transition_time")
+            _set_field_to_none(self, "last_transition_time")
 
 
 class ContainerStateWaiting(Struct, frozen=True):
@@ -1393,7 +1393,7 @@ class RecordMeta(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.creation_timestamp == ZERO_TIME:
-            _unset(self, "creation_timestamp")
+            _set_field_to_none(self, "creation_timestamp")
 
 
 class ObjectReference(Struct, frozen=True):
@@ -1444,7 +1444,7 @@ class Event(Struct, frozen=True):
                 msgspec.structs.force_setattr(self, newer, none)
         for field in ("event_time", "first_timestamp", "last_timestamp"):
             if getattr(self, field) == ZERO_TIME:
-                _unset(self, field)
+                _set_field_to_none(self, field)
 
 
 _NEWER_EVENT_FIELDS: tuple[tuple[str, str, object], ...] = (
@@ -1506,5 +1506,5 @@ class ApiObject(Protocol):
 
 
 def get_object_key(obj: ApiObject) -> tuple[str, str]:
-    """Return the object's namespace and name, which identify it within its kind."""
+    """Return the object's namespace and name, which identify it among objects of its kind."""
     return obj.metadata.namespace, obj.metadata.name

@@ -84,9 +84,9 @@ def read_pod_sets(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedP
 
 
 def _read_pod_sets_by_fields(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
-    """Read the pod sets of a resource whose kind is recognized by a field that only this kind has.
+    """Read the pod sets of a resource whose kind is recognized by its fields.
 
-    Raises ValidationError and QuantityError.
+    Resources with no field of another kind are read as Ray's. Raises ValidationError and QuantityError.
     """
     for field, roles in _REPLICA_TYPES.items():
         if field in spec:
@@ -188,7 +188,7 @@ def _with_container(pod_set: OperatedPodSet, container: Container) -> OperatedPo
 
 
 def _raise_requests_for_redis_cleanup(head: OperatedPodSet) -> OperatedPodSet:
-    """Return Ray's head with requests of its first container that suffice for the cleanup of Redis.
+    """Return Ray's head with its first container's requests raised to what the cleanup of Redis needs.
 
     Raises QuantityError.
     """

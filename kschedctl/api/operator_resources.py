@@ -161,9 +161,9 @@ def build_custom_resource(document: JsonObject) -> CustomResource | None:
 
 
 def count_requested_pods(spec: JsonObject) -> int | None:
-    """Return how many pods a specification asks for, or None if no known field states it.
+    """Return the number of pods that a specification asks for, or None if no known field states it.
 
-    Counts of parts are added. If a part has a template with counts, its own count multiplies them.
+    The counts of its parts are added. If a part has a template with counts, the part's count multiplies them.
 
     >>> count_requested_pods({"kafka": {"replicas": 3}, "zookeeper": {"replicas": 2}})
     5
@@ -195,7 +195,10 @@ def _count_pods_in(part: JsonObject, fields: tuple[str, ...]) -> int | None:
 
 
 def _count_pods_in_field(field: str, part: object) -> int | None:
-    """Count the pods that a field of a custom resource asks for, or return None if it states no number."""
+    """Count the pods that a field of a custom resource asks for.
+
+    Return None if the field has no pods or states no number.
+    """
     if field in _PARTS_WITHOUT_COUNTS:
         return None
     if isinstance(part, list):

@@ -64,9 +64,9 @@ def parse_quantities(resources: Resources) -> Quantities:
 def compute_pod_requests(
     pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
 ) -> Quantities:
-    """Compute the requests of a pod: the larger of its needs while it starts and while it runs.
+    """Compute the requests of a pod: the larger of its needs during startup and while running.
 
-    ``from_devices`` gives the node resources that the devices of each claim provide, which are otherwise read from the
+    ``from_devices`` has the node resources that the devices of each claim provide. By default, they are read from the
     pod's status. Raises QuantityError for a quantity that cannot be parsed.
     """
     requests = aggregate_container_requests(pod, options, from_devices)
@@ -86,9 +86,9 @@ def has_pod_level_requests(pod: Pod) -> bool:
 def aggregate_container_requests(
     pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
 ) -> Quantities:
-    """Compute the requests of all containers: their sum while running, or the peak during initialization.
+    """Compute the requests of all containers: their sum while running, or the peak during initialization if higher.
 
-    ``from_devices`` gives the node resources that the devices of each claim provide, which are otherwise read from the
+    ``from_devices`` has the node resources that the devices of each claim provide. By default, they are read from the
     pod's status.
     """
     device_resources = _read_device_resources(pod, options) if from_devices is None else from_devices
@@ -149,7 +149,10 @@ def _select_desired(container: Container, status: ContainerStatus | None) -> Res
 
 
 def _select_allocated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
-    """Return the requests that the kubelet allocated, or else the spec's requests unless the resize is infeasible."""
+    """Return the requests that the kubelet allocated.
+
+    Without allocated requests, return the spec's requests, or none if the resize is infeasible.
+    """
     if status is not None and status.allocated_resources:
         return status.allocated_resources
     return {} if infeasible else container.resources.requests
@@ -196,8 +199,8 @@ def _compute_peak_amounts(
 ) -> Quantities:
     """Return the largest amounts that the containers need at the same time.
 
-    Init containers come in order as pairs (is a sidecar, amounts). They run one by one, each beside the sidecars before
-    it. The amounts that are passed in are modified.
+    `init_containers` has pairs (is a sidecar, amounts), in order. Init containers run one by one, each together with
+    the sidecars before it. The given amounts are modified.
     """
     total: Quantities = {}
     for amounts in containers:
@@ -227,7 +230,7 @@ def _compute_container_requests(
 ) -> Quantities:
     """Compute a container's requests.
 
-    During an in-place resize, which shows in its status, they are the largest of the requests before and after.
+    If its status shows an in-place resize, the largest of the old and new amounts count.
     """
     requests = parse_quantities(container.resources.requests)
     status = statuses.get(container.name)
@@ -256,10 +259,10 @@ def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, optio
 def _compute_requests_during_resize(
     pod: Pod, spec: Quantities, actuated: ResourceRequirements, allocated: Resources
 ) -> Quantities:
-    """Return the largest of the desired, actuated and allocated requests during an in-place resize.
+    """Return, for each resource, the largest of the desired, actuated and allocated requests during an in-place resize.
 
-    Desired requests do not count if the resize is infeasible. kube-scheduler 1.33.0 to 1.33.3 crashes if a resource is
-    not desired but actuated or allocated (#132895, fixed in 1.33.4), so these versions give no different answer.
+    Desired requests do not count if the resize is infeasible. kube-scheduler 1.33.0 to 1.33.3 crashes if an actuated or
+    allocated resource is not desired (#132895, fixed in 1.33.4). The crash is not replayed.
     """
     result = {} if _is_resize_infeasible(pod) else dict(spec)
     _raise_to(result, parse_quantities(actuated.requests))
@@ -284,7 +287,7 @@ def is_resize_deferred(pod: Pod) -> bool:
 
 
 def revert_pending_resize(pod: Pod) -> Pod:
-    """Return the pod with the requests and limits that its kubelet has allocated, instead of those in its spec."""
+    """Return the pod with the requests and limits that the kubelet has allocated in place of those in the spec."""
     spec = pod.spec
     status = pod.status
     statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}

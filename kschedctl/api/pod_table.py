@@ -386,7 +386,10 @@ def _set_namespace(pod: Pod, namespace: str) -> Pod:
 
 
 def extract_pod_template(pod: Pod) -> Pod:
-    """Return the fields of a pod that scheduling reads and that the other pods of its template share."""
+    """Return a pod with only the fields that scheduling reads and that similar pods share.
+
+    The name, UID, times and node are left out.
+    """
     meta = pod.metadata
     status = pod.status
     return Pod(
@@ -448,7 +451,7 @@ def _keep_volumes_with_source(pod: Pod) -> tuple[Volume, ...]:
 
 
 def _keep_relevant_conditions(status: PodStatus) -> tuple[Condition, ...]:
-    """Return the conditions that scheduling reads, without times. Only the status of Ready is kept."""
+    """Return the conditions that scheduling reads, without the times and texts that differ between similar pods."""
     return tuple(
         [
             _strip_pod_specific_texts(c)

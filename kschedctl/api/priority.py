@@ -48,9 +48,9 @@ def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
 def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known: bool = True) -> Pod:
     """Return a new pod with the PriorityClass, priority and preemption policy that admission sets.
 
-    Unless ``all_classes_known``, other classes may exist, and a pod whose class is not among ``classes`` is returned
-    unchanged. Raises InputError with upstream's message if the API server would deny the pod because its class does not
-    exist, or because the pod sets another priority or preemption policy than its class.
+    If `all_classes_known` is false, a pod whose class is not among `classes` is returned unchanged. Raises InputError
+    with upstream's message if the API server would deny the pod: if its class does not exist, or if its priority or
+    preemption policy differs from the class.
     """
     spec = pod.spec
     where = f"Pod {pod.key.lstrip('/')}"

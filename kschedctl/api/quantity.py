@@ -236,7 +236,10 @@ def _parse_digits(digits: str, scale: int, text: object) -> int:
 
 
 def _is_canonical_on_sight(digits: str, scale: int, format: Format) -> bool:
-    """Return whether upstream prints a quantity unchanged because a look at its digits suggests the canonical form."""
+    """Return whether upstream prints a quantity unchanged.
+
+    Upstream does so if a quick look at the digits suggests that they are in canonical form.
+    """
     if format is Format.BINARY_SI:
         return int(digits) % 8 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"

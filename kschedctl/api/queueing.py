@@ -263,7 +263,7 @@ class BorrowWithinCohort(Struct, frozen=True):
 
 
 class ClusterQueuePreemption(Struct, frozen=True):
-    """The Workloads that a ClusterQueue may preempt for its own."""
+    """The Workloads that a ClusterQueue may preempt for the Workloads in its queue."""
 
     reclaim_within_cohort: str = ""
     borrow_within_cohort: BorrowWithinCohort | None = None

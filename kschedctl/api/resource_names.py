@@ -37,7 +37,7 @@ def is_native(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """Return whether the resource has a valid name with a domain of its own, such as ``nvidia.com/gpu``."""
+    """Return whether the resource has a valid name with a domain outside Kubernetes, such as ``nvidia.com/gpu``."""
     return not is_native(name) and not name.startswith(QUOTA_PREFIX) and is_qualified_name(QUOTA_PREFIX + name)
 
 
@@ -86,7 +86,7 @@ def format_amount(name: str, amount: int) -> str:
 
 
 class ComparableAmounts(NamedTuple):
-    """Amounts of one resource as they are written in a sentence: numbers, and the unit of all of them."""
+    """Amounts of one resource, written as numbers with a common unit."""
 
     numbers: tuple[str, ...]
     unit: str
@@ -125,7 +125,7 @@ def describe_amount(name: str, amount: int) -> str:
 
 
 def _format_distinguishable(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
-    """Divide the amounts by ``scale``, and round them to as few digits, at least three, as tell them apart."""
+    """Divide the amounts by ``scale``, and round them to as few digits as distinguish them, but at least three."""
     numbers: tuple[str, ...] = ()
     for digits in range(3, 19):
         numbers = tuple(round_to_digits(amount / scale, digits) for amount in amounts)

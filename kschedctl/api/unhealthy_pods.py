@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kschedctl.api.labels import selector_from_api
 from kschedctl.api.objects import Pod, PodDisruptionBudget
+from kschedctl.text.counts import counted
 
 MAX_NAMED = 3
 
@@ -44,12 +45,39 @@ def describe_unhealthy_pods(pods: Sequence[Pod]) -> str:
     return ", ".join(clauses)
 
 
+def explain_strict_budget(budget: PodDisruptionBudget) -> str:
+    """Return the setting with which the budget allows no eviction even if all its pods are healthy, or "".
+
+    >>> from kschedctl.api.objects import PodDisruptionBudgetSpec
+    >>> explain_strict_budget(PodDisruptionBudget(spec=PodDisruptionBudgetSpec(max_unavailable=0)))
+    'its maxUnavailable is 0'
+    """
+    if budget.spec.max_unavailable in (0, "0", "0%"):
+        return f"its maxUnavailable is {budget.spec.max_unavailable}"
+    return "its minAvailable is 100%" if budget.spec.min_available == "100%" else ""
+
+
+def describe_used_up_budget(budget: PodDisruptionBudget, pods: Sequence[Pod]) -> str:
+    """Return a clause that names the unhealthy pods that use up the budget, or "" if all its pods are healthy.
+
+    If the budget demands that all its pods are healthy, the clause says so. `pods` are the pods that it selects.
+    """
+    unhealthy = describe_unhealthy_pods(pods)
+    if not unhealthy:
+        return ""
+    total, min_available = sum(not pod.terminated for pod in pods), budget.spec.min_available
+    allows_none = isinstance(min_available, int) and total <= min_available
+    still = f"; with all {counted(total, 'pod')} healthy it would still allow none" if allows_none and total > 1 else ""
+    return f"{unhealthy}, which uses up the budget{still}"
+
+
 def explain_used_up_budgets(
     pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Iterable[Pod]
 ) -> dict[str, str]:
     """Explain which pods have used up the PodDisruptionBudgets of the given pods.
 
-    Returns, by pod key, a clause that names the unhealthy pods of its budget. Pods without such a budget are left out.
+    Returns, by pod key, a clause that names the unhealthy pods of its budget, or why it never allows an
+    eviction. Pods without such a budget are left out.
     """
     causes: dict[str, str] = {}
     pods = list(pods)
@@ -59,9 +87,14 @@ def explain_used_up_budgets(
         if budget.status.disruptions_allowed > 0:
             continue
         blocked_pods = _select_pods(pods, budget)
-        clause = describe_unhealthy_pods(_select_pods(all_pods, budget)) if blocked_pods else ""
-        if clause:
-            causes.update((pod.key, f"{clause}, which uses up the budget") for pod in blocked_pods)
+        if not blocked_pods:
+            continue
+        covered_pods = _select_pods(all_pods, budget)
+        strict = explain_strict_budget(budget)
+        cause = f"{strict}, so that it never allows an eviction" if strict else ""
+        cause = cause or describe_used_up_budget(budget, covered_pods)
+        if cause:
+            causes.update((pod.key, cause) for pod in blocked_pods)
     return causes
 
 

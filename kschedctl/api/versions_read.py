@@ -50,9 +50,10 @@ def is_version_readable(kind: str, version: str, error: Callable[..., InputError
 
 
 def is_newer_version(kind: str, version: str) -> bool:
-    """Return whether an API version is newer than the known versions of the kind.
+    """Return whether an API version is unknown and newer than the known versions of the kind.
 
-    It is if it is newer than all of them or than all of equal maturity, such as v1beta3 if v1beta2 is known.
+    It must be newer than all versions that are read, or than all known versions of the same maturity. For example,
+    v1beta3 is newer if v1beta2 is known.
     """
     if kind not in KINDS or (version, kind) in LIFECYCLES or version in KINDS[kind].versions:
         return False
@@ -85,9 +86,9 @@ def find_unknown_field(kind: str, document: JsonObject) -> str:
 
 
 def iter_unknown_relevant_paths(kind: str, document: JsonObject) -> Iterator[str]:
-    """Yield the paths of the document's fields that may affect scheduling but that are not read.
+    """Yield the paths of the document's fields that are not read but may affect scheduling.
 
-    Fields that only inform, and fields in which drivers keep their own data, are left out.
+    Informational fields and fields for drivers' own data are left out.
     """
     struct = KINDS[kind].struct
     relevant = document
@@ -102,7 +103,7 @@ def iter_unknown_relevant_paths(kind: str, document: JsonObject) -> Iterator[str
 
 
 def describe_skipped(version: str, reason: str) -> str:
-    """Return the phrase, to follow a kind's plural, which says that objects of the version were left out."""
+    """Return the phrase that says, after a kind's plural, that objects of this version were left out."""
     return f"in apiVersion {version}, which is newer than this kschedctl, were left out ({reason})"
 
 

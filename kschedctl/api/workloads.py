@@ -159,7 +159,7 @@ def is_workload_manifest(document: JsonObject) -> bool:
 
 
 def is_non_install_hook(document: JsonObject) -> bool:
-    """Return whether the document is a Helm hook that neither install nor upgrade creates, such as a test."""
+    """Return whether the document is a Helm hook that runs on neither install nor upgrade, such as a test."""
     metadata = document.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     hooks = annotations.get(HOOK) if isinstance(annotations, Mapping) else None
@@ -210,9 +210,9 @@ def count_pods(workload: Struct, nodes: int) -> int:
 
 
 def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
-    """Create the pods of a workload: its replicas, or for a DaemonSet one pod for each node that it runs on.
+    """Create the pods of a workload: its replicas, or one pod on each eligible node for a DaemonSet.
 
-    A suspended Job or CronJob has no pods, and a Pod is its own only pod. A StatefulSet also gets its claims.
+    A suspended Job or CronJob has no pods. A Pod is returned as the only pod. A StatefulSet also gets its claims.
     """
     kind, namespace, name = get_identity(workload)
     meta = workload.metadata  # type: ignore[attr-defined]
@@ -274,7 +274,7 @@ def with_replicas(workload: Struct, replicas: int) -> Struct:
 
 
 def _default_replicas(replicas: int | None) -> int:
-    """Return the number of replicas, which is 1 if it is not set."""
+    """Return the number of replicas, by default 1."""
     return 1 if replicas is None else replicas
 
 
@@ -352,9 +352,9 @@ def _build_job_pods(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]
 
 
 def recreate_pod(pod: Pod) -> Pod:
-    """Return the pod that a controller creates in place of a deleted pod, without a node and a state.
+    """Return the pod that a controller creates in place of a deleted pod.
 
-    The new pod keeps the old one's name and UID, and thereby the claims that were created for the old one.
+    The new pod is pending and has no node. It keeps the name and UID of the deleted pod, and thereby its claims.
     """
     status = PodStatus("Pending", resource_claim_statuses=pod.status.resource_claim_statuses)
     meta = replace(pod.metadata, deletion_timestamp=None)
@@ -378,9 +378,9 @@ _DAEMON_TOLERATIONS = tuple(
 
 
 def _iter_daemon_pods(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iterator[Pod]:
-    """Yield a pod for each node that the DaemonSet selects and whose hard taints it tolerates.
+    """Yield a DaemonSet's pod for each eligible node, with a node affinity to this node.
 
-    The node affinity of each pod names its node.
+    A node is eligible if the DaemonSet selects it and tolerates its hard taints.
     """
     spec = add_daemon_tolerations(workload.spec.template.spec)
     template = replace(workload.spec.template, spec=spec)
@@ -429,7 +429,7 @@ POD_TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
 
 
 def get_pod_template(workload: JsonObject) -> JsonObject:
-    """Return the pod template of a document, the document itself if it is a pod, or {} if it has no template.
+    """Return the pod template of a document, or {} if it has none. The template of a pod is the pod itself.
 
     >>> get_pod_template({"kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}})
     {'spec': {}}

@@ -57,7 +57,7 @@ class Autoscaler(Protocol):
 
 
 def mark_unschedulable(pod: Pod) -> Pod:
-    """Return a copy of the pod that is pending and has the condition that kube-scheduler sets if no node fits."""
+    """Return a pending copy of the pod with the condition that kube-scheduler sets if no node fits."""
     conditions = (
         *(condition for condition in pod.status.conditions if condition.type != UNSCHEDULABLE_CONDITION.type),
         UNSCHEDULABLE_CONDITION,

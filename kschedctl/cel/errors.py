@@ -35,7 +35,7 @@ class CostLimitError(AbortedError):
 
 
 def build_validity_predicate(parse: Callable[..., object]) -> Callable[..., bool]:
-    """Build a predicate that calls ``parse`` and returns False if it raises a ValueError, otherwise True."""
+    """Build a predicate that returns whether ``parse`` accepts its arguments without a ValueError."""
 
     def accepts(*values: object) -> bool:
         """Return whether the values are accepted."""

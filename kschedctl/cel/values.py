@@ -24,9 +24,9 @@ CHARACTERS_PER_UNIT = 32
 class _Meter(threading.local):
     """The remaining work of the current thread's evaluation.
 
-    Work is what upstream's cost ignores because it happens inside values. Upstream, a list of lists of lists, each
-    named and used twice, costs next to nothing to build, compare or print, and never ends. Here such work is stopped
-    like an expression that costs too much.
+    Work inside values is not part of upstream's cost. For example, a list whose elements name another list twice, and
+    so on, costs upstream next to nothing to build, compare or print, but never ends. Here such work is stopped like an
+    expression that costs too much.
     """
 
     remaining = MAX_WORK
@@ -67,7 +67,7 @@ class Uint(int):
 
 
 class GrowingList(list[Value]):
-    """The list that a comprehension builds, to which its steps append in place."""
+    """A list under construction by a comprehension, whose steps append to it in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def are_equal(left: Value, right: Value) -> bool:
 
 
 def _equals_number(left: Value, right: Value) -> bool:
-    """Return whether a number equals a value. As upstream, doubles and integers are compared as doubles."""
+    """Return whether a number equals a value. As in upstream, doubles and integers are compared as doubles."""
     if type(right) not in NUMBERS:
         return False
     if float in (type(left), type(right)):  # as upstream: rounded to a double

@@ -85,7 +85,7 @@ class KarpenterInput(InstanceTypeInput):
         ),
     ] = None
 
-    def to_arguments(self) -> list[str]:
+    def to_cli_options(self) -> list[str]:
         """Return the command-line options for these instance types and settings, to repeat them in a command."""
         arguments = ["--instance-types", self.instance_types] if self.instance_types else []
         for setting in self.karpenter or ():
@@ -136,7 +136,7 @@ class NodeGroupInput:
         """Whether the options name node groups."""
         return bool(self.node_groups or self.pool_label)
 
-    def to_arguments(self) -> list[str]:
+    def to_cli_options(self) -> list[str]:
         """Return the command-line options for these node groups, to repeat them in a command."""
         arguments = ["--node-groups", self.node_groups] if self.node_groups else []
         if self.pool_label:

@@ -117,7 +117,11 @@ def _list_completions(typed: Sequence[str]) -> Completions:
 
 
 def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
-    """Return the completions of an option's value. The option's metavar decides what is completed."""
+    """Return the completions of an option's value.
+
+    These are names of objects for an option in `NAME_KINDS`. For other options, these are the choices in the metavar,
+    and files if the metavar contains FILE.
+    """
     kind = next((NAME_KINDS[name] for name in option.names if name in NAME_KINDS), "")
     if kind:
         return _complete_names(kind, typed)
@@ -138,7 +142,7 @@ def _complete_argument(subcommands: Iterable[str], metavars: Sequence[str], type
 
 
 def _iter_choices(metavar: str) -> Iterator[tuple[str, str]]:
-    """Yield the words of a metavar such as `[FILE… | rules | explain RULE]` that are typed literally.
+    """Yield the words in a metavar that users type literally, each with an empty description.
 
     >>> [word for word, _ in _iter_choices("[FILE… | rules | explain RULE]")]
     ['rules', 'explain']
@@ -255,7 +259,7 @@ OPTION_FIELDS = {
 
 @dataclass
 class SourceWords:
-    """The sources that a command line names, and the word that is being typed."""
+    """The sources named on a command line, and the word that is being typed."""
 
     current: str = ""
     """The word that is being typed."""

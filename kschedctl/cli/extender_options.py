@@ -72,7 +72,7 @@ class Extending:
                 recorder.write(self.record_extenders)
                 log.info("recorded %s answers of extenders", f"{len(recorder.answers):,}")
 
-    def to_arguments(self) -> list[str]:
+    def to_cli_options(self) -> list[str]:
         """Return the command-line options with which a command gets the same answers from extenders."""
         arguments = ["--call-extenders"] if self.call_extenders else []
         if self.extender_answers:

@@ -20,7 +20,7 @@ from kschedctl.api.workloads import format_title, get_identity, is_non_install_h
 from kschedctl.cli.manifests import (
     Surroundings,
     add_missing_namespaces,
-    build_described_cluster,
+    build_cluster_from_files,
     decode_manifest,
     get_object_key,
     load_surroundings,
@@ -113,9 +113,9 @@ def read_inquiry(
     The cluster comes from the files if they contain a Node, otherwise from `--snapshot`, `--demo` or the live cluster.
     Manifests are pods and workloads that do not exist yet. Unbound pods in a file with nodes belong to the cluster.
 
-    Objects without a namespace go to `namespace`, or to the namespace of the live cluster's context. `pods_alone` says
-    that, without files, only existing pods are asked about. `live` names additional kinds to read from a live cluster.
-    With files, the kinds that limit pod creation are always read.
+    Objects without a namespace go to `namespace`, or to the namespace of the live cluster's context. Set `pods_alone`
+    if, without files, the question is only about existing pods. `live` names additional kinds to read from a live
+    cluster. With files, the kinds that limit pod creation are always read.
     """
     if not source.filename:
         return Inquiry(load_cluster(source, namespace, pods_alone=pods_alone, live=live))
@@ -172,7 +172,7 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
 
 
 def _find_cluster_pods(manifests: Iterable[Manifest], reading: ReadResult) -> PodTable:
-    """Return the pods among the objects without those that are manifests to create."""
+    """Return the pods among the objects, except manifests to create."""
     return reading.pods.apply_changes(
         {get_object_key(m.document["metadata"]): None for m in manifests if m.document["kind"] == "Pod"}
     )
@@ -184,7 +184,7 @@ def _build_cluster(
     """Return the cluster that the files describe, or the outer cluster with the files' objects added."""
     if outer_cluster is None:
         log_hooks(reading)
-        return build_described_cluster(source, reading, objects)
+        return build_cluster_from_files(source, reading, objects)
     log_left_out(reading)
     _log_unexplained_objects(reading)
     gaps = {kind: gap for kind, gap in outer_cluster.gaps.items() if kind in reading.gaps}

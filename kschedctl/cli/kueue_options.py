@@ -54,7 +54,7 @@ class KueueInput:
             cluster = replace(cluster, kueue_version=self._parse_version())
         if self.kueue_config:
             config_maps = [m for m in cluster.config_maps if m.metadata.name != KUEUE_MAP]
-            config_map = _read_configuration(self.kueue_config)
+            config_map = _read_kueue_config_map(self.kueue_config)
             cluster = replace(cluster, config_maps=(*config_maps, config_map))
         return cluster
 
@@ -67,19 +67,21 @@ class KueueInput:
             raise UsageError(f"--kueue-version {self.kueue_version} cannot be replayed", hint=hint) from None
 
 
-def _read_configuration(path: str) -> ConfigMap:
-    """Read Kueue's ConfigMap from a file that contains it or only the Configuration.
+def _read_kueue_config_map(path: str) -> ConfigMap:
+    """Read Kueue's ConfigMap from a file that holds either the ConfigMap or just its Configuration.
 
-    Raises InputError if the file contains neither.
+    Raises InputError if the file holds neither.
     """
-    import yaml  # noqa: PLC0415 - seldom asked
+    import yaml  # noqa: PLC0415 - rarely needed
 
     documents = read_objects(path)
     document: JsonObject = documents[0] if len(documents) == 1 else {}
     data = document.get("data")
-    text = data.get(_CONFIG_KEY) if isinstance(data, dict) else None
+    text: object = None
     if document.get("kind") == "Configuration":
         text = yaml.safe_dump(document)
+    elif isinstance(data, dict):
+        text = data.get(_CONFIG_KEY)
     if not isinstance(text, str):
         hint = f"want one document of kind Configuration, or a ConfigMap with {_CONFIG_KEY}"
         raise InputError("no Configuration of Kueue", where=path, hint=hint)

@@ -12,6 +12,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib import import_module
 from itertools import groupby
 from typing import Annotated, Any
@@ -92,6 +93,12 @@ class Commands(TyperGroup):
 
 def load_command(name: str) -> object:
     """Import a command with its subcommands, and return the object that typer runs."""
+    return _load_command(name, get_program_name())
+
+
+@cache
+def _load_command(name: str, program_name: str) -> object:
+    """Import a command whose help calls the program by this name. A process that runs it again gets the same object."""
     entry = COMMANDS[name]
     with without_garbage_collection(freezes_objects=True):
         module = import_module(f"kschedctl.commands.{entry.module}.command")
@@ -99,21 +106,24 @@ def load_command(name: str) -> object:
     examples = module.EXAMPLES
     application = _create_typer()
     if isinstance(functions, dict):
-        application.callback(help=entry.summary, epilog=_build_epilog(examples[""], entry.exit_codes))(lambda: None)
+        application.callback(help=entry.summary, epilog=_build_epilog(examples[""], entry.exit_codes, program_name))(
+            lambda: None
+        )
         for subcommand, function in functions.items():
-            epilog = _build_epilog(examples[subcommand], entry.exit_codes)
+            epilog = _build_epilog(examples[subcommand], entry.exit_codes, program_name)
             application.command(subcommand, cls=GroupedOptions, epilog=epilog)(function)
     else:
-        application.command(name, cls=GroupedOptions, epilog=_build_epilog(examples, entry.exit_codes))(functions)
+        epilog = _build_epilog(examples, entry.exit_codes, program_name)
+        application.command(name, cls=GroupedOptions, epilog=epilog)(functions)
     command = typer.main.get_command(application)
     for each in (command, *getattr(command, "commands", {}).values()):
         each.context_class = HelpContext
     return command
 
 
-def _build_epilog(examples: Iterable[str], codes: str) -> str:
+def _build_epilog(examples: Iterable[str], codes: str, program_name: str) -> str:
     """Build the end of a help text: example command lines and exit codes."""
-    lines = "\n".join(f"  {example.replace('kschedctl', get_program_name())}" for example in examples)
+    lines = "\n".join(f"  {example.replace('kschedctl', program_name)}" for example in examples)
     return f"\b\nExamples:\n{lines}\n\n{codes}"
 
 
@@ -128,7 +138,9 @@ def _create_typer(**settings: Any) -> typer.Typer:
     )
 
 
-app = _create_typer(cls=Commands, invoke_without_command=True, epilog=_build_epilog(EXAMPLES, EXIT_CODES))
+app = _create_typer(
+    cls=Commands, invoke_without_command=True, epilog=_build_epilog(EXAMPLES, EXIT_CODES, get_program_name())
+)
 
 
 @app.callback()

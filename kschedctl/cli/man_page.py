@@ -69,7 +69,7 @@ def _iter_lines() -> Iterator[str]:
 
 
 def _iter_outlines(command: str) -> Iterator[tuple[str, CommandOutline]]:
-    """Yield the name and outline of a command or, if it has subcommands, of each of them."""
+    """Yield the command's name and outline, or those of each subcommand if the command has any."""
     outline = read_outline(command)
     if not outline.subcommands:
         yield command, outline
@@ -90,7 +90,7 @@ def _iter_own_options(name: str, outline: CommandOutline, common: Iterable[Optio
 
 
 def _iter_entry(term: str, meaning: str) -> Iterator[str]:
-    """Yield a term, which has its markup already, and its meaning as an indented paragraph."""
+    """Yield the lines of a definition: the term, already marked up, and its meaning as an indented paragraph."""
     yield from (".TP", term, _escape(" ".join(meaning.split())))
 
 

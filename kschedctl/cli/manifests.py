@@ -157,7 +157,7 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
     outer_cluster, namespace = load_surroundings(source, reading, namespace, live)
     objects = with_default_namespace(reading.objects, existing_pods, namespace)
     if outer_cluster is None:
-        cluster = build_described_cluster(source, reading, objects)
+        cluster = build_cluster_from_files(source, reading, objects)
     else:
         cluster = outer_cluster.with_objects(objects)
 
@@ -200,15 +200,17 @@ def _find_listed_pods(reading: ReadResult) -> PodTable:
     return reading.pods.apply_changes({get_object_key(metadata): None for metadata in pods})
 
 
-def build_described_cluster(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
+def build_cluster_from_files(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
     """Build the cluster that the files describe, with the configuration and version from the options."""
+    # In files that are declared complete, a kind without objects is no gap.
+    gaps = reading.left_out if source.assume_complete else reading.gaps
     cluster = Cluster.of(
         objects,
         configuration=load_configuration_file(source.config) if source.config else reading.configuration,
         feature_gates=parse_feature_gates(source.feature_gates),
         kube_version=source.kube_version or KUBE_VERSION,
         origins=reading.origins,
-        gaps=reading.left_out if source.assume_complete else reading.gaps,
+        gaps=gaps,
         autoscaler=reading.autoscaler,
         api_server=reading.api_server or DEFAULT_API_SERVER,
     )

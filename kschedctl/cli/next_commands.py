@@ -21,7 +21,7 @@ def build_command(
     """Build a command about the same cluster, or () if a part of the cluster came from standard input."""
     if STDIN in (*source.filename, *source.snapshot, source.config):
         return ()
-    return (build_command_line(command, *arguments, source.to_arguments(), options),)
+    return (build_command_line(command, *arguments, source.to_cli_options(), options),)
 
 
 class ReportWithScenario(Protocol):

@@ -187,7 +187,7 @@ class Source(Builds):
         names = [*self.snapshot, *("standard input" if name == "-" else name for name in self.filename)]
         return "demo" if self.demo else ", ".join(names) or self.context or self.cluster or "current context"
 
-    def to_arguments(self) -> list[str]:
+    def to_cli_options(self) -> list[str]:
         """Return the command-line options that select this cluster and scheduler."""
         repeated = {
             "-f": self.filename,
@@ -246,7 +246,7 @@ class Scope:
             arguments.append("-A")
         return arguments
 
-    def to_arguments(self) -> list[str]:
+    def to_cli_options(self) -> list[str]:
         """Return the command-line options that assume this scheduler name."""
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
 PATIENCE_SECONDS = 1.0
 STEP_SECONDS = 0.1
@@ -21,30 +21,34 @@ class ProgressBars:
 
     def __init__(self) -> None:
         self._bars: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+        """The bar of each title."""
         self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
         """Start a bar for `total` parts (0 if unknown), and return a function that takes the number of finished parts.
 
-        The bar appears after PATIENCE_SECONDS, and is updated at most every STEP_SECONDS.
+        The bar appears after PATIENCE_SECONDS, or at once if another bar is there already. It replaces an earlier bar
+        of this title, and is updated at most every STEP_SECONDS.
         """
         started = last_update = monotonic()
         finished = 0
-        task = None
+        task = None if self._bars is None else self._restart_bar(what, total)
 
         def report_done(number: int) -> None:
             """Count finished parts, and update the bar if it is due."""
             nonlocal finished, last_update, task
             finished += number
             now = monotonic()
-            if not self._shown or now - started < PATIENCE_SECONDS or now - last_update < STEP_SECONDS:
+            is_too_early = task is None and now - started < PATIENCE_SECONDS
+            if not self._shown or is_too_early or now - last_update < STEP_SECONDS:
                 return
             last_update = now
-            bars = self._show_bars()
             if task is None:
-                task = bars.add_task(what, total=total or None, count="")
+                task = self._restart_bar(what, total)
             count = f"{finished:,} of {total:,}" if total else f"{finished:,}"
-            bars.update(task, completed=finished, count=count)
+            if self._tasks[what] == task:  # else a newer bar has this title
+                self._show_bars().update(task, completed=finished, count=count)
 
         return report_done
 
@@ -52,6 +56,14 @@ class ProgressBars:
         """Remove the bars from the screen."""
         if self._bars is not None:
             self._bars.stop()
+
+    def _restart_bar(self, what: str, total: int) -> TaskID:
+        """Show an empty bar with this title, instead of an earlier one with the same title."""
+        bars = self._show_bars()
+        if what in self._tasks:
+            bars.remove_task(self._tasks[what])
+        self._tasks[what] = bars.add_task(what, total=total or None, count="")
+        return self._tasks[what]
 
     def _show_bars(self) -> Progress:
         """Return rich's bars, which appear with the first call."""

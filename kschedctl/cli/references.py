@@ -140,7 +140,7 @@ def find_similar_pods(pods: Iterable[Pod], namespace: str | None, name: str) -> 
 
 
 def find_pending_in_scope(cluster: Cluster, scope: Scope) -> list[Pod]:
-    """Find the pending pods of the scope, without those that are being deleted."""
+    """Find the pending pods of the scope. Pods that are being deleted are left out."""
     return find_pending_pods(cluster, get_scope_namespace(scope), scope.selector)
 
 

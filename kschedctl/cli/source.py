@@ -116,7 +116,7 @@ def _read_live_cluster(source: Source, namespace: str | None, pods_alone: bool, 
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415 - only live clusters need the client
 
     reading = read_live(connect_to_cluster(source), build_live_request(source, namespace, pods_alone, live))
-    return reading.cluster()
+    return reading.build_cluster()
 
 
 def split_by_snapshot(source: Source) -> dict[str, Source]:

@@ -110,9 +110,9 @@ def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dic
     targets = create_targets(inquiry.scheduler, workloads_to_create, documents)
     target_by_manifest = dict(zip(manifests, targets, strict=True))
     if has_queues(inquiry.cluster):
-        from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests  # noqa: PLC0415 - few clusters
+        from kschedctl.replay.waiting_elsewhere.kueue_jobs import predict_manifest_outlooks  # noqa: PLC0415 - few clusters
 
-        for outlook in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now):
+        for outlook in predict_manifest_outlooks(inquiry.cluster, workloads_to_create, inquiry.now):
             target = target_by_manifest[outlook.owner]
             target_by_manifest[outlook.owner] = _add_queue_outlook(target, outlook, inquiry.cluster)
     return target_by_manifest
@@ -120,12 +120,12 @@ def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dic
 
 def _add_queue_outlook(target: TargetPod, outlook: JobOutlook, cluster: Cluster) -> TargetPod:
     """Return the target pod with Kueue's treatment of its job and with the flavors that it would get."""
-    from kschedctl.replay.waiting_elsewhere.kueue_jobs import add_foreseen_flavors  # noqa: PLC0415 - few clusters
+    from kschedctl.replay.waiting_elsewhere.kueue_jobs import add_expected_flavors  # noqa: PLC0415 - few clusters
 
     notes = [target.note] if target.note else []
     if outlook.flavors:
         notes.append(f"with the labels and tolerations of {outlook.flavors}")
-    pod = add_foreseen_flavors(target.pod, outlook, cluster)
+    pod = add_expected_flavors(target.pod, outlook, cluster)
     return target._replace(pod=pod, note="; ".join(notes), waiting_elsewhere=(outlook.report,))
 
 
@@ -146,7 +146,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     from kschedctl.replay.controllers.missing_pods import (  # noqa: PLC0415 - not for a pod
         explain_fewer_pods,
         find_fixes_for_report,
-        replay_missing_pods,
+        replay_missing_pod_admission,
     )
     from kschedctl.replay.controllers.workload_pods import find_targets, find_template  # noqa: PLC0415 - not for a pod
 
@@ -162,7 +162,9 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
     waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
     template = manifest or find_template(inquiry.cluster, owner)
-    replayed_failures = replay_missing_pods(inquiry.cluster, owner, template, inquiry.find_stored_document(owner))
+    replayed_failures = replay_missing_pod_admission(
+        inquiry.cluster, owner, template, inquiry.find_stored_document(owner)
+    )
     if not_created is not None and not not_created.past:
         if replayed_failures is not None:
             fixes = replayed_failures.fixes
@@ -186,9 +188,9 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
         not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting
     )
     if waiting and has_queues(inquiry.cluster):
-        from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_stored_job  # noqa: PLC0415 - few clusters
+        from kschedctl.replay.waiting_elsewhere.kueue_jobs import predict_stored_job_outlook  # noqa: PLC0415 - few clusters
 
-        outlook = foresee_stored_job(inquiry.cluster, owner, inquiry.now)
+        outlook = predict_stored_job_outlook(inquiry.cluster, owner, inquiry.now)
         if outlook is not None:
             first = _add_queue_outlook(first, outlook, inquiry.cluster)
     return [first, *other_targets]

@@ -23,7 +23,15 @@ from kschedctl.api.component_flags import (
 from kschedctl.api.decoding import convert_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
-from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, get_kind, is_read_name, unique_kind_name
+from kschedctl.api.kinds import (
+    KINDS,
+    OTHER_CUSTOM_RESOURCE,
+    Objects,
+    ReadFor,
+    get_kind,
+    get_unique_kind_name,
+    is_read_name,
+)
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodTable
@@ -61,7 +69,7 @@ CREATION_KINDS = _list_kinds(ReadFor.CREATION, ReadFor.ELSEWHERE, ReadFor.LIMITS
 
 
 class Gap(msgspec.Struct, frozen=True, rename="camel"):
-    """The reason why a kind is not covered, so that objects of that kind may exist that were not read."""
+    """The reason why a kind is not covered. Objects of such a kind may exist without having been read."""
 
     why: str
     """Completes a sentence that begins with the kind's plural, such as "could not be read: forbidden"."""
@@ -150,9 +158,10 @@ class ClusterSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, repr=False)
 class Cluster(Objects):
-    """Objects by kind, sorted by namespace and name, which are unique for each kind. ``pods`` becomes a table.
+    """The objects of a cluster by kind, sorted by namespace and name.
 
-    An object that is not here is absent if its kind is covered, otherwise it is unknown.
+    No two objects of a kind have the same namespace and name. ``pods`` becomes a table. An object that is not in the
+    cluster is absent if its kind is covered. Otherwise, it is unknown whether the object exists.
     """
 
     configuration: JsonObject | None = None
@@ -214,11 +223,11 @@ class Cluster(Objects):
     ) -> Self:
         """Build a cluster from documents as kubectl prints them, including Lists.
 
-        They are all objects that exist. If ``assume_complete`` is false, only Lists cover their kinds. Objects
-        of a newer API version are read if all their fields are known, and are a gap otherwise. Objects of an older
-        version are read as if they had the one that is read. ``kube_version`` is the version of the replayed scheduler,
-        either a minor version (its newest patch) or a release such as ``v1.34.1-eks-…``. Raises InputError for fields
-        of a wrong type, ConfigurationError for a version that cannot be replayed.
+        The documents are all objects that exist. If ``assume_complete`` is false, only Lists cover their kinds. An
+        object of a newer API version is read if all its fields are known, and otherwise leaves a gap. An object of an
+        older version is read as if it had the version that is read. ``kube_version`` is the version of the replayed
+        scheduler: a minor version (its newest patch) or a release such as ``v1.34.1-eks-…``. Raises InputError for
+        fields of a wrong type, and ConfigurationError for a version that cannot be replayed.
         """
         KubeVersion.parse_supported(kube_version)
         if not isinstance(objects, Iterable):
@@ -379,9 +388,9 @@ def convert(document: JsonObject, location: str = "") -> api.Struct:
 
 
 def read_newer_version(kind: str, document: JsonObject, read: Callable[[], None]) -> Gap | None:
-    """Read an object of an unknown newer API version, and return a gap if that fails, otherwise None.
+    """Read an object of an unknown newer API version. Return a gap if this fails, otherwise None.
 
-    ``read`` reads the object and raises InputError.
+    It fails if the object has an unknown field or if ``read``, which reads the object, raises InputError.
     """
     reason = find_unknown_field(kind, drop_nulls(document))
     if not reason:
@@ -421,7 +430,7 @@ def _iter_covered_kinds(documents: Iterable[JsonObject]) -> Iterator[str]:
         if kind == "List":
             yield from (get_kind(item) for item in flatten_lists([document]))
         elif kind.endswith("List"):
-            yield unique_kind_name(kind.removesuffix("List"), str(document.get("apiVersion", "")))
+            yield get_unique_kind_name(kind.removesuffix("List"), str(document.get("apiVersion", "")))
 
 
 def _build_pod_table(pods: Iterable[Any]) -> PodTable:

@@ -69,7 +69,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
     @cached_property
     def _selected_infos(self) -> Bools:
         """The PodInfos that the plugin considers, as a (T,) mask. Only their pods repel and are repelled."""
-        return self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        return self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
 
     @cached_property
     def _counted_positions(self) -> Rows:

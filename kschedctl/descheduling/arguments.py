@@ -52,7 +52,7 @@ class PluginArguments(Struct, frozen=True):
     kind: str = ""
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments. By default, there are none."""
+        """Yield an error for each argument that upstream would reject. The base class yields none."""
         yield from ()
 
     def with_defaults(self) -> Self:
@@ -164,7 +164,7 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
         return None if self.min_pod_age is None else parse_duration(self.min_pod_age)
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the arguments of DefaultEvictor."""
+        """Yield an error for each argument of DefaultEvictor that upstream would reject."""
         threshold = self.priority_threshold
         if threshold is not None and threshold.value is not None and threshold.name:
             yield ArgumentError("priorityThreshold", "only one of value and name can be set")
@@ -274,7 +274,7 @@ class MetricsUtilization(Struct, frozen=True):
     prometheus: PrometheusQuery | None = None
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors for which upstream rejects the source: a contradiction, or a missing query."""
+        """Yield an error if metrics sources contradict each other or the Prometheus query is missing."""
         if self.source == "KubernetesMetrics" and (self.metrics_server or self.prometheus is not None):
             yield ArgumentError("metricsUtilization.source", "KubernetesMetrics excludes metricsServer and prometheus")
         if self.source == "Prometheus" and not (self.prometheus and self.prometheus.query):
@@ -455,7 +455,10 @@ def validate_include_exclude(field: str, selection: NamespaceChoice | OwnerKinds
 def validate_choices(
     field: str, values: Collection[str], choices: Collection[str], unique: bool = True
 ) -> Iterator[ArgumentError]:
-    """Yield an error for each value that is not among the choices and, with ``unique``, one for repeated values."""
+    """Yield an error for each value that is not among the choices.
+
+    With ``unique``, also yield an error if a value is repeated.
+    """
     for value in values:
         if value not in choices:
             yield ArgumentError(field, f'"{value}" is not one of {", ".join(choices)}')
@@ -472,7 +475,7 @@ def validate_selector(field: str, selector: LabelSelector | None) -> Iterator[Ar
 
 
 def validate_percentages(field: str, thresholds: Mapping[str, float]) -> Iterator[ArgumentError]:
-    """Yield an error if there are no thresholds, and one for each that is not a percentage from 0 to 100."""
+    """Yield an error if there are no thresholds, and one for each threshold that is not from 0 to 100 percent."""
     if not thresholds:
         yield ArgumentError(field, "no threshold is set")
     for name, percent in thresholds.items():

@@ -79,9 +79,10 @@ def build_profile_round(
 
 
 def iter_unreplayed_plugins(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
-    """Yield descriptions of the plugins, and of their arguments, that cannot be replayed.
+    """Yield descriptions of the plugins and plugin arguments that cannot be replayed.
 
-    If ``containers`` is false, container states are unknown, and so are the arguments that depend on them.
+    If ``containers`` is false, container states are unknown. Arguments that depend on container states then cannot be
+    replayed either.
     """
     for _, run in policy.iter_runs():
         plugin = f"the descheduler's plugin {run.name}"

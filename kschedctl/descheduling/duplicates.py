@@ -42,7 +42,7 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
 
     def run(self) -> None:
         """Evict the pods that exceed an even share, for owners with several pods on a node."""
-        positions = self.find_evictable_pods(self.seen.find_infos_in_namespaces(self.arguments.namespaces, None))
+        positions = self.find_evictable_pods(self.seen.select_matching_infos(self.arguments.namespaces, None))
         info_numbers = self.seen.info[positions].tolist()
         pod_counts = Counter(owner for number in info_numbers for owner in self._owners_by_info[number])
         self._evict_duplicates(self._find_duplicate_pods(positions), pod_counts)
@@ -65,7 +65,9 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
 
         ``pod_counts`` has the number of evictable pods of each owner. Owners with too few target nodes are skipped.
         """
+        done = self.begin_evictions(len(duplicates))
         for owner, positions_by_row in duplicates.items():
+            done(1)
             all_positions = [position for positions in positions_by_row.values() for position in positions]
             target_count = int(np.count_nonzero(self._find_target_nodes(all_positions)))
             if target_count < MIN_TARGET_NODES:

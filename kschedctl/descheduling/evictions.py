@@ -21,6 +21,8 @@ NODE_LIMIT, NAMESPACE_LIMIT, TOTAL_LIMIT = (
     "maxNoOfPodsToEvictTotal",
 )
 
+Begin = Callable[[str, int], Callable[[int], None]]
+
 
 class EvictionResult(Enum):
     """The result of an eviction request."""
@@ -51,6 +53,8 @@ class EvictionCounter:
     limits: PolicyEvictionLimits
     carry_out: Callable[[Position, str], str]
     """A function that evicts a pod for a plugin and returns "", or why the pod cannot be evicted."""
+    begin: Begin = lambda title, total: lambda done: None
+    """Starts to show progress: gets a title and the number of pods, and returns a function for the number done."""
     denied: list[DeniedEviction] = field(default_factory=list)
     _nodes: Counter[int] = field(default_factory=Counter)
     _namespaces: Counter[str] = field(default_factory=Counter)
@@ -59,12 +63,14 @@ class EvictionCounter:
         self, seen: SeenPods, carry_out: Callable[[Position, str], str]
     ) -> EvictionCounter:
         """Return a counter for other pods of the same round, which shares this counter's limits and counts."""
-        return EvictionCounter(seen, self.limits, carry_out, _nodes=self._nodes, _namespaces=self._namespaces)
+        return EvictionCounter(
+            seen, self.limits, carry_out, self.begin, _nodes=self._nodes, _namespaces=self._namespaces
+        )
 
     def evict_pod(self, position: Position, plugin: str) -> EvictionResult:
         """Evict a pod for a plugin if the limits and the API server allow it, and return the result.
 
-        Evictions are counted, and denials are recorded in ``denied``. As upstream, evicting a pod again counts again.
+        Evictions are counted, and denials are recorded in ``denied``. As in upstream, a pod evicted twice counts twice.
         """
         row = int(self.seen.view.node[position])
         info_number = self.seen.info[position]

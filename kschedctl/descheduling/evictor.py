@@ -194,7 +194,10 @@ class DefaultEvictor:
 
     @cached_property
     def _fit_nodes(self) -> Bools:
-        """The nodes on which pods must fit for nodeFit, as an (N,) mask: ready nodes that nodeSelector selects."""
+        """The nodes that nodeFit considers for evicted pods, as an (N,) mask.
+
+        They are the ready nodes that nodeSelector selects.
+        """
         selector = parse_selector(self.arguments.node_selector) if self.arguments.node_selector else EVERYTHING
         return self._seen.find_ready_nodes(selector)
 

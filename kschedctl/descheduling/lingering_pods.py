@@ -41,13 +41,15 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
             plugin, position = candidate
             return int(plugin.seen.created[position])
 
+        done = self.begin_evictions(len(candidates))
         for plugin, position in sorted(candidates, key=get_creation_time):
+            done(1)
             if plugin.request_eviction(position) is EvictionResult.TOTAL_LIMIT:
                 return
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable pods that match the arguments."""
-        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._has_selected_owner))
         matches = (
             self._exceeds_maximum_age
@@ -71,9 +73,9 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _is_in_configured_states(self) -> Bools:
-        """The pods that are in a configured state or have a container in such a state, as a (P,) mask.
+        """The pods in a configured state or with a container in a configured state, as a (P,) mask.
 
-        Without configured states, all pods are in the mask.
+        Without configured states, the mask has all pods.
         """
         states = self.arguments.states
         if not states:
@@ -149,13 +151,18 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
             candidate for plugin in self.list_plugins_with_ended_pods() for candidate in plugin._iter_restarted_pods()
         ]
         candidates.sort(key=lambda candidate: (candidate.row, -candidate.restarts))
-        self.evict_candidates_node_by_node((candidate.plugin, candidate.position) for candidate in candidates)
+        self.evict_candidates_node_by_node(
+            ((candidate.plugin, candidate.position) for candidate in candidates), len(candidates)
+        )
 
     def _iter_restarted_pods(self) -> Iterator[RestartedPod]:
-        """Yield the evictable pods that have too many restarts and, if states are configured, are in one of them."""
+        """Yield the evictable pods with too many restarts.
+
+        If states are configured, only pods in one of these states are yielded.
+        """
         arguments, restarts = self.arguments, self._restart_counts
         evictable = self.find_evictable_pods(
-            self.seen.find_infos_in_namespaces(arguments.namespaces, arguments.label_selector)
+            self.seen.select_matching_infos(arguments.namespaces, arguments.label_selector)
         )
         candidates = evictable[restarts[evictable] >= arguments.pod_restart_threshold]
         if arguments.states:
@@ -194,7 +201,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     def _find_candidates(self) -> Rows:
         """Return the positions of the evictable failed pods that match the arguments."""
-        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._is_selected_failed_pod))
         matches = self._has_minimum_age & self._has_configured_reason & self._has_configured_exit_code
         return positions[matches[positions]]
@@ -218,9 +225,9 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     @property
     def _has_configured_reason(self) -> Bools:
-        """The pods that have a configured reason or a container with such a reason, as a (P,) mask.
+        """The pods with a configured reason of their own or of a container, as a (P,) mask.
 
-        Without configured reasons, all pods are in the mask.
+        Without configured reasons, the mask has all pods.
         """
         reasons = self.arguments.reasons
         if not reasons:

@@ -18,7 +18,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import match_tolerations
 
 
 class NodeFit:
@@ -34,7 +34,7 @@ class NodeFit:
         self._affinity_nodes_by_info: dict[int, Bools] = {}
 
     def find_pods_fitting_elsewhere(self, positions: Rows, allowed: Bools) -> Bools:
-        """Return a mask of the pods at these positions that fit on an allowed node other than their own.
+        """Return a mask of the pods at these positions that fit on an allowed node other than their own node.
 
         ``allowed`` is an (N,) mask. The result has one element per position.
         """
@@ -49,7 +49,7 @@ class NodeFit:
         return fits_elsewhere
 
     def find_pods_fitting_anywhere(self, positions: Rows, allowed: Bools) -> Bools:
-        """Return a mask of the pods at these positions that fit on an allowed node, including their own.
+        """Return a mask of the pods at these positions that fit on an allowed node, which may be their own node.
 
         ``allowed`` is an (N,) mask. The result has one element per position.
         """
@@ -64,11 +64,11 @@ class NodeFit:
         """Return an (N,) mask of the nodes that the node selector and required node affinity of a PodInfo allow."""
         if info_number not in self._affinity_nodes_by_info:
             required = compile_required_node_affinity(self._seen.infos[info_number].spec)
-            self._affinity_nodes_by_info[info_number] = match_required_affinity(self._view.nodes, required)
+            self._affinity_nodes_by_info[info_number] = self._view.nodes.match_required_affinity(required)
         return self._affinity_nodes_by_info[info_number]
 
     def find_nodes_by_affinity_and_taints(self, info_number: int) -> Bools:
-        """Return an (N,) mask of the nodes that the node affinity of a PodInfo allows and whose taints it tolerates."""
+        """Return an (N,) mask of the nodes that match a PodInfo's node affinity and tolerations."""
         tolerations = self._seen.infos[info_number].spec.tolerations
         is_tolerated = match_tolerations(self._view.nodes, tolerations, comparison_operators=True)
         return self.find_affinity_nodes(info_number) & is_tolerated
@@ -87,7 +87,7 @@ class NodeFit:
         return self._fitting_by_info[info_number]
 
     def _fits_own_node(self, position: Position) -> bool:
-        """Return whether a pod fits on its own node, disregarding its requests and its anti-affinity to itself."""
+        """Return whether a pod fits on its current node, not counting its requests and its anti-affinity to itself."""
         info_number, row = int(self._seen.info[position]), int(self._view.node[position])
         if self._view.nodes.unschedulable[row] or not self.find_nodes_by_affinity_and_taints(info_number)[row]:
             return False
@@ -118,8 +118,8 @@ class NodeFit:
     def _count_repelling_pods(self, info_number: int) -> list[tuple[Bools, Counts]]:
         """Count the pods on each node that match each required anti-affinity term of a PodInfo.
 
-        The result for each term is a mask of the nodes with its topology label, and the number of matching pods on each
-        node, both (N,).
+        The result has two arrays (N,) per term: a mask of the nodes with the topology label, and the number of matching
+        pods on each node.
         """
         pod = self._seen.infos[info_number].pod
         repelling_counts = []
@@ -151,14 +151,14 @@ def get_anti_affinity_terms(pod: Pod) -> Iterable[PodAffinityTerm]:
 def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
     """Return the namespaces that a term of the pod names, or by default the pod's own namespace.
 
-    As upstream, namespace selectors are ignored.
+    As in upstream, namespace selectors are ignored.
     """
     return frozenset(term.namespaces or (pod.metadata.namespace,))
 
 
 def find_infos_matching_term(seen: SeenPods, term: PodAffinityTerm, pod: Pod, selector: Selector) -> Bools:
     """Return a (T,) mask of the PodInfos with pods that an affinity term of ``pod``, with this selector, matches."""
-    return seen.view.pods.matching(selector, find_term_namespaces(term, pod))
+    return seen.view.pods.match_infos(selector, find_term_namespaces(term, pod))
 
 
 def _matches_own_pod(term: PodAffinityTerm, pod: Pod, selector: Selector) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ A = TypeVar("A", bound=PluginArguments)
 
 
 class DeschedulingRound(NamedTuple):
-    """The cluster in one round, and the means by which one profile evicts pods."""
+    """The cluster in one round, with the functions by which one profile evicts pods."""
 
     seen: SeenPods
     fit: NodeFit
@@ -54,6 +54,10 @@ class DeschedulerPlugin(ABC, Generic[A]):
     def run(self) -> None:
         """Evict the pods that the plugin selects, within the limits of the policy."""
 
+    def begin_evictions(self, total: int) -> Callable[[int], None]:
+        """Start to show progress for `total` pods, 0 if unknown, and return a function for the number of pods done."""
+        return self.current_round.evictions.begin(f"Evictions by {self.name}", total)
+
     def request_eviction(self, position: int) -> EvictionResult:
         """Request the eviction of the pod at a position on behalf of the plugin, and return the result."""
         return self.current_round.evictions.evict_pod(Position(position), self.name)
@@ -72,19 +76,26 @@ class DeschedulerPlugin(ABC, Generic[A]):
         return positions
 
     def list_plugins_with_ended_pods(self) -> list[Self]:
-        """Return this plugin and, if pods that have ended are evicted, too, a copy of the plugin for such pods."""
+        """Return this plugin and, if pods that have ended are evicted too, a copy of the plugin for them."""
         if self.current_round.ended is None:
             return [self]
         return [self, type(self)(self.arguments, self.current_round.ended)]
 
     def evict_node_by_node(self, positions: Iterable[int]) -> None:
         """Evict pods that are sorted by node, up to the limit of each node and the total limit."""
-        self.evict_candidates_node_by_node((self, position) for position in positions)
+        total = len(positions) if isinstance(positions, Sized) else 0
+        self.evict_candidates_node_by_node(((self, position) for position in positions), total)
 
-    def evict_candidates_node_by_node(self, candidates: Iterable[tuple[Self, int]]) -> None:
-        """Evict pods as `evict_node_by_node` does. A candidate is a pod's position and the plugin that evicts it."""
+    def evict_candidates_node_by_node(self, candidates: Iterable[tuple[Self, int]], total: int = 0) -> None:
+        """Evict pods as `evict_node_by_node` does.
+
+        A candidate is a pod's position and the plugin that evicts it. `total` is the number of candidates for the
+        progress display, or 0 if it is unknown.
+        """
+        done = self.begin_evictions(total)
         exhausted_row = -1  # the node that has reached its limit
         for plugin, position in candidates:
+            done(1)
             row = int(plugin.view.node[position])
             if row == exhausted_row:
                 continue

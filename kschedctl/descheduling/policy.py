@@ -193,7 +193,7 @@ class DeschedulerPolicy(NamedTuple):
     def iter_runs(self) -> Iterator[tuple[int, PluginRun]]:
         """Yield the plugins in the order in which a round runs them, each with the index of its profile.
 
-        The plugins of all profiles for ``deschedule`` come before the plugins for ``balance``.
+        All profiles' plugins for ``deschedule`` come before the plugins for ``balance``.
         """
         yield from ((index, run) for index, profile in enumerate(self.profiles) for run in profile.deschedule)
         yield from ((index, run) for index, profile in enumerate(self.profiles) for run in profile.balance)

@@ -31,7 +31,7 @@ RUNNING = "Running"
 class SeenPods:
     """The pods and nodes of a cluster in one round.
 
-    Arrays have one element per pod, (P,), per node, (N,), or per PodInfo, (T,). Similar pods share a PodInfo.
+    Arrays have one element per pod (P,), per node (N,), or per PodInfo (T,). Similar pods share a PodInfo.
     """
 
     def __init__(self, view: Fork, now: int, moved: Bools | None = None, nodes: Selector = EVERYTHING) -> None:
@@ -47,7 +47,10 @@ class SeenPods:
         self.ready = self.find_ready_nodes(nodes)
 
     def find_ready_nodes(self, selector: Selector = EVERYTHING) -> Bools:
-        """Return an (N,) mask of the nodes that the selector matches and that are ready or have no Ready condition."""
+        """Return an (N,) mask of the ready nodes that the selector matches.
+
+        A node without a Ready condition counts as ready.
+        """
         nodes = self.view.nodes
         is_selected = nodes.evaluate_per_node(lambda labels, _: selector.matches(labels), selector.keys).astype(
             np.bool_
@@ -86,9 +89,9 @@ class SeenPods:
         return self.view.pods.where(lambda info: predicate(info.pod))
 
     def measure_containers(self, measure: Callable[[NotableContainers], int]) -> Rows:
-        """Apply ``measure`` to each pod's container states, and return the values, (P,).
+        """Apply ``measure`` to each pod's container states, and return the values as an array (P,).
 
-        Pods that were moved have new containers, which have not restarted or failed.
+        Pods that earlier rounds moved have new containers, which have not restarted or failed.
         """
         column = self.view.pods.objects.table.columns.containers
         # measured once for all pods with equal container states, which share a code
@@ -96,15 +99,15 @@ class SeenPods:
         values = value_by_code[column.codes][self.view.pods.objects.rows]
         return np.where(self.moved, measure(NotableContainers()), values)
 
-    def find_infos_in_namespaces(self, namespaces: NamespaceChoice | None, labels: LabelSelector | None) -> Bools:
-        """Return a (T,) mask of the PodInfos whose pods are in these namespaces and match the label selector.
+    def select_matching_infos(self, namespaces: NamespaceChoice | None, labels: LabelSelector | None) -> Bools:
+        """Return a (T,) mask of the PodInfos whose pods are in the chosen namespaces and match the label selector.
 
-        None selects everything.
+        If an argument is None, it excludes nothing.
         """
         selection = namespaces or NamespaceChoice()
         included = frozenset(selection.include) if selection.include else None
         selector = EVERYTHING if labels is None else selector_from_api(labels)
-        selected = self.view.pods.matching(selector, included)
+        selected = self.view.pods.match_infos(selector, included)
         if not selection.exclude:
             return selected
         return selected & self.select_infos(lambda pod: pod.metadata.namespace not in selection.exclude)
@@ -186,8 +189,7 @@ def find_pods_in_states(
 ) -> Bools:
     """Return a (P,) mask of the pods whose phase is among the states or whose containers satisfy ``has_state``.
 
-    With ``reasons``, pods with a reason among the states are included. Pods that were moved in earlier rounds are
-    running.
+    With ``reasons``, pods whose reason is among the states are included. Pods that earlier rounds moved are running.
     """
     has_pod_state = seen.select_infos(
         lambda pod: pod.status.phase in states or (reasons and pod.status.reason in states)

@@ -41,7 +41,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
 
     def run(self) -> None:
         """Evict the surplus pods of all domains, for each spread constraint whose maxSkew is exceeded."""
-        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected, pre_eviction=False)
         surplus_positions: set[int] = set()
         for rule in self._iter_spread_rules(positions):
@@ -49,7 +49,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
             sizes = [len(pods) for pods in pods_by_domain.values()]
             if sizes and max(sizes) - min(sizes) > rule.max_skew:
                 surplus_positions.update(_Balancing(self, rule, pods_by_domain).iter_surplus_pods())
-        self._evict_given_pods(surplus_positions)
+        self._evict_pods_at(surplus_positions)
 
     def _group_pods_by_domain(self, rule: SpreadRule, positions: Rows) -> dict[int, Rows]:
         """Return the positions of the pods that a rule counts, by domain, in ascending order of domain codes.
@@ -64,7 +64,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         domains = np.union1d(self._find_domain_codes(rule), codes)
         return {int(domain): counted[codes == domain] for domain in domains}
 
-    def _evict_given_pods(self, positions: Collection[int]) -> None:
+    def _evict_pods_at(self, positions: Collection[int]) -> None:
         """Evict the pods at these positions, node by node, unless PreEvictionFilter rejects them."""
         is_given = np.isin(np.arange(len(self.view.pods)), list(positions))
         sorted_positions = self.seen.list_positions_by_node(is_given)
@@ -107,7 +107,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
             selector = selector_from_api(_add_match_label_keys(constraint, pod))
         except SelectorError:
             return None
-        matching = self.view.pods.matching(selector, frozenset((pod.metadata.namespace,)))
+        matching = self.view.pods.match_infos(selector, frozenset((pod.metadata.namespace,)))
         eligible = self.seen.ready.copy()
         if (constraint.node_affinity_policy or HONOR) == HONOR:
             eligible &= self.current_round.fit.find_affinity_nodes(info_number)
@@ -167,10 +167,10 @@ class _Balancing:
         return sorted(positions.tolist(), key=get_sort_key)
 
     def iter_surplus_pods(self) -> Iterator[int]:
-        """Yield the positions of the pods to evict, moving them in ``domains`` from the largest to the smallest ones.
+        """Yield the positions of the pods to evict, and move them in ``domains`` from the largest to the smallest.
 
-        As upstream, pods that fit in no small domain count as moved, but are not evicted if topologyBalanceNodeFit is
-        set.
+        If topologyBalanceNodeFit is set, a pod that fits in no small domain is not evicted. As in upstream, it still
+        counts as moved.
         """
         requires_fit = self.plugin.arguments.topology_balance_node_fit
         small = 0

@@ -44,9 +44,9 @@ class _Utilization(DeschedulerPlugin[U]):
     """The base of both plugins, which moves pods from source nodes to destination nodes."""
 
     def run(self) -> None:
-        """Evict pods from the source nodes as long as the destination nodes have room.
+        """Evict pods from the source nodes as long as the destination nodes have free capacity.
 
-        Nothing is evicted if at most numberOfNodes nodes, or all nodes, have a low utilization, or if no node can
+        Nothing is evicted if at most numberOfNodes nodes have a low utilization, if all nodes have, or if no node can
         exchange pods with them.
         """
         split, upper_thresholds = self._split_nodes_by_utilization()
@@ -59,7 +59,10 @@ class _Utilization(DeschedulerPlugin[U]):
         limits = self._compute_usage_limits(upper_thresholds)
         sources, destinations = self._choose_sources_and_destinations(split)
         room = (limits - self.usage)[destinations].sum(axis=0)
-        for row in self._sort_sources(sources):
+        sorted_rows = self._sort_sources(sources)
+        done = self.begin_evictions(len(sorted_rows))
+        for row in sorted_rows:
+            done(1)
             if self._evict_from_node(row, limits[row], room, destinations) is EvictionResult.TOTAL_LIMIT:
                 return
 
@@ -127,9 +130,9 @@ class _Utilization(DeschedulerPlugin[U]):
         return is_exceeding
 
     def _compute_usage_limits(self, thresholds: Mapping[str, float]) -> Counts:
-        """Return the amounts up to which each node may be used, (N, R), given thresholds in percent by resource.
+        """Convert thresholds in percent by resource to the amounts up to which each node may be used, (N, R).
 
-        Without a threshold, all of a resource may be used.
+        A resource without a threshold may be used up.
         """
         percentages = np.array([thresholds.get(name, -1.0) for name in self.resource_names])  # -1 for no threshold
         amounts = (percentages * 0.01 * self._allocatable).astype(np.int64)
@@ -138,11 +141,11 @@ class _Utilization(DeschedulerPlugin[U]):
     # -- evictions ---------------------------------------------------------------------------------------------------
 
     def _evict_from_node(self, row: int, limits: Counts, room: Counts, destinations: Bools) -> EvictionResult | None:
-        """Evict pods from a node while it should lose pods and the destinations have room.
+        """Evict pods from a node while the node should lose pods and the destinations have free capacity.
 
-        The pods' requests are subtracted from ``room`` (R,), which is shared by the destinations, and from the node's
-        usage, in place. Return the result of an eviction that the policy's node or total limit denied, or None if no
-        limit was reached.
+        The requests of evicted pods are subtracted in place from ``room`` (R,), the destinations' shared free capacity,
+        and from the node's usage. If the policy's node or total limit denied an eviction, return its result. Otherwise,
+        return None.
         """
         usage = self.usage[row]
         evicted_count = 0
@@ -203,7 +206,7 @@ class _Utilization(DeschedulerPlugin[U]):
     def _tolerates_destination(self, pod: Pod, destinations: Bools) -> bool:
         """Return whether the pod tolerates all taints of at least one destination node.
 
-        As upstream, the pod must also have at least as many tolerations as the node has taints.
+        As in upstream, the pod must also have at least as many tolerations as the node has taints.
         """
         taint_sets, taint_set_of_node = self.view.nodes.taint_sets
         tolerations = pod.spec.tolerations
@@ -248,7 +251,10 @@ class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
         return lower_percentages, upper_percentages
 
     def _compute_average_percentages(self, names: Iterable[str]) -> dict[str, float]:
-        """Return the average usage of each resource in percent, on the ready nodes that have it, or 0 without any."""
+        """Return the average usage of each resource in percent, over the ready nodes that have the resource.
+
+        The average is 0 if no ready node has it.
+        """
         nodes = self.view.nodes.objects
         averages = {}
         for name in names:

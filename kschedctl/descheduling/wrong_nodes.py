@@ -32,7 +32,7 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
 
     def run(self) -> None:
         """Evict the pods that do not tolerate a considered taint of their node."""
-        selected = self.seen.find_infos_in_namespaces(self.arguments.namespaces, self.arguments.label_selector)
+        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected)
         self.evict_node_by_node(positions[self._find_pods_violating_taints(positions)].tolist())
 
@@ -70,9 +70,9 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
 
 
 class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeAffinityArgs]):
-    """A plugin that evicts pods from nodes that violate their required or preferred node affinity.
+    """A plugin that evicts pods whose nodes violate their required or preferred node affinity.
 
-    Preferred affinity is violated if another ready node has a higher weight.
+    A node violates preferred affinity if another ready node has a higher weight.
     """
 
     name = "RemovePodsViolatingNodeAffinity"
@@ -90,12 +90,12 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
                 )
 
     def _evict_violating_pods(self, has_affinity: Bools, violates: Callable[[Rows], Bools]) -> None:
-        """Evict the pods that violate their affinity, if a ready node would accept them.
+        """Evict the pods that violate their affinity if a ready node would accept them.
 
-        ``has_affinity`` is a (T,) mask of the PodInfos with such an affinity, and ``violates`` returns a mask of the
-        pods at the given positions. Only evictable pods that match the plugin's arguments are considered.
+        ``has_affinity`` is a (T,) mask of the PodInfos with such an affinity. ``violates`` returns a mask of the pods
+        at given positions that violate it. Only evictable pods that match the plugin's arguments are considered.
         """
-        selected = has_affinity & self.seen.find_infos_in_namespaces(
+        selected = has_affinity & self.seen.select_matching_infos(
             self.arguments.namespaces, self.arguments.label_selector
         )
         evictable = self.find_evictable_pods(selected)

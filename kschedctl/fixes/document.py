@@ -27,7 +27,7 @@ from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, list_clauses
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, capitalize, counted, first_few
 
 if TYPE_CHECKING:
     from kschedctl.fixes.rollout_replay import RolloutResult
@@ -54,7 +54,7 @@ def build_remedy(
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
     costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_cost(trial, victims, rollout)]
-    costs += _iter_waiting_siblings_cost(find_owner(trial.own), rollout, result)
+    costs += _iter_waiting_siblings_cost(find_owner(trial.authored_pod), rollout, result)
 
     # A change of the pod becomes a patch of its owner.
     patch = None
@@ -134,9 +134,9 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
 def _iter_waiting_siblings_cost(
     owner: Owner, rollout: RolloutResult | None, result: QueueResult | None
 ) -> Iterator[FixCost]:
-    """Yield a cost that says how many other pods of the workload still wait after the fix, or nothing if none waits.
+    """Yield a cost for the other pods of the workload that still wait after the fix, or nothing if none waits.
 
-    The number is taken from the rollout or, without a rollout, from the replayed queue.
+    Their number is taken from the rollout or, without a rollout, from the replayed queue.
     """
     waiting = rollout.waiting if rollout is not None else None
     if waiting is None and result is not None:
@@ -149,8 +149,8 @@ def _iter_waiting_siblings_cost(
 def _iter_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None) -> Iterator[FixCost]:
     """Yield the cost of the pods that the scheduler evicts after the fix, or nothing if it evicts none.
 
-    The cost says what is lost with the pods and, if a rollout was replayed, what happens to them. It has a short text
-    as well if many pods are evicted.
+    The cost describes the harm and, if a rollout was replayed, what happens to the pods. It also has a short text if
+    many pods are evicted.
     """
     if not victims:
         return
@@ -191,7 +191,7 @@ def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None
 
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
-    """Build the cost of deleting and recreating a Job with its pods, which is needed as its template is immutable."""
+    """Build the cost of recreating a Job with its pods, which is needed because its template is immutable."""
     from kschedctl.replay.controllers.creation import is_made_up  # noqa: PLC0415 - only for Jobs
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for Jobs
 
@@ -207,7 +207,10 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
 
 
 def _sort_pod_moves_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
-    """Sort fixes that remove other pods before the rest, so that the target pod does not preempt pods in between."""
+    """Sort the fixes that remove other pods before the others.
+
+    Otherwise the target pod might preempt pods in between.
+    """
 
     def edits_no_other_pod(fix: Fix) -> bool:
         """Return whether the fix edits no pod but the target pod."""
@@ -266,8 +269,7 @@ def _join_to_sentence(texts: Iterable[str]) -> str:
     >>> _join_to_sentence(["uncordon node n1", "ask for less"])
     'Uncordon node n1, and ask for less'
     """
-    text = ", and ".join(texts)
-    return text[:1].upper() + text[1:]
+    return capitalize(", and ".join(texts))
 
 
 def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dict[str, Json]]:
@@ -336,7 +338,7 @@ class OwnerPatch(NamedTuple):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The command that patches or recreates the owner, and then the commands that delete its waiting pods."""
+        """The command that patches or recreates the owner, followed by the commands that delete its waiting pods."""
         key = ObjectKey(*self.owner)
         if self.anew:
             return (
@@ -356,10 +358,10 @@ class OwnerPatch(NamedTuple):
 
 
 def _add_removal_of_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
-    """Return the patch extended to remove generated fields, which the API server rejects in a new object.
+    """Return the patch, extended to remove generated fields, which the API server rejects in a new object.
 
     For a Job, these are its selector and the matching labels of its template. For a pod, these are the fields that
-    admission sets from the PriorityClass, if the patch does not keep that class.
+    admission sets from the PriorityClass, unless the patch keeps the class.
     """
     if kind == "Job":
         template = {**object_at(owner_patch, "spec", "template"), "metadata": {"labels": dict.fromkeys(BY_UID)}}

@@ -35,7 +35,7 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
 
 
 def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
-    """Yield a line that names the missing host if the pod has hostPath files there and so cannot use another host."""
+    """Yield a line about the host that is missing, if the pod cannot use another one because of its hostPath files."""
     from kschedctl.fixes.ways.node_affinity import find_missing_required_host  # noqa: PLC0415 - only this line needs it
 
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
@@ -65,9 +65,9 @@ def _format_shape_count(number: int) -> str:
 
 
 def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = False) -> tuple[str, ...]:
-    """Return a line for each resource that the pod requests more of than any empty node offers.
+    """Return a line for each request that exceeds what any empty node offers.
 
-    The line calls the request doubtful if no machine is likely to be so large, unless `fits_new_machine` says that an
+    The line calls the request doubtful if hardly any machine is so large, unless `fits_new_machine` is set because an
     autoscaler knows a machine that is large enough.
     """
     first_facts: dict[str, Insufficient] = {}

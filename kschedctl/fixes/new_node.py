@@ -193,11 +193,11 @@ MOST_WAITING = 300
 def add_queue_share(
     new_node: NewNode, cluster: Cluster, pod: Pod, autoscaler: Autoscaler, without_limits: Callable[[], Autoscaler]
 ) -> NewNode:
-    """Return the autoscaler's answer for a pod, extended by whether the pod gets a node when all waiting pods compete.
+    """Return the autoscaler's answer, extended by whether the pod gets a node when all waiting pods compete for them.
 
     The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
-    other pods take all nodes that may come, `without_limits` builds an autoscaler that shows how many would be enough.
-    The answer stays as it is if no other pod waits, if more than `MOST_WAITING` pods wait, or if no nodes are added.
+    other pods take all new nodes, the autoscaler from `without_limits` shows how many would be enough. The answer is
+    returned unchanged if no other pod waits, if more than `MOST_WAITING` pods wait, or if no nodes are added.
     """
     from kschedctl.autoscaling.growth import mark_unschedulable  # noqa: PLC0415 - only with an autoscaler
 
@@ -285,9 +285,9 @@ def simulate_growth(
 ) -> NodeGrowth:
     """Let an autoscaler add nodes for the pending pods until it adds no more, and report the new nodes and placements.
 
-    The pods are settled on the nodes after each loop. If the autoscaler has not finished after `max_loops` loops (by
-    default `MAX_LOOPS`), it is stopped and the report says so. With `explains`, the autoscaler is asked why its groups
-    or pools add no nodes for the pods that never get one. Raises InputError if the autoscaler's input is invalid.
+    The pods are placed on the nodes after each loop. If the autoscaler has not finished after `max_loops` loops (by
+    default `MAX_LOOPS`), it is stopped and the report says so. With `explains`, the report says why no nodes are added
+    for the pods that never get one. Raises InputError if the autoscaler's input is invalid.
     """
     from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
 

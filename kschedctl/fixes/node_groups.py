@@ -125,11 +125,11 @@ def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, Pool
 
 
 def _iter_completed_templates(id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
-    """Yield changes that complete the template with the labels and extended resources that the pod asks for.
+    """Yield changes that complete the template with the labels and extended resources that the pod requires.
 
-    There is one change for each required affinity term. Labels of Kubernetes' domains and labels with another value are
-    not added. Nothing is yielded if the template's platform differs from the platform of the pod's image, or if nothing
-    hints that the group's machines have the requested devices.
+    There is one change for each required node affinity term. Labels of Kubernetes' domains are not added, nor labels
+    that the template has with another value. Nothing is yielded if the template's platform differs from that of the
+    pod's image, or if nothing indicates that the group's machines have the requested devices.
     """
     labels = {key: str(value) for key, value in object_at(object_at(template, "metadata"), "labels").items()}
     platform = find_image_platform(pod)
@@ -168,7 +168,7 @@ def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Ma
 
 
 def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
-    """Yield, for each required node affinity term, the labels to add so that the template matches it and nodeSelector.
+    """Yield the labels that the template lacks to match nodeSelector and a required node affinity term, for each term.
 
     Terms are left out if the template has a label with another value, if a label that Kubernetes defines is missing, or
     if the term accepts no value of a label.
@@ -181,10 +181,10 @@ def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[s
 
 
 def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
-    """Yield the labels that the pod requires of a node, with their accepted values, for each node affinity term.
+    """Yield the labels that the pod requires of a node, with their accepted values, once for each node affinity term.
 
-    Each mapping contains the labels of the nodeSelector and of one term. A pod without terms has a single mapping.
-    Terms with operators other than In or with match fields are left out.
+    Each mapping contains the labels of nodeSelector and of one term. A pod without terms has a single mapping. Terms
+    with operators other than In or with match fields are left out.
     """
     selector_labels: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     terms = find_required_terms(pod)
@@ -205,8 +205,8 @@ def is_kubernetes_label(key: str) -> bool:
 def _find_missing_devices(id: str, template: JsonObject, labels: Mapping[str, str], pod: Pod) -> dict[str, str] | None:
     """Return the amounts of the requested extended resources that the template lacks.
 
-    The result is None if no label or taint of the template and no word in the group's id hints that its machines have
-    one of these resources.
+    Return None if no label or taint of the template and no word in the group's id indicates that its machines have one
+    of these resources.
     """
     offered = object_at(object_at(template, "status"), "allocatable")
     requests = {name: amount.value() for name, amount in compute_pod_requests(pod).items() if is_extended(name)}

@@ -90,10 +90,10 @@ def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] |
 
 
 def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield corrections that add labels that the pod needs to the pool's template, one for each affinity term.
+    """Yield corrections that add the labels that the pod needs to the pool's template, one for each affinity term.
 
-    Labels that the template has or restricts by a requirement, and labels of Kubernetes and Karpenter, are not added.
-    There are no corrections for a pool whose nodes have another platform than the pod's image.
+    Labels are not added if the template has them, if it restricts them by a requirement, or if they belong to
+    Kubernetes or Karpenter. There are no corrections for a pool whose nodes have another platform than the pod's image.
     """
     template = pool.spec.template
     requirements = {requirement.key: requirement for requirement in template.spec.requirements}
@@ -154,10 +154,10 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
 def _iter_zone_correction(
     cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonObject] | None
 ) -> Iterator[PoolCorrection]:
-    """Yield the correction that adds a subnet in a zone that the pod selects to the pool's node class.
+    """Yield the correction that adds a subnet to the pool's node class, in a zone that the pod selects.
 
-    There is none if one of the class's subnets is already in a selected zone, or if its zones are unknown.
-    If the instance types are only known from nodes, all of them are assumed to be available in that zone.
+    Nothing is yielded if one of the class's subnets is already in a selected zone, or if its zones are unknown. If the
+    instance types are known only from nodes, all of them are assumed to be available in the zone.
     """
     kind = find_class_kind(pool)
     node_class = NodeClasses(cluster).find_node_class(pool)

@@ -88,8 +88,8 @@ MOST_LABEL_VALUES = 40
 def count_least_changes(rejections: list[NodeRejection]) -> int:
     """Return the least number of changes that can clear the rejections, at least 1.
 
-    Plugins whose rejections one change may clear together are counted once, and plugins whose rejections may go away
-    with changes for other plugins are not counted.
+    Plugins are counted once if one change may clear the rejections of all of them. A plugin is not counted if its
+    rejections may go away with changes for other plugins.
     """
     plugins = {rejection.plugin for rejection in rejections}
     clearing_groups: set[str] = set()
@@ -127,9 +127,10 @@ def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
 
 
 def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
-    """Group the node rows by their rejections, taints, and the labels, volumes and devices that matter to the pod.
+    """Group the rows of nodes that are equivalent for the pod, in ascending order. There may be no nodes and no groups.
 
-    Return the rows of each group in ascending order, or no groups if there are no nodes.
+    Nodes are equivalent if they have the same rejections, taints, and labels, volumes and devices that matter to the
+    pod.
     """
     nodes, outcome = cycle.view.nodes, cycle.filter
     _, taint_set_numbers = nodes.taint_sets
@@ -153,7 +154,7 @@ def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
 
 
 def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield the columns (N,), one value per node, that distinguish nodes for each plugin that rejects nodes."""
+    """Yield columns (N,) of values by which nodes differ for the plugins that reject nodes."""
     for name, verdict in cycle.filter.verdicts.items():
         if verdict.rejected.any():
             yield from get_plugin_remedies(name).columns(cycle)

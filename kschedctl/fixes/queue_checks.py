@@ -66,8 +66,8 @@ class QueueChecks:
         """Return the first variant of a fix that holds in the queue, with the alternatives that also hold.
 
         If none of the first `MOST_VARIANTS` variants holds and the fix adds a node, more nodes are added until the fix
-        holds. If no variant holds, the fix is returned with its own result and without alternatives. If the queue was
-        not replayed, the fix is returned unchanged.
+        holds. If nothing holds, the fix is returned with its result but without alternatives. If the queue was not
+        replayed, the fix is returned unchanged.
         """
         variants = (candidate.trial, *candidate.others[: MOST_VARIANTS - 1])
         result = self.check_in_queue(candidate.trial)
@@ -88,9 +88,10 @@ class QueueChecks:
                 yield trial
 
     def _find_sufficient_node_count(self, trial: RemedyTrial) -> CheckedFix | None:
-        """Return the fix with the smallest number of added nodes, from 2 to `MOST_NODES`, that holds in the queue.
+        """Return the fix with the smallest number of added nodes with which it holds in the queue.
 
-        The result is None if the fix adds no node, or if it does not hold with any number of nodes that was tried.
+        The number is from 2 to `MOST_NODES`. Return None if the fix adds no node, or if no tried number of nodes is
+        enough.
         """
         adding = next((fix for fix in trial.changes if fix.with_node_count is not None), None)
         if adding is None or adding.with_node_count is None:
@@ -128,4 +129,4 @@ class QueueChecks:
 
 def _has_other_waiting_pods(scheduler: Scheduler, trial: RemedyTrial) -> bool:
     """Return whether a pod other than the trial's target pod waits for a node."""
-    return any(is_pending(pod) and pod.key != trial.own.key for pod in scheduler.cluster.unbound_pods())
+    return any(is_pending(pod) and pod.key != trial.authored_pod.key for pod in scheduler.cluster.unbound_pods())

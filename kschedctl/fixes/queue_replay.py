@@ -29,7 +29,7 @@ from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -61,14 +61,14 @@ def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     """Apply the fix, try all waiting pods in the queue's order, and report whether the target pod gets a node.
 
-    The result also names the other pods that get a node thanks to the fix, or that take the room that the fix makes.
+    The result also names the other pods that get a node thanks to the fix, or on a node that the fix opened.
     """
     # Build the changed cluster with the target pod, which may be new.
-    target_key = ObjectKey.of(trial.own)
+    target_key = ObjectKey.of(trial.authored_pod)
     edits = {key: edit for key, edit in trial.edits.items() if key != target_key}
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
     if target_key in trial.edits or not _is_in_cluster(trial):
-        cluster = add_pods(cluster, [trial.own if trial.created else trial.pod])
+        cluster = add_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
     simulation, outcomes = _try_concerned_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
 
     # The placed pods in the order in which they got their nodes.
@@ -82,23 +82,23 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
 
     # Tell pods that gain from the fix and pods that take the room it makes.
     placed_without_fix = replay_queue_without_fix(trial.scheduler).placed
-    other_pods = [key for key in node_by_pod if key != trial.own.key]
+    other_pods = [key for key in node_by_pod if key != trial.authored_pod.key]
     gaining_pods = tuple(
         key for key in other_pods if key not in placed_without_fix and _is_waiting_without_fix(trial.scheduler, key)
     )
     nodes_with_room = frozenset(trial.opened_nodes)
     pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
 
-    if trial.own.key not in node_by_pod:
+    if trial.authored_pod.key not in node_by_pod:
         return QueueResult(False, rivals=tuple(pods_in_new_room) or gaining_pods)
     placed_pods = list(node_by_pod)
-    pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.own.key)])
+    pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.authored_pod.key)])
     ahead_in_new_room = tuple(key for key in pods_in_new_room if key in pods_ahead)
     return QueueResult(
         True,
         ahead=ahead_in_new_room,
         also_places=gaining_pods,
-        waiting_siblings=_count_waiting_siblings(simulation, find_owner(trial.own)),
+        waiting_siblings=_count_waiting_siblings(simulation, find_owner(trial.authored_pod)),
     )
 
 
@@ -115,15 +115,15 @@ def _try_concerned_pods(
 ) -> tuple[Simulation, list[Outcome]]:
     """Try the waiting pods that the fix may concern, and return the simulation and the outcomes in their order.
 
-    All waiting pods are tried if it is unknown which pods the fix concerns, if pods get a node or are evicted without
-    the fix, or if trying only some of the pods evicts any.
+    All waiting pods are tried if it is unknown which ones the fix concerns. All are also tried if pods get a node or
+    are evicted without the fix, or if trying only some pods evicts one.
     """
     nodes_with_new_room = None
     if replay_queue_without_fix(trial.scheduler).nothing_moves:
         nodes_with_new_room = find_nodes_with_new_room(trial, target_key)
     simulation = recreate_evicted(Simulation(scheduler))
-    position = simulation.view.pods.find_position(trial.own.key)
-    assert position is not None, trial.own.key
+    position = simulation.view.pods.find_position(trial.authored_pod.key)
+    assert position is not None, trial.authored_pod.key
     waiting = find_pending(simulation)
     if _enters_queue_last(trial, target_key):
         waiting = [*(other for other in waiting if other != position), position]
@@ -156,11 +156,13 @@ def _is_waiting_without_fix(scheduler: Scheduler, key: str) -> bool:
 
 def _is_in_cluster(trial: RemedyTrial) -> bool:
     """Return whether the cluster has the target pod. A UID does not prove this, as a manifest may contain one."""
-    return trial.scheduler.cluster.pod(trial.own.metadata.namespace, trial.own.metadata.name) is not None
+    return (
+        trial.scheduler.cluster.pod(trial.authored_pod.metadata.namespace, trial.authored_pod.metadata.name) is not None
+    )
 
 
 def _enters_queue_last(trial: RemedyTrial, target_key: ObjectKey) -> bool:
-    """Return whether the fix creates or recreates the target pod, which is then behind all others in the queue."""
+    """Return whether the fix creates or recreates the target pod. The pod is then the last one in the queue."""
     edit = trial.edits.get(target_key)
     return not _is_in_cluster(trial) or (edit is not None and not is_valid_update(edit.before, edit.after))
 
@@ -174,8 +176,9 @@ PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintTol
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
     """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes, too.
 
-    Edits of the target pod itself are ignored. Only edits of nodes, and of pods that cannot block other nodes, make
-    room on a single node.
+    It may make room on other nodes if any edit, apart from an edit of the target pod, is not confined to one node.
+    Edits are confined to one node if they change a node but not its labels, or a running pod that cannot block other
+    nodes.
     """
     names: set[str] = set()
     for key, edit in trial.edits.items():
@@ -190,7 +193,7 @@ def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> froze
             if _may_block_other_nodes(before):
                 return None
             names.add(before.spec.node_name)
-        elif key.kind != "Pod":
+        elif key.kind != "Pod":  # a new pod makes no room
             names.add(key.name)
     return frozenset(names)
 
@@ -242,7 +245,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     simulation = Simulation(trial.scheduler, view.fork())
 
     # The pods ahead of the target in the queue: by priority, then by position.
-    target_position = view.pods.index.get(trial.own.key, len(view.pods))
+    target_position = view.pods.index.get(trial.authored_pod.key, len(view.pods))
     target_turn = (-trial.cycle.info.priority, target_position)
     turns = {
         position: (-int(view.pods.priority[view.pods.info[position]]), position)
@@ -266,7 +269,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
 
 
 def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
-    """Reserve the requests (R,) on the first node that has room for them, and return whether there is such a node.
+    """Reserve the requests (R,) on the first node where they fit, and return whether there is such a node.
 
     `nodes` are the free amounts (R,) of each node. The amounts of the chosen node are reduced in place.
     """
@@ -289,7 +292,7 @@ def _depends_on_other_pods(info: PodInfo) -> bool:
 
 
 def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind, namespace and name of each claim that the pod names, and may therefore share with other pods."""
+    """Yield the kind, namespace and name of each claim that the pod may share with other pods, because it is named."""
     namespace = pod.metadata.namespace
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim:
@@ -309,7 +312,7 @@ def _may_fit_on_empty_node(simulation: Simulation, position: Position, info: Pod
     if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= PER_NODE_PLUGINS:
         return True
     view = simulation.view
-    accepting = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))[rows]
+    accepting = view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))[rows]
     accepting &= match_tolerations(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
     for resource, amount in info.incoming_requests.items():
         column = view.resources.get(resource)

@@ -32,9 +32,9 @@ class RankedFix(NamedTuple):
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
-    """Rank the trials, best first. Trials that make the same changes elsewhere become variants of the best of them.
+    """Rank the trials, best first. Trials whose fixes belong to the same families are variants of the best of them.
 
-    Trials are variants if their fixes have the same families: kinds of fixes that pursue the same idea.
+    Fixes of one family pursue the same idea, for example at different nodes.
     """
     trials_by_family: dict[Hashable, list[RemedyTrial]] = {}
     for trial in sorted(trials, key=_build_rank_key):
@@ -89,7 +89,7 @@ class CheckedFix(NamedTuple):
 
 
 def move_holding_fixes_forward(ranked_fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
-    """Return the fixes with each fix that holds in the queue moved before better ranked fixes that fail there.
+    """Return the fixes, with each fix that holds in the queue moved before better ranked fixes that fail there.
 
     A fix stays behind a failing fix if it is much more expensive or harms other pods.
     """
@@ -101,10 +101,10 @@ def move_holding_fixes_forward(ranked_fixes: Iterable[CheckedFix]) -> list[Check
 
 
 def _overtakes_failing_fix(fix: CheckedFix, better_ranked: CheckedFix) -> bool:
-    """Return whether a fix is moved before a better ranked fix because the better ranked fix fails in the queue.
+    """Return whether a fix moves before a better ranked fix that fails in the queue.
 
-    The fix has to hold in the queue and harm no other pods. Besides, it has to cost at most `Price.ROOM`, or have no
-    more changes than the better ranked fix and a price that is at most one step higher.
+    The fix has to hold in the queue and harm no other pods. In addition, its price has to be at most `Price.ROOM`, or
+    at most one step higher than that of the better ranked fix. In the latter case it must not have more changes.
     """
     holds = fix.result is not None and fix.result.holds
     if not better_ranked.fails or not holds or not harms_nobody(fix.ranked.trial):
@@ -141,8 +141,7 @@ def get_trial_price(trial: RemedyTrial) -> Price:
 def insert_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy]) -> tuple[Remedy, ...]:
     """Return a pod's `remedies` with the autoscaler fixes inserted, each before the first remedy of a higher price.
 
-    Remedies that add nodes by hand are dropped if there are autoscaler fixes, since a corrected autoscaler adds the
-    nodes itself.
+    If there are autoscaler fixes, remedies that add nodes by hand are dropped: a corrected autoscaler adds the nodes.
     """
     if not fixes:
         return tuple(remedies)
@@ -162,8 +161,8 @@ def _get_remedy_price(remedy: Remedy) -> Price:
 def _build_rank_key(trial: RemedyTrial) -> _RankKey:
     """Return the sort key of a trial, smallest for the best.
 
-    Fixes that need no values from the user come first. Then lower prices decide, where evictions that lose something
-    count as a loss, then lower costs, fixes that need no operator, and finally more feasible nodes.
+    The criteria are, in this order: no values needed from the user, lower prices, lower costs, no operator needed, and
+    more feasible nodes. Evictions that do harm count as a loss in the prices.
     """
     fixes = trial.changes
     prices, cost = build_cost_key(fixes)

@@ -71,24 +71,27 @@ class RolloutResult(NamedTuple):
 
 
 def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
-    """Roll out the trial's changes, and return the result, which names a harm if the new pods cannot be created.
+    """Replay the rollout of the trial's changes, or only its preemptions if no other pod has the changed template.
 
-    If no other pod has the changed template, only the target pod's preemption is replayed. The result is None if there
-    is no preemption either.
+    Return None if no pod other than the target changes and none is preempted. If the new pods cannot be created, the
+    result has the reason as `harm`.
     """
-    owner = find_owner(trial.own)
-    pod_key = ObjectKey.of(trial.own)
     if not trial.changes_workload and not trial.victims:
         return None
+    owner = find_owner(trial.authored_pod)
+    pod_key = ObjectKey.of(trial.authored_pod)
     edits = {key: edit for key, edit in trial.edits.items() if key != pod_key}
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
     old_pods = ExistingPods(cluster).find_pods_of(*owner) if trial.changes_workload else []
-    if not any(pod.key != trial.own.key for pod in old_pods):
+    has_siblings = any(pod.key != trial.authored_pod.key for pod in old_pods)
+    if not has_siblings:
         return _replay_single_preemption(owner, trial, cluster) if trial.victims else None
+
     try:
         change, cluster = _plan_rollout(owner, trial, old_pods, cluster, manifest)
     except InputError as error:
         return RolloutResult(owner, harm=f"its pods cannot be created: {error.what}")
+
     controlled_keys = {pod.key for pod in (*change.kept, *change.removed)}
     deleted = [pod for pod in old_pods if pod.key not in controlled_keys]
     return _run_rollout(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
@@ -106,11 +109,11 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
         cluster = change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
     simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
     position = _get_position(simulation.view, pod)
-    simulation.schedule([position])
+    simulation.schedule_uninterrupted([position])
     rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
     if simulation.view.node[position] >= 0:
         return rolled_out
-    return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
+    return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))
 
 
 def _add_evictions(
@@ -126,8 +129,8 @@ def _add_evictions(
     return rolled_out._replace(victims=victims, chain=summarize_evictions(simulation, evicted))
 
 
-def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
-    """Explain that a pod still has no node after it evicted pods, and whether their replacements took the room."""
+def _explain_useless_eviction(rolled_out: RolloutResult) -> str:
+    """Explain that a pod still has no node after it evicted pods. Their replacements may have taken the node again."""
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
     if chain is not None and chain.outrun:
@@ -138,13 +141,13 @@ def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
 def _plan_rollout(
     owner: Owner, trial: RemedyTrial, old_pods: Sequence[Pod], cluster: Cluster, manifest: Struct | None
 ) -> tuple[WorkloadChange, Cluster]:
-    """Plan the rollout of the trial's pod template, and return it with the cluster that has the old and new pods.
+    """Plan the rollout of the trial's pod template. Return it with the cluster that has the old and the new pods.
 
-    `old_pods` are the owner's current pods. If none of them exists yet, all are simply created with the new template.
-    Raises InputError if the new pods cannot be created.
+    `old_pods` are the owner's current pods. If none of them exists yet, all are created with the new template. Raises
+    InputError if the new pods cannot be created.
     """
-    target_pod = trial.own
-    before = trial.edits[ObjectKey.of(trial.own)].before
+    target_pod = trial.authored_pod
+    before = trial.edits[ObjectKey.of(trial.authored_pod)].before
     assert isinstance(before, Pod)
     siblings = [pod for pod in old_pods if pod.key != target_pod.key]
     change = WorkloadChange(str(owner))
@@ -174,10 +177,10 @@ def _plan_rollout(
 
 
 def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
-    """Return the workload whose rollout strategy and replicas apply: its manifest, if that is known.
+    """Return the workload that determines the rollout strategy and replicas: the manifest if there is one.
 
     Without a manifest, a Deployment is reconstructed from the annotations of its ReplicaSets, and a StatefulSet or
-    DaemonSet has default values. The result is None for kinds whose controllers do not roll out changes.
+    DaemonSet has default values. Return None for kinds whose controllers do not roll out changes.
     """
     if isinstance(manifest, Deployment | StatefulSet | DaemonSet):
         return manifest
@@ -297,7 +300,7 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     """Run the rollout and return its result, which names the first harm, if any.
 
     `deleted` are pods that the user deletes before the rollout. The rollout is harmless if it completes without
-    evicting its own pods, and if afterwards all of the workload's pods, or more than before, have a node.
+    evicting the workload's pods, and if afterwards more of these pods than before have a node, or all of them.
     """
     simulation = Simulation(scheduler)
     view = simulation.view
@@ -324,7 +327,7 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     if placed_after >= min(placed_before + 1, change.desired):
         return rolled_out
     if rolled_out.chain and rolled_out.chain.outrun:
-        return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
+        return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))
     pods = agreeing(placed_before, "pod has", "pods have")
     return rolled_out._replace(harm=f"{placed_before} of its {pods} a node now, {placed_after} afterwards")
 

@@ -75,7 +75,9 @@ class RemedySearch:
     working_trials: list[RemedyTrial] = field(default_factory=list)
     """The trials of the minimal sets of changes that help."""
     exhausted: bool = True
-    """Whether nothing was left out for lack of time or because of too many node shapes."""
+    """Whether nothing was left out for lack of time, because of too many node shapes or of an interruption."""
+    interrupted: bool = False
+    """Whether the user interrupted the search, so that only the trials until then are known."""
     _has_tried_correction: bool = False
     """Whether a correction of the manifest was tried."""
     _only_corrections: bool = False
@@ -86,9 +88,18 @@ class RemedySearch:
     def run(self) -> list[RemedyTrial]:
         """Run the search, and return the trials of all minimal sets of changes that help, the smallest sets first.
 
-        The search stops early at its limits, or at the smallest size that the wishes ask for. `exhausted` says whether
-        it is complete.
+        The search stops early at its limits, at the smallest size that the wishes ask for, or if the user interrupts.
+        `exhausted` says whether it is complete.
         """
+        try:
+            self._search_all_sizes()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.exhausted = False
+        return self.working_trials
+
+    def _search_all_sizes(self) -> None:
+        """Try the sets of changes, the smallest sizes first, and add the ones that help to `self.working_trials`."""
         self._deadline = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
             is_small_enough = self.wishes.smallest and any(map(harms_nobody, self.working_trials))
@@ -99,7 +110,6 @@ class RemedySearch:
             self._tried_places: set[TriedPlace] = set()
             for tried in self._iter_starting_points(self.trials.base, size):
                 self._try_changes(tried, size)
-        return self.working_trials
 
     def _iter_starting_points(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TriedNode]:
         """Yield the nodes whose rejections the remaining changes may clear, and the trial without a particular node.
@@ -132,10 +142,10 @@ class RemedySearch:
         return self._nodes_to_try[change_set]
 
     def _try_changes(self, tried: TriedNode, remaining_changes: int) -> None:
-        """Try each change that is proposed at the node, and recurse with one remaining change less if it is not enough.
+        """Try each change that is proposed at the node. If it is not enough, recurse with one remaining change less.
 
-        Sets that help are added to `self.working_trials`. Nothing is done if the node was already tried with the same
-        changes.
+        Sets of changes that help are added to `self.working_trials`. Nothing is done if the node was already tried with
+        the same changes.
         """
         place = frozenset(tried.trial.changes), tried.row
         if place in self._tried_places:
@@ -162,21 +172,21 @@ class RemedySearch:
                     self._try_changes(next_node, remaining_changes - 1)
 
     def _contains_working_set(self, changes: tuple[Fix, ...]) -> bool:
-        """Return whether some of these changes are already a set that helps, so that they are not minimal."""
+        """Return whether some of these changes are already a set that helps. The changes are then not minimal."""
         return any(frozenset(working.changes) <= frozenset(changes) for working in self.working_trials)
 
     def _may_become_correction(self, changes: tuple[Fix, ...]) -> bool:
-        """Return whether further changes may turn the set into a correction of the manifest that only makes room.
+        """Return whether further changes may turn the set into a correction of the manifest.
 
-        A set that starts with a new node may do so only if a correction was already tried, since otherwise there is
-        nothing to correct.
+        The other changes of the set must only make room. A set that starts with a new node qualifies only if a
+        correction was already tried, because otherwise there is nothing to correct.
         """
         if any(change.effective_price > Price.ROOM for change in changes):
             return False
         return changes[0].kind != FixKind.ADD_NODE or self._has_tried_correction
 
     def _get_proposals(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
-        """Return the changes proposed at the node that the wishes allow and that fit the trial's changes.
+        """Return the changes proposed at the node, if the wishes allow them and they fit the trial's changes.
 
         The changes are cached.
         """
@@ -215,9 +225,9 @@ class RemedySearch:
     def _find_next_nodes(self, tried: TriedNode, trial: RemedyTrial, remaining_changes: int) -> Iterable[TriedNode]:
         """Return the nodes of the trial at which to continue after its last change, which was made at `tried`.
 
-        After a change at a node, the search continues at the same node if its rejection changed. After a change without
-        a node, it continues at the added nodes, or at all nodes if the change added none. Nodes that the remaining
-        changes cannot clear are left out.
+        After a change at a node, the search continues at the node if the node's rejection changed. After a change
+        without a node, it continues at the nodes that the change added or, if there are none, at all nodes. Nodes that
+        the remaining changes cannot clear are left out.
         """
         assert trial.cycle is not None
         if tried.row is not None:
@@ -263,7 +273,7 @@ class RemedySearch:
         return self.wishes.allows(fix) and not (fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(()))
 
     def _has_reached_limit(self) -> bool:
-        """Return whether the time or the number of trials is used up, and record that the search is then incomplete."""
+        """Return whether time or the number of trials is used up. If so, record that the search is incomplete."""
         must_stop = time.monotonic() > self._deadline or self.trials.replayed > MOST_TRIALS
         if must_stop:
             self.exhausted = False
@@ -283,7 +293,7 @@ def is_manifest_correction(fix: Fix) -> bool:
 def _is_compatible_with_trial(change: Fix, trial: RemedyTrial) -> bool:
     """Return whether the change can be combined with the trial's changes.
 
-    A change of an object that the trial creates is incompatible. A new node is also incompatible with a higher
+    A change is incompatible if it edits an object that the trial creates. A new node is incompatible with a higher
     priority, because each of them is meant to be enough.
     """
     created_keys = {key for key, edit in trial.edits.items() if edit.before is None}

@@ -119,7 +119,10 @@ OLD_VERSION = _build_rule(
 
 
 def _find_plugins_without_state(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for each plugin that is enabled at a point but not at the point that prepares its state."""
+    """Yield a problem for each plugin that is enabled at a point but cannot prepare its state.
+
+    The plugin prepares its state at another point, at which it is not enabled.
+    """
     plugins_at = checked.profile.plugins
     for name, declared in IN_TREE.items():
         state_points = declared.plugin.needs_state if declared.plugin else {}
@@ -255,13 +258,15 @@ UNUSED_ARGS = _build_rule(
 )
 
 
-def num_feasible_nodes_to_find(percentage: int, nodes: int) -> int:
+def count_feasible_nodes_to_find(percentage: int, nodes: int) -> int:
     """Return how many feasible nodes kube-scheduler looks for. A percentage of 0 adapts to the number of nodes.
 
     Upstream: numFeasibleNodesToFind in pkg/scheduler/schedule_one.go (v1.36).
 
-    >>> num_feasible_nodes_to_find(0, 5000), num_feasible_nodes_to_find(1, 5000), num_feasible_nodes_to_find(50, 80)
-    (500, 100, 80)
+    >>> count_feasible_nodes_to_find(0, 5000), count_feasible_nodes_to_find(1, 5000)
+    (500, 100)
+    >>> count_feasible_nodes_to_find(50, 80)
+    80
     """
     if nodes < MIN_FEASIBLE_NODES:
         return nodes
@@ -276,11 +281,11 @@ def _find_unsuitable_percentages(
     percentages: list[tuple[Path, int]] = [((), configuration.percentage_of_nodes_to_score)]
     for i, profile in enumerate(configuration.profiles.values()):
         percentages.append((("profiles", i), profile.percentage_of_nodes_to_score or 0))
-    default_count = num_feasible_nodes_to_find(0, nodes)
+    default_count = count_feasible_nodes_to_find(0, nodes)
     for path, percentage in percentages:
         if not percentage:
             continue
-        count = num_feasible_nodes_to_find(percentage, nodes)
+        count = count_feasible_nodes_to_find(percentage, nodes)
         if nodes < MIN_FEASIBLE_NODES:
             message = f"no effect: clusters of fewer than {MIN_FEASIBLE_NODES} nodes are always searched in full"
         elif nodes * percentage // 100 < MIN_FEASIBLE_NODES:

@@ -110,9 +110,11 @@ class LintContext:
     ) -> LintContext:
         """Build the context of manifests and the cluster that they are applied to.
 
-        ``gates`` is only used without a cluster. Objects without a namespace go to ``namespace``, or, if that is empty,
-        to the namespace of their Helm release. ``get_sets`` returns the sets in which the objects at a place are
-        applied. Without it, all objects are one set. Documents without a kind are left out.
+        ``gates`` is used only without a cluster.
+
+        Objects without a namespace go to ``namespace`` or, if that is empty, to the namespace of their Helm release.
+        ``get_sets`` returns the sets in which the objects at a place are applied. Without it, all objects are one set.
+        Documents without a kind are left out.
         """
         located = [(document, place) for document, place in manifests if document.get("kind")]
         release_namespaces = {} if namespace else find_release_namespaces(located)

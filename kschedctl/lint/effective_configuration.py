@@ -255,7 +255,7 @@ def _remove_fields(document: JsonObject, paths: list[Path]) -> JsonObject:
 
 
 def _remove_field(document: JsonObject, path: Path) -> JsonObject:
-    """Return a copy of the document without the field at a path, or an equal copy if there is no such field.
+    """Return a copy of the document without the field at a path. If there is no such field, the copy is equal.
 
     A list item is emptied instead of removed, so that the other items keep their index.
     """

@@ -43,16 +43,18 @@ def find_all_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple
     problems += [(UNREADABLE, problem) for problem in context.unreadable]
     problems += [(IGNORE_FAULTY, problem) for problem in IGNORE_FAULTY.check(context)]
     for rule in _select_runnable_rules(context, rules):
-        problems += [(rule, _add_version_note(rule, problem, context)) for problem in check_rule_by_set(rule, context)]
+        problems += [
+            (rule, _add_version_note(rule, problem, context)) for problem in check_rule_per_applied_set(rule, context)
+        ]
     return problems
 
 
-def check_rule_by_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
-    """Yield a rule's problems that occur both among all linted objects and in a set that is applied together.
+def check_rule_per_applied_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
+    """Yield a rule's problems that occur both among all linted objects and within a set that is applied together.
 
-    A problem that only all objects together have, such as two budgets that select one pod, does not occur in any
-    cluster. A problem that only one set has, such as a missing name, may be solved by another set. The problems of
-    objects that belong to no set are all reported.
+    A problem between objects of different sets, such as two budgets that select one pod, occurs in no cluster. A
+    problem within one set, such as a missing name, may be solved by another set. All problems of objects outside every
+    set are reported.
     """
     problems = list(rule.check(context))
     if len(set(context.applied_sets.values())) < 2:
@@ -60,16 +62,15 @@ def check_rule_by_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
         return
 
     fields = {(problem.subject, problem.path) for problem in problems}
-    set_contexts = {
-        id(set_context): set_context
-        for problem in problems
-        for set_context in context.iter_set_contexts(problem.subject)
-    }
-    reporting_sets: dict[tuple[Subject, Path], int] = {}  # only the first set with a problem at a field reports it
-    for set_id, set_context in set_contexts.items():
+    set_contexts = dict.fromkeys(
+        set_context for problem in problems for set_context in context.iter_set_contexts(problem.subject)
+    )
+    first_sets: dict[tuple[Subject, Path], LintContext] = {}  # the first set with a problem at a field reports it
+    for set_context in set_contexts:
         for problem in rule.check(set_context):
             field = problem.subject, problem.path
-            if field in fields and reporting_sets.setdefault(field, set_id) == set_id:
+            first_set = first_sets.setdefault(field, set_context)
+            if field in fields and first_set is set_context:
                 yield problem
     yield from (problem for problem in problems if not context.applied_sets.get(problem.subject))
 
@@ -83,7 +84,7 @@ def build_findings(
 ) -> Findings:
     """Build the report of the problems of objects in scope.
 
-    The report also says how many rules were run, which kinds were not fully read, and which files were skipped.
+    It also says how many rules were run, which kinds were not fully read, and which files were skipped.
     """
     is_in_scope = scope.build_filter(context)
     checked_count = sum(map(is_in_scope, context.objects))
@@ -136,7 +137,7 @@ def get_rule(rule_id: str) -> Rule:
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:
-    """Return the problem, with a note in its fix if the fix sets a field that the linted version does not have."""
+    """Return the problem. If its fix sets a field that the linted version does not have, a note in the fix says so."""
     field = rule.advised_field
     requirement = field.describe_requirement(context.gates) if field else ""
     if field is None or not requirement:

@@ -25,7 +25,7 @@ from kschedctl.text.counts import counted
 
 @dataclass(frozen=True)
 class Reporting:
-    """Settings for which problems are reported, and with which severity."""
+    """Settings for reporting problems: which ones, and with which severity."""
 
     severities: Mapping[str, Severity] = field(default_factory=dict)
     """Severities that replace those of rules, by rule id."""
@@ -54,9 +54,9 @@ def build_report(
 ) -> Findings:
     """Build the report of these problems, with the most severe findings first.
 
-    Suppressed findings are listed separately. Findings that are in the baseline, below the lowest severity or, in a
-    condensed report, repeated are only counted. ``find_creator`` names the controller that created an object and that
-    has to be changed instead, or returns "".
+    Suppressed findings are listed separately. Some findings are only counted: those in the baseline, those below the
+    lowest severity and, in a condensed report, repeated ones. ``find_creator`` names the controller that created an
+    object and that has to be changed instead, or returns "".
     """
     # Apply the ignores of annotations and settings.
     findings: list[Finding] = []
@@ -73,7 +73,7 @@ def build_report(
             findings.append(finding)
 
     # Reduce the findings step by step.
-    merged = _merge_builds(sorted(findings, key=_severity_sort_key))
+    merged = _merge_builds(sorted(findings, key=_build_severity_sort_key))
     new = drop_baseline_findings(merged, reporting.baseline)
     severe = [finding for finding in new if Severity(finding.severity).rank <= reporting.min_severity.rank]
     reported = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
@@ -93,7 +93,7 @@ def build_report(
     )
 
 
-def _severity_sort_key(finding: Finding) -> tuple[object, ...]:
+def _build_severity_sort_key(finding: Finding) -> tuple[object, ...]:
     """Return a sort key that puts the most severe findings first and orders equally severe findings by location."""
     return (
         Severity(finding.severity).rank,
@@ -178,7 +178,7 @@ def _describe_rule(rule: Rule, severity: Severity) -> FoundRule:
 
 
 def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
-    """Merge findings that repeat another one for the same object, namespace or variant, as each rule allows."""
+    """Merge findings that repeat another one for the same object, namespace or variant, if their rule allows it."""
     rules = tuple(rules)
     findings = keep_one_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
     findings = merge_variants(findings)
@@ -275,7 +275,10 @@ class LintScope:
     """A selector for the labels of the objects or of their pods, or None for all."""
 
     def build_filter(self, context: LintContext) -> Callable[[Subject], bool]:
-        """Build a function that returns whether an object is in this scope, so that its findings are reported."""
+        """Build a function that returns whether an object is in this scope.
+
+        Only findings of such objects are reported.
+        """
         if self.selector is None:
             return self._is_in_namespace
         labels = _collect_labels(context)

@@ -121,7 +121,7 @@ def for_each_workload(check: WorkloadCheck) -> Check:
 
 @dataclass(frozen=True)
 class Rule:
-    """A lint rule: the check that finds its problems, and the texts that explain it."""
+    """A lint rule: a check that finds problems, and the texts that explain them."""
 
     id: str
     severity: Severity
@@ -158,5 +158,5 @@ class Rule:
 
 
 def find_nothing(context: LintContext) -> Iterator[Problem]:
-    """Find no problems, for rules whose problems are found elsewhere, such as while reading."""
+    """Find no problems. Rules use this if their problems are found elsewhere, such as while reading."""
     return iter(())

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, describe_verdict, with_tone
-from kschedctl.render.renderers import build_page, kind_of
+from kschedctl.render.renderers import build_page, get_document_kind
 from kschedctl.reports.document import Document
+from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.report import PlainReport
 from kschedctl.reports.summary import CostKind, ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted
@@ -50,8 +51,20 @@ def to_brief(document: Document, style: Style) -> str:
         if sum(len(wrapped[part]) for part in (*shown, index)) <= MAX_LINES:
             shown.add(index)
     entry_count = len(_list_summary_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
+    leaves_out_entries = sum(parts[index].is_entry for index in shown) < entry_count
+    _lengthen_cut_parts(parts, wrapped, shown, style.width, MAX_LINES - leaves_out_entries)
     _add_left_out_count(parts, wrapped, shown, entry_count)
     return "".join(f"{line}\n" for index in sorted(shown) for line in wrapped[index])
+
+
+def _lengthen_cut_parts(
+    parts: list[BriefText], wrapped: list[list[str]], shown: set[int], width: int, max_lines: int
+) -> None:
+    """Give lines that are still free to shown parts that were cut, the most important ones first. Changes `wrapped`."""
+    for index in sorted(shown, key=lambda index: (parts[index].rank, index)):
+        free = max_lines - sum(len(wrapped[part]) for part in shown)
+        if parts[index].lines and free > 0:
+            wrapped[index] = _wrap_part(parts[index]._replace(lines=parts[index].lines + free), width)
 
 
 def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown: set[int], total: int) -> None:
@@ -70,7 +83,7 @@ def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown:
 
 def _get_list_field(summary: Summary) -> str:
     """Return the summary field whose entries are shown one by one."""
-    return "advice" if summary.summarizes == "Audit" else "pods"
+    return "advice" if summary.summarizes in SUMMARIES_OF_FINDINGS else "pods"
 
 
 def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
@@ -112,7 +125,7 @@ def build_summary(document: Document, style: Style) -> Summary:
     first = next((block for block in page if isinstance(block, Paragraph | Heading)), Paragraph(()))
     parts = first.parts if isinstance(first, Paragraph) else (first.text,)
     headline = " ".join(with_tone(part).text for part in parts if with_tone(part).text)
-    return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).shorten()
+    return Summary(summarizes=get_document_kind(document), subject="", verdict="", headline=headline).shorten()
 
 
 def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
@@ -121,7 +134,7 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     These are the verdict, causes, doubts, warnings, the first fix with its commands, and the rest.
     `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
-    if summary.summarizes == "Explanation":
+    if summary.summarizes == "Explanation" and summary.verdict != NOT_CREATED:
         yield BriefText(_describe_verdict_and_node(summary), 3)
         yield from _iter_causes(summary, headline_lists_causes=headline_lists_causes)
     else:
@@ -129,8 +142,9 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     if summary.undecided:
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
     elif summary.doubts:
-        yield BriefText(f"with limits: {'; '.join(summary.doubts)}", 2)
-    for warning in summary.warnings[:MAX_WARNINGS]:
+        yield BriefText(f"caveats: {'; '.join(summary.doubts)}", 2)
+    warnings = () if _get_list_field(summary) == "advice" else summary.warnings  # the list has them
+    for warning in warnings[:MAX_WARNINGS]:
         yield BriefText(warning, 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
@@ -163,17 +177,20 @@ def _describe_fix(fix: ShortFix) -> str:
     return f"{fix.summary}, but {costs}" if costs else fix.summary
 
 
+SUMMARIES_OF_FINDINGS = ("Audit", "AuditSection")
+"""The kinds of documents whose list is their findings."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
 MAX_WARNINGS = 3
 """Number of warnings that are shown."""
-MAX_COMMAND_LENGTH = 100
+MAX_COMMAND_LENGTH = 200
 """Longest command that is shown."""
 
 
 def _describe_verdict_and_node(summary: Summary) -> str:
     """Describe the verdict, and name the pod's node or the pods to preempt."""
-    verdict = f"{summary.subject} {describe_verdict(summary.verdict)}"
+    condition = f"as if {summary.as_if}: " if summary.as_if else ""
+    verdict = f"{condition}{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:
         return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {summary.nominated}"
     return f"{verdict} on {next(iter(summary.best))}" if _has_node(summary) else verdict
@@ -187,12 +204,12 @@ def _has_node(summary: Summary) -> bool:
 def _iter_causes(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the two most important causes in plain words, unless the pod fits.
 
-    A conflict between demands comes before the causes, and so does a headline that is not just the list of causes. For
-    a pod that is gated or has no causes, only the headline is yielded.
+    A conflict between demands comes before the causes. Without a conflict, a headline that is not just the list of
+    causes does. If the pod is gated or has no causes, only the headline is yielded.
     """
     if _has_node(summary):
         return
-    headline = summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: ")
+    _, _, headline = summary.headline.rpartition(f"{summary.subject} {summary.verdict}: ")
     if not summary.causes or summary.verdict == "Gated":
         yield BriefText(headline, 3)
         return

@@ -81,7 +81,10 @@ def _add_test_case(suite: ElementTree.Element, finding: Finding) -> None:
 
 
 def _count_tests(tests: Sequence[Finding | None]) -> dict[str, str]:
-    """Return the counts of a test suite, in which None stands for a test that passes."""
+    """Return the counts of a test suite.
+
+    None stands for a passed test, and a finding that is not a note for a failed one.
+    """
     failed = sum(finding is not None and finding.severity != "note" for finding in tests)
     return {"tests": str(len(tests)), "failures": str(failed), "errors": "0"}
 

@@ -57,10 +57,10 @@ def build_fixes_section(
     title: str = "",
     with_manifests: bool = False,
 ) -> Page:
-    """Build the section that lists all fixes with their commands, then the changes that cannot help.
+    """Build the section that lists all fixes with their commands, and then the changes that cannot help.
 
-    Fixes for which the user must fill in values have a heading of their own. ``with_manifests`` shows the manifests to
-    complete as YAML, which a page with patches always does.
+    Fixes for which the user must fill in values have a separate heading. ``with_manifests`` shows the manifests to
+    complete as YAML. A page with patches always shows them.
     """
     shown, note = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
     complete: list[Block] = []

@@ -32,14 +32,14 @@ for _command in load_command_table():
     COMPACT_FORMS.update(_command.compact_forms)
 
 
-def kind_of(document: Document) -> str:
+def get_document_kind(document: Document) -> str:
     """Return the kind of a document, or "" if it has none."""
     return str(getattr(document, "kind", ""))
 
 
 def build_page(document: Document, style: Style) -> Page:
     """Build the page of a document, from which tables, Markdown and HTML are rendered."""
-    page: Page = _import_function(PAGES.get(kind_of(document), SUMMARY_PAGE))(document, style)
+    page: Page = _import_function(PAGES.get(get_document_kind(document), SUMMARY_PAGE))(document, style)
     return page
 
 
@@ -48,7 +48,7 @@ def to_compact(document: Document) -> Document:
 
     Documents without answers per node are returned unchanged.
     """
-    reference = COMPACT_FORMS.get(kind_of(document))
+    reference = COMPACT_FORMS.get(get_document_kind(document))
     if reference is None:
         return document
     compact: Document = _import_function(reference)(document)
@@ -84,7 +84,7 @@ def _render_html(document: Document, style: Style) -> str:
     """Render the document as an HTML page with the widgets of its kind."""
     html = import_module("kschedctl.render.html.document")  # Jinja
     html_style = replace(html.choose_style(document, style), commands=style.commands)
-    reference = HTML_WIDGETS.get(kind_of(document))
+    reference = HTML_WIDGETS.get(get_document_kind(document))
     widgets = _import_function(reference)(document) if reference else []
     text: str = html.render_html(document, build_page(document, html_style), widgets, style.about)
     return text
@@ -130,7 +130,8 @@ def _make_findings_renderer(format: str) -> Callable[[Document, Style], str]:
 
         if not isinstance(document, WithFindings):
             raise UsageError(
-                f"-o {format} shows findings, and these are {kind_of(document)}", hint="-o json has everything"
+                f"-o {format} shows findings, and these are {get_document_kind(document)}",
+                hint="-o json has everything",
             )
         return str(_import_function(f"render.ci_formats:to_{format}")(document.as_findings()))
 

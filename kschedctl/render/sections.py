@@ -16,12 +16,21 @@ from kschedctl.render.page import (
     count,
     describe_verdict,
     limit_rows,
+    limit_rows_by_style,
     names,
     paragraph,
     section,
 )
 from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
-from kschedctl.render.tables import Row, build_struct_table, build_table, format_rounded, keep_row, number_columns
+from kschedctl.render.tables import (
+    ROWS_SHOWN,
+    Row,
+    build_struct_table,
+    build_table,
+    format_rounded,
+    keep_row,
+    number_columns,
+)
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import (
@@ -149,6 +158,15 @@ def mark_verdict(verdict: str, end: str = "") -> Marked:
     return Marked(describe_verdict(verdict) + end, VERDICT_TONES.get(verdict, Tone.WARNING))
 
 
+def build_pods_section(title: str, pods: Sequence[str], style: Style) -> Page:
+    """Build a section with a list of pods. Without pods, it is empty."""
+    if not pods:
+        return ()
+    shown_pods, note = limit_rows_by_style(pods, style, ROWS_SHOWN)
+    items = (*shown_pods, note) if note else tuple(shown_pods)
+    return section(title, Bullets(items))
+
+
 def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
     """Build the table of pods without a node, with kube-scheduler's reasons."""
     columns = [Column("pods", right=True), Column("workload and why")]
@@ -159,7 +177,10 @@ def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page
 
 def _build_unplaced_row(group: UnplacedPods, style: Style) -> Row:
     """Build the row of a group of pods without a node."""
-    pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
+    pod_names = [
+        f"{pod} (evicted from {group.evicted_from[pod]})" if pod in group.evicted_from else pod for pod in group.pods
+    ]
+    pods = Marked(names(pod_names, len(pod_names)) if style.wide else names(pod_names), Tone.FAINT)
     number = f"{len(group.pods):,}"
     verdict = mark_verdict(group.verdict)
     message, *verbatim = describe_message(group.message, style)
@@ -206,7 +227,7 @@ def _describe_events(group: RetriedPods) -> str:
 
 
 def _describe_outcome(group: RetriedPods) -> str:
-    """Return the queue in which the pods ended and the plugins that rejected them, or "scheduled"."""
+    """Return the queue in which the pods ended and the plugins that rejected the pods, or "scheduled"."""
     refused = f": {', '.join(group.rejectors)}" if group.rejectors else ""
     return f"{group.queue}{refused}" if group.queue else "scheduled"
 
@@ -260,7 +281,7 @@ def build_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[
 
 
 def build_order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
-    """Build a table of the workloads whose pods get no node, in every order or only in some of the tried orders."""
+    """Build a table of how many pods of each workload get no node in any order, in each tried order, or in some."""
     if not any(spread.most for spread in unplaced.values()):
         return ()
     rows = []
@@ -356,8 +377,8 @@ def build_still_pending_section(
 ) -> Page:
     """Build the section about pods that stay pending, and the pods ahead of them in the queue.
 
-    It says how many new nodes would be enough. If `enough_nodes` is None, it says instead that the nodes that the
-    autoscaler adds next do not help these pods.
+    It says how many new nodes would be enough. If `enough_nodes` is None, it says instead that the autoscaler's next
+    nodes do not help these pods.
     """
     if not still_pending:
         return ()

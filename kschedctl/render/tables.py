@@ -168,6 +168,6 @@ def format_amounts(resources: Mapping[str, int]) -> str:
 
 
 def _build_line_below(cell: Cell | Stack, column: Column) -> Marked:
-    """Return a line for a cell that stands below the first cell of its column, or "" if it is empty."""
+    """Build the line for a cell that is shown below the first cell of its column. It is empty if the cell is empty."""
     text = cell.text if isinstance(cell, Marked) else str(cell)
     return Marked(f"{column.beneath} {text}".lstrip() if text else "", Tone.FAINT)

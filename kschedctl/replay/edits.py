@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.copying import replace
 from kschedctl.api.labels import parse_selector
-from kschedctl.api.objects import ApiObject, Node, Pod, Taint
+from kschedctl.api.objects import ApiObject, Node, ObjectMeta, Pod, ResourceSlice, Taint
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster
@@ -30,7 +30,7 @@ def add_pods(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
 
 
 def select_pods(cluster: Cluster, predicate: Callable[[Pod], bool], *, include_ended: bool = False) -> list[Pod]:
-    """Return the pods that satisfy the predicate, which must not read names, nodes or times.
+    """Return the pods that satisfy the predicate. The predicate must not read names, nodes or times.
 
     Pods that have ended are included only with ``include_ended``.
     """
@@ -40,6 +40,13 @@ def select_pods(cluster: Cluster, predicate: Callable[[Pod], bool], *, include_e
         return (include_ended or not pod.terminated) and predicate(pod)
 
     return [cluster.pods[row] for row in cluster.pods.find_rows(is_selected).tolist()]
+
+
+def copy_resource_slice(resource_slice: ResourceSlice, node: str) -> ResourceSlice:
+    """Return a copy of the ResourceSlice for another node, with a name and a device pool of its own."""
+    pool = replace(resource_slice.spec.pool, name=f"{resource_slice.spec.pool.name}-{node}")
+    spec = replace(resource_slice.spec, node_name=node, pool=pool)
+    return replace(resource_slice, metadata=ObjectMeta(f"{resource_slice.metadata.name}-{node}"), spec=spec)
 
 
 def change_nodes(cluster: Cluster, change: Callable[[Node], Node | None]) -> Cluster:

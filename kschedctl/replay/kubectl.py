@@ -39,7 +39,7 @@ def render_command(*words: str) -> str:
 
 
 def build_manifest(key: ObjectKey, obj: Struct, extra_spec: JsonObject | None = None) -> JsonObject:
-    """Build the manifest that creates the object, without its status and without fields that the server sets.
+    """Build the manifest that creates the object, without its status and the fields that the server sets.
 
     ``extra_spec`` holds additional fields for the spec.
     """
@@ -57,14 +57,14 @@ def build_manifest(key: ObjectKey, obj: Struct, extra_spec: JsonObject | None = 
 
 
 def render_apply(document: JsonObject) -> str:
-    """Return the command that applies a manifest, which is passed as JSON in the same line."""
+    """Return the command that applies a manifest. The manifest is passed as JSON on the same line."""
     return f"printf %s {quote(json.dumps(document))} | kubectl apply -f -"
 
 
 def render_forced_replace(key: ObjectKey, after: Struct) -> str:
     """Return the command that deletes the object if it exists, and creates it in its new form.
 
-    The command does not read the object from the cluster, so it may follow a deletion and may be repeated.
+    The command does not read the object from the cluster. It may therefore follow a deletion and may be repeated.
     """
     manifest = json.dumps(build_manifest(key, after))
     return f"printf %s {quote(manifest)} | kubectl replace --force -f -"
@@ -148,13 +148,13 @@ def render_annotate(key: ObjectKey, annotation: str) -> str:
 
 
 def build_object_arguments(key: ObjectKey) -> tuple[str, ...]:
-    """Return the arguments by which kubectl identifies the object: its kind, its namespace if it has one, its name."""
+    """Return the arguments by which kubectl identifies the object: its kind, its namespace, if any, and its name."""
     namespace = ("-n", key.namespace) if key.namespace else ()
     return (SHORT_NAMES.get(key.kind, key.kind.lower()), *namespace, key.name)
 
 
 def render_scale_down(pod: Pod, owner: Owner, replicas: int) -> tuple[str, ...]:
-    """Return the commands that scale a workload to ``replicas`` in such a way that this pod is removed.
+    """Return the commands that scale a workload down to ``replicas`` so that this pod is removed.
 
     A StatefulSet always removes its last pod. In other workloads, the pod first gets the lowest deletion cost.
     Reference: Pod deletion cost, in ReplicaSet (k8s.io/docs).

@@ -63,11 +63,13 @@ class NodeDrain:
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)
     """Outcomes of successors that preempted other pods."""
+    delayed: dict[Position, str] = field(default_factory=dict)
+    """Pods whose eviction was denied at first -> the reason."""
     evictions: Evictions | None = None
     """The budgets, if the caller has them already."""
 
     def __post_init__(self) -> None:
-        """Sort the pods on the drained nodes into those to evict and those that stay."""
+        """Divide the pods on the drained nodes into pods to evict and pods that stay."""
         view = self.simulation.view
         self._evictions = self.evictions or Evictions(self.simulation)
         for name in self.nodes:
@@ -105,12 +107,15 @@ class NodeDrain:
         return [position for position, outcome in self.outcomes.items() if outcome.row < 0]
 
     def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
-        """Evict all pods whose budgets allow it, place their successors, and return whether any pod was evicted."""
+        """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted."""
         count_before = len(self.evictable)
         unplaced_successors = list[Position]()
         for position in self._order_pods(self.evictable):
             # Placing a successor may have preempted the pod
-            if position not in self.evictable or self._evictions.find_denial(position):
+            if position not in self.evictable:
+                continue
+            if denial := self._evictions.find_denial(position):
+                self.delayed.setdefault(position, denial)
                 continue
             unplaced_successors += self._evict_pod(position)
             if self.random is None:  # successors are placed at once, so that budgets recover early
@@ -131,21 +136,30 @@ class NodeDrain:
         """Return the pods whose eviction is denied, each with the reason."""
         blocked = []
         for position in self.evictable:
-            reason = self._evictions.find_denial(position)
-            if not reason:
-                continue
-            pod = self.simulation.view.pods.objects[position]
-            blocked.append(
-                BlockedPod(
-                    pod=pod.key,
-                    workload=str(find_owner(pod)),
-                    node=pod.spec.node_name,
-                    why=reason,
-                    budgets=self._evictions.find_budgets(position),
-                    unhealthy=self._evictions.find_unhealthy_pods(position),
-                )
-            )
+            if reason := self._evictions.find_denial(position):
+                blocked.append(self._report_denied_eviction(position, reason))
         return blocked
+
+    def report_delayed_pods(self) -> list[BlockedPod]:
+        """Return the pods whose eviction was denied until replacements of other pods had nodes, with that reason."""
+        evicted = self.outcomes.keys() | self.denied.keys() | set(self.lost)
+        return [
+            self._report_denied_eviction(position, reason)
+            for position, reason in self.delayed.items()
+            if position in evicted
+        ]
+
+    def _report_denied_eviction(self, position: Position, reason: str) -> BlockedPod:
+        """Build the report on a pod whose eviction is denied."""
+        pod = self.simulation.view.pods.objects[position]
+        return BlockedPod(
+            pod=pod.key,
+            workload=str(find_owner(pod)),
+            node=pod.spec.node_name,
+            why=reason,
+            budgets=self._evictions.find_budgets(position),
+            unhealthy=self._evictions.find_unhealthy_pods(position),
+        )
 
     def find_returned_pods(self) -> list[Position]:
         """Return the evicted pods whose successors are on a drained node again, since they tolerate the cordon."""
@@ -153,7 +167,7 @@ class NodeDrain:
         return [position for position, outcome in self.outcomes.items() if outcome.row in drained_rows]
 
     def _evict_pod(self, position: Position) -> list[Position]:
-        """Evict one pod, and return its successor in a list, which is empty if there is none.
+        """Evict one pod, and return its successor in a list. The list is empty if there is no successor.
 
         A pod that nothing recreates is recorded as lost.
         """
@@ -202,11 +216,11 @@ class NodeDrain:
         return is_any_placed
 
     def _try_to_place(self, position: Position) -> Outcome:
-        """Try to place one pod, and return its outcome, which is Unschedulable if it fits nowhere."""
+        """Try to place one pod, and return the outcome. The outcome is Unschedulable if the pod fits nowhere."""
         return self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
 
     def _record_preemption(self, outcome: Outcome) -> None:
-        """Record the pods that a successor preempted, which wait for another node if they are recreated."""
+        """Record the pods that a successor preempted. If they are recreated, they wait for another node."""
         if not outcome.victims:
             return
         self.preemptions.append(outcome)

@@ -51,6 +51,8 @@ class NoProgress:
 NO_PROGRESS = NoProgress()
 PARENT_CHECK_SECONDS = 0.5
 """How often a worker checks that its parent still exists."""
+UNKNOWN_PARTS = -1
+"""The number of parts of a task if nobody knows it. All parts that the task reports are counted then."""
 PROGRESS_SECONDS = 0.2
 """How often the progress inside the tasks of local workers is shown."""
 
@@ -130,19 +132,24 @@ class _PartCounter:
     """Counts the finished parts of one task, but no more than the task has."""
 
     remaining: int
+    """The number of parts to count, or UNKNOWN_PARTS to count all."""
     on_done: Callable[[int], None]
     """Called with the number of new parts."""
 
     def count(self, number: int) -> None:
         """Count finished parts."""
-        new_parts = min(number, self.remaining)
-        self.remaining -= new_parts
+        if self.remaining == UNKNOWN_PARTS:
+            new_parts = number
+        else:
+            new_parts = min(number, self.remaining)
+            self.remaining -= new_parts
         if new_parts:
             self.on_done(new_parts)
 
     def count_remaining(self) -> None:
-        """Count all parts that the task did not report."""
-        self.count(self.remaining)
+        """Count all parts that the task did not report, if their number is known."""
+        if self.remaining != UNKNOWN_PARTS:
+            self.count(self.remaining)
 
 
 _part_counter: _PartCounter | None = None
@@ -339,7 +346,7 @@ def _run_on_dask(
         for future in connection.as_completed(futures, loop=connection.client.loop):
             i = futures[future]
             yield i, future.result()
-            on_done(tasks[i].parts)
+            on_done(max(tasks[i].parts, 0))
 
 
 class _DaskConnection(NamedTuple):

@@ -13,7 +13,7 @@ def is_pending(pod: Pod) -> bool:
 
 
 def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:
-    """Return the pending pods in one namespace, or in all if it is None, that match the label selector if it is set."""
+    """Return the pending pods in a namespace that match the label selector. None stands for all namespaces or pods."""
     parsed_selector = parse_selector(selector) if selector else None
     return [
         pod

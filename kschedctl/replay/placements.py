@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class QueuePlace(NamedTuple):
-    """The queue in which a pod waits, and the plugins that rejected it."""
+    """The queue in which a pod waits, and the plugins that rejected the pod."""
 
     queue: str = ""
     """Empty if the pod waits in no queue."""
@@ -98,12 +98,17 @@ def _count_nodes_by_label_value(view: Fork, rows: Ints, key: str) -> dict[str, i
 
 
 def group_unplaced_pods(
-    simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str], with_queues: bool = False
+    simulation: Simulation,
+    outcomes: Iterable[Outcome],
+    workloads: Mapping[str, str],
+    with_queues: bool = False,
+    displaced_from: Container[str] | None = None,
 ) -> tuple[UnplacedPods, ...]:
     """Group the pods without a node by workload and reason.
 
     ``workloads`` maps the keys of new pods to their workloads. With ``with_queues``, pods are also grouped by the queue
-    in which they wait.
+    in which they wait. ``displaced_from`` has the names of the nodes that all pods have to leave: the groups are then
+    ordered by the number of pods, the largest first, and say which pods were evicted from other nodes.
     """
     pods_by_group: dict[tuple[str, str, str, QueuePlace], list[Pod]] = {}
     for outcome in outcomes:
@@ -122,10 +127,31 @@ def group_unplaced_pods(
         first_pod, *_ = pods
         keys = tuple(pod.key for pod in pods)
         cause = missing_classes.explain(first_pod) if verdict != NOT_CREATED else ""
+        evicted_from = {}
+        if displaced_from is not None:
+            evicted_from = {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name not in displaced_from}
         unplaced.append(
-            UnplacedPods(workload, verdict, message, keys, queue=place.queue, rejectors=place.rejectors, cause=cause)
+            UnplacedPods(
+                workload,
+                verdict,
+                message,
+                keys,
+                queue=place.queue,
+                rejectors=place.rejectors,
+                cause=cause,
+                evicted_from=evicted_from,
+            )
         )
+    if displaced_from is not None:
+        unplaced.sort(key=lambda group: len(group.pods), reverse=True)
     return tuple(unplaced)
+
+
+def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str]) -> tuple[str, ...]:
+    """Return each pod once that preemption evicted and whose node is not in ``displaced_from``."""
+    pods = simulation.view.pods.objects
+    victims = (pods[eviction.victim] for eviction in simulation.evictions)
+    return tuple(dict.fromkeys(pod.key for pod in victims if pod.spec.node_name not in displaced_from))
 
 
 def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
@@ -180,11 +206,11 @@ def group_retried_pods(
 
 
 def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
-    """Return the queue in which an unplaced pod waits, and the plugins that rejected it.
+    """Return the queue in which an unplaced pod waits, and the plugins that rejected the pod.
 
-    Pods that failed with an error wait in the backoff queue, and so do members of pod groups and pods that no plugin
-    rejected. Members of other projects' gangs are unschedulable, rejected by the plugin that makes them wait for each
-    other.
+    Pods that failed with an error wait in the backoff queue. So do members of pod groups and pods that no plugin
+    rejected. Members of other projects' gangs are unschedulable: they are rejected by the plugin that makes them wait
+    for each other.
     """
     from kschedctl.scheduler.queueing import scheduling_queue  # noqa: PLC0415 - after simulations
     from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE  # noqa: PLC0415 - after simulations
@@ -229,8 +255,8 @@ def _report_eviction(
 ) -> EvictedPod:
     """Build the report on one eviction by preemption.
 
-    ``evicted_next_from`` is the node from which the victim is evicted the next time, so that the victim must have moved
-    there. If it is None, the victim's fate is its state at the end of the simulation.
+    If the victim is evicted again later, it must have moved to the node of that eviction, ``evicted_next_from``. If
+    this is None, the victim's fate is its state at the end of the simulation.
     """
     pods = simulation.view.pods
     names = simulation.view.nodes.names
@@ -347,7 +373,7 @@ def count_pods_by_place(view: Fork, before: Amounts, after: Amounts) -> PodCount
 
 
 class MissingStorageClass(NamedTuple):
-    """A StorageClass that does not exist, and a claim that names it."""
+    """A StorageClass that does not exist but is named by a claim."""
 
     name: str
     claim: str

@@ -78,6 +78,21 @@ def compute_free_resources(view: Fork) -> Amounts:
     return free
 
 
+UNREADY_TAINT_SUFFIXES = (
+    *("/not-ready", "/unreachable", "/network-unavailable"),
+    *("/uninitialized", "/agent-not-ready", "/unregistered", "/startup"),
+)
+"""Ends of the keys of taints that mark a node on which pods cannot run yet, or cannot run any more."""
+
+
+def find_unready_nodes(view: Fork) -> Bools:
+    """Return a mask (N,) of the nodes with a taint that marks them as not ready or not yet initialized."""
+    taint_sets, set_of_node = view.nodes.taint_sets
+    is_unready_set = [any(taint.key.endswith(UNREADY_TAINT_SUFFIXES) for taint in taints) for taints in taint_sets]
+    is_unready: Bools = np.array(is_unready_set, np.bool_)[set_of_node]
+    return is_unready
+
+
 class PoolState(NamedTuple):
     """The numbers of nodes and pods in a pool, and the requested share of its resources."""
 
@@ -90,7 +105,7 @@ class PoolState(NamedTuple):
 
 
 def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> tuple[PoolChange, ...]:
-    """Return the changes of all pools between two forks, or () if no pool changes its nodes or pods.
+    """Return the changes of all pools between two forks, or () if the nodes and pods of no pool change.
 
     ``remaining`` (N,) selects the nodes that exist in the end, or all if it is None. Both forks have the same nodes.
     """

@@ -29,7 +29,7 @@ from kschedctl.text.counts import counted
 def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     """Schedule the pending pods in the order of the queue, with the clock stopped, and report every cycle.
 
-    With ``closed_loop``, the effects of each cycle return as events before the next cycle, which may put pods back into
+    With ``closed_loop``, the effects of each cycle return as events before the next cycle. They may put pods back into
     the queue, until no pod is left to try. Without it, the scheduler sees no bindings, and no victim leaves. Ties
     between nodes go to the first node by name. Raises InputError if a pod is invalid, and ConfigurationError if the
     scheduler's configuration is invalid.
@@ -124,7 +124,7 @@ def _build_group_fields(loop: QueueReplay, record: GroupRecord | None) -> _Group
 
 
 def _build_group_condition(record: GroupRecord) -> GroupCondition | None:
-    """Build the report on the condition that the cycle writes to a pod group, or return None if it writes none."""
+    """Build the report on the condition that the cycle writes to a pod group. Return None if it writes none."""
     return GroupCondition(*record.condition) if record.condition else None
 
 

@@ -200,7 +200,7 @@ def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
 
 
 def build_resulting_cluster(simulation: Simulation) -> Cluster:
-    """Build the cluster that the simulation leaves, with pods on their new nodes, waiting, or gone."""
+    """Build the cluster after the simulation. Its pods are on their new nodes, wait, or are gone."""
     view = simulation.view
     moved = np.flatnonzero(view.node != simulation.scheduler.view.node).tolist()
     changes: dict[tuple[str, str], Pod | None] = {}
@@ -217,7 +217,10 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
 
 
 def build_replacement(pod: Pod, node: str) -> Pod:
-    """Build the replacement that a controller creates for the pod, running on ``node`` or, if it is empty, pending."""
+    """Build the replacement that a controller creates for the pod.
+
+    It runs on ``node`` or, if that is empty, is pending.
+    """
     replacement = recreate_pod(pod)
     if not node:
         return replacement

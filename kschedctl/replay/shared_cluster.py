@@ -47,7 +47,7 @@ class SharedCluster:
         return self.get_cached(_build_scheduler)
 
     def get_cached(self, make: Callable[[SharedCluster], T]) -> T:
-        """Return the value that ``make`` builds from the cluster, which is built only once in each process."""
+        """Return the value that ``make`` builds from the cluster. The value is built only once in each process."""
         if make not in self.cache:
             self.cache[make] = make(self)
         return cast(T, self.cache[make])
@@ -66,7 +66,7 @@ def describe_search_start(sampling: SampledFrom | None, nodes: int, seed: int) -
 
 
 def limit_workers(workers: Workers, call_extender: CallExtender | None) -> Workers:
-    """Return the workers, or a single process if extenders are called, so that each answer is recorded once."""
+    """Return the workers or, if extenders are called, a single process, so that each answer is recorded once."""
     return workers if call_extender is None else ONE_PROCESS
 
 
@@ -78,9 +78,9 @@ def build_cluster_basis(
 ) -> ClusterBasis:
     """Build the report fields that tell what a report is based on and what was not replayed.
 
-    The last scheduler is the one whose cluster gets the ``created_pods`` (``namespace/name``), which have to be created
-    first. ``replayed`` maps namespaces whose quotas and LimitRanges are replayed to whether all of admission is
-    replayed.
+    The pods ``created_pods`` (``namespace/name``) have to be created first, in the cluster of the last scheduler.
+    ``replayed`` has the namespaces whose quotas and LimitRanges are replayed, and whether all of admission is replayed
+    for them.
     """
     not_replayed: list[str] = []
     ignored: list[str] = []

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
+
+from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
+from kschedctl.reports.summary import Summary
 from kschedctl.text.counts import counted, first_few
+
+UNKNOWN_GROUP_LIMITS = (
+    "node groups are only known from node labels, so their minimum and maximum size are unknown: "
+    "specify --node-groups FILE"
+)
 
 
 class GroupRefusal(Document, frozen=True):
@@ -156,10 +165,14 @@ class ScaleUp(Report, frozen=True):
         return tuple(pod for pod in self.unschedulable if pod not in filtered_out)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the groups that grow, or that none does, and the number of unschedulable pods."""
+        """Return the growing groups, or that no group grows, and the number of unschedulable pods."""
         increases = [f"{growth.group} from {growth.source:,} to {growth.target:,}" for growth in self.increases]
         pods = counted(len(self.unschedulable), "unschedulable pod")
         return (f"Scale-up: {', '.join(increases)}" if increases else "No group grows", f"for {pods}")
+
+    def iter_doubts(self) -> Iterator[str]:
+        """Yield what limits the answer: what is not certain about groups and flags comes first."""
+        yield from iter_group_doubts(self)
 
 
 class Utilization(Document, frozen=True):
@@ -218,7 +231,7 @@ class NodeRemoval(Document, frozen=True):
 
 
 class RemovedNodes(Document, frozen=True):
-    """Nodes that are removed: empty ones, and ones that are drained first."""
+    """Nodes that are removed. Some are empty, and the others are drained first."""
 
     empty: tuple[str, ...] = ()
     drain: tuple[str, ...] = ()
@@ -251,6 +264,8 @@ class ScaleDown(Report, frozen=True):
     """Node that pods keep -> these pods, each node by itself."""
     budget_causes: dict[str, str] = {}
     """Pod that a PodDisruptionBudget keeps from moving -> the unhealthy pods that use up the budget, in words."""
+    ignored_pods: dict[str, tuple[str, ...]] = {}
+    """Unneeded node -> its pods that the autoscaler ignores for their low priority, and that end with the node."""
     increases: tuple[GroupIncrease, ...] = ()
     """The node groups that grow in the same loop."""
     seen_groups: bool = False
@@ -270,10 +285,45 @@ class ScaleDown(Report, frozen=True):
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return which nodes are removed, if any, and the number of unneeded nodes."""
-        unneeded = f"of {counted(len(self.unneeded), 'unneeded node')}"
         removed_nodes = (*self.deleted_now.empty, *self.deleted_now.drain)
         if not removed_nodes:
-            return ("No node is removed", unneeded)
+            return ("No node is removed", f"of {counted(len(self.unneeded), 'unneeded node')}")
         wait = self.waits.get("scale-down-unneeded-time")
         waiting_time = f", once unneeded for {wait}" if wait else ""
-        return (f"Scale-down: {first_few(removed_nodes)}", f"{unneeded}{waiting_time}")
+        share = f"{len(removed_nodes):,} of {counted(len(self.unneeded), 'unneeded node')}"
+        return (f"Removes {share}: {first_few(removed_nodes)}{waiting_time}",)
+
+    @property
+    def lost_pods(self) -> tuple[str, ...]:
+        """The ignored pods of the nodes that are removed in this loop."""
+        removed_nodes = (*self.deleted_now.empty, *self.deleted_now.drain)
+        return tuple(pod for node in removed_nodes for pod in self.ignored_pods.get(node, ()))
+
+    def describe_lost_pods(self) -> str:
+        """Describe the pods that end although the autoscaler counts their nodes as empty, or return "" if none do."""
+        if not self.lost_pods:
+            return ""
+        count = len(self.lost_pods)
+        end = "ends" if count == 1 else "end"
+        return (
+            f"{counted(count, 'running pod')} of low priority {end} with these nodes, since the autoscaler ignores "
+            f"{'it' if count == 1 else 'them'}: {first_few(self.lost_pods)}"
+        )
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Add the running pods that end with the removed nodes."""
+        lost = self.describe_lost_pods()
+        return replace(summary, warnings=(lost,) if lost else (), victims=self.lost_pods)
+
+    def iter_doubts(self) -> Iterator[str]:
+        """Yield what limits the answer: what is not certain about groups and flags comes first."""
+        yield from iter_group_doubts(self)
+
+
+def iter_group_doubts(report: ScaleUp | ScaleDown) -> Iterator[str]:
+    """Yield what is not certain about the node groups and flags, and which of them were left out as invalid."""
+    if report.seen_groups:
+        yield UNKNOWN_GROUP_LIMITS
+    yield from report.doubts
+    all_doubts = "".join(report.doubts)
+    yield from (f"left out: {fault}" for fault in report.faults if fault not in all_doubts)

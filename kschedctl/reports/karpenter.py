@@ -186,7 +186,7 @@ class Provisioning(Report, frozen=True):
         return not (refused or self.limits_exceeded or self.still_pending)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of new nodes, of pods that get one of them, and of pods that do not."""
+        """Return the numbers of new nodes, of pods that get one, and of pods that get none."""
         pod_count = len(self.pending) + len({event.name for event in self.rejected})
         if not pod_count:
             return ("No pending pods: Karpenter would launch no node", "", "")
@@ -289,8 +289,8 @@ class NodeFate(Document, frozen=True):
 class Disruption(Report, frozen=True):
     """The decisions of Karpenter's disruption methods, in the order in which Karpenter tries the methods.
 
-    Each method is applied to the cluster as it is; in Karpenter, the first one that finds a command ends the round. If
-    Karpenter's order is random, the methods show one possible run.
+    Each method is applied to the cluster as it is. In Karpenter, the first method that finds a command ends the round.
+    If Karpenter's order is random, the methods show one possible run.
     """
 
     emptiness: DisruptionMethod = DisruptionMethod()

@@ -36,7 +36,7 @@ class AutoscalerSaid(Document, frozen=True):
 
 
 class QueueShare(Document, frozen=True):
-    """What the other waiting pods make of the nodes that an autoscaler adds for all of them."""
+    """The result of the competition among all waiting pods for the nodes that an autoscaler adds."""
 
     nodes: int
     """How many nodes come for all waiting pods."""
@@ -81,7 +81,10 @@ class NewNode(Document, frozen=True):
 
     @property
     def closest(self) -> str:
-        """The pool that lacks the fewest things, or "" unless all pools refuse and at least two lack something."""
+        """The pool that lacks the fewest things.
+
+        It is "" if a pool takes the pod, or if fewer than two pools lack something.
+        """
         refusing = [pool for pool in self.pools if pool.missing]
         if len(refusing) < 2 or any(pool.takes for pool in self.pools):
             return ""

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from kschedctl.api.json_values import JsonDict, JsonObject
 from kschedctl.reports.document import Document
+from kschedctl.reports.remedy import TEAMS
 from kschedctl.reports.report import GateProblem, PlainReport
-from kschedctl.reports.summary import CostKind, FixCost, ShortPods, build_restart_costs, list_clauses
-from kschedctl.text.counts import counted
+from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, build_restart_costs, list_clauses
+from kschedctl.text.counts import capitalize, counted
 
 
 class CreationFailure(Document, frozen=True):
@@ -52,6 +53,16 @@ class CreationFix(Document, frozen=True):
         """The costs: what the fix gives up, and the running pods that it restarts."""
         given_up = (FixCost(CostKind.GIVES_UP, self.weakens),) if self.weakens else ()
         return (*given_up, *build_restart_costs(self.restarts, self.owner))
+
+    def to_short_fix(self) -> ShortFix:
+        """Return the change as it appears in a summary."""
+        return ShortFix(
+            summary=capitalize(self.what),
+            owner=TEAMS[self.by],
+            but="; ".join(list_clauses(self.costs)),
+            commands=self.commands,
+            costs=self.costs,
+        )
 
     @property
     def words(self) -> str:

@@ -29,6 +29,10 @@ class UnplacedPods(Document, frozen=True):
     """The plugins that rejected the pods, and that requeue them after an event that may help."""
     cause: str = ""
     """The cause behind the message, such as a missing StorageClass; empty if the message says it."""
+    evicted_from: dict[str, str] = {}
+    """Pod -> the node from which preemption evicted it, for the pods that did not have to leave their nodes
+    otherwise. Only drains and failures fill it.
+    """
 
     @property
     def short_form(self) -> ShortPods:
@@ -53,6 +57,11 @@ class RetriedPods(Document, frozen=True):
     """The queue in which they wait; empty if they have a node in the end."""
     rejectors: tuple[str, ...] = ()
     """The plugins that rejected the pods; empty if they have a node in the end."""
+
+
+def list_unplaced_evicted(groups: Iterable[UnplacedPods]) -> list[str]:
+    """Return the pods without a node that had one until preemption evicted them."""
+    return [pod for group in groups for pod in group.evicted_from]
 
 
 class EvictionFate(StrEnum):

@@ -85,12 +85,12 @@ class Remedy(Document, frozen=True):
 
     @property
     def drawbacks(self) -> tuple[str, ...]:
-        """The costs as clauses that follow "but", without costs that the summary names itself."""
+        """The costs as clauses that follow "but". Costs that the summary mentions are left out."""
         return list_clauses(self.all_costs)
 
     @property
     def gain(self) -> str:
-        """The number of other waiting pods that the fix places, as a clause, or "" if it places none."""
+        """A clause with the number of other waiting pods that the fix places, or "" if it places none."""
         return f"also places {counted(len(self.also_places), 'other')}" if self.also_places else ""
 
     def to_short_fix(self, clears: int = 0) -> ShortFix:

@@ -48,7 +48,7 @@ def _render(report: PlainReport, form: str) -> object:
 
 
 class PlainReport(Document, frozen=True):
-    """A document that answers a question of the library, and that no command prints."""
+    """A document that answers a question of the library. No command prints it."""
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the answer in one line, in parts that a page may show in different tones."""
@@ -56,7 +56,7 @@ class PlainReport(Document, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """Whether the headline is the list of causes, so that a form that shows the causes may leave it out."""
+        """Whether the headline is just the list of causes, so that a page that shows the causes may leave it out."""
         return False
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -139,7 +139,7 @@ class PlainReport(Document, frozen=True):
 
 
 class Report(PlainReport, RootDocument, frozen=True):
-    """A document that answers a question, and that commands print with the versions of its form and of kschedctl."""
+    """A document that answers a question. Commands print it with the versions of its form and of kschedctl."""
 
 
 class ClusterAnswer(Document, frozen=True):

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
 
 from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY, Finding, Findings, FoundRule, has_finding_at_least
 from kschedctl.reports.report import Report
+from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
 from kschedctl.text.counts import counted
 
 SOUND, FINDINGS, UNKNOWN = "sound", "findings", "unknown"
 """The states of a section: nothing is wrong; something is; nobody knows, since its grounds are missing."""
+NOT_JUDGED = "not judged"
+"""The words for a section that is sound only because there was nothing to judge."""
 COMMAND = "audit"
+NOTE = SEVERITIES_BY_GRAVITY[-1]
 
 
 class Section(Report, frozen=True, kw_only=True, tag_field="name"):
@@ -31,14 +37,33 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
     """The kinds of objects that were not read."""
     not_replayed: tuple[str, ...] = ()
     """What could change the answer and is not replayed."""
+    nothing_judged: bool = False
+    """Whether there was nothing to judge, so that "sound" says nothing."""
     undecided: bool = False
     """Whether what was not read could change the state, also where something was found."""
+    interrupted: bool = False
+    """Whether the user interrupted the section, so that it is partial."""
     kind: str = "AuditSection"
 
     @property
     def name(self) -> str:
         """The name by which the section is selected."""
         return str(self.__struct_config__.tag)
+
+    @property
+    def is_not_judged(self) -> bool:
+        """Whether the section is sound only because there was nothing to judge."""
+        return self.nothing_judged and self.state == SOUND
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Return the summary with the section's state and its findings, the gravest first."""
+        return replace(
+            summary,
+            verdict=self.state,
+            warnings=tuple(map(describe_finding, iter_problems(self.findings))),
+            advice=tuple(map(describe_finding, self.findings)),
+            figures=dict(Counter(finding.severity for finding in self.findings)),
+        )
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether there is a finding of this severity or a worse one."""
@@ -47,8 +72,11 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
     def describe_state(self) -> str:
         """Return the numbers of errors and warnings, or the state if there are none.
 
-        Notes are not counted, because a section with notes only is still sound.
+        Notes are not counted, because a section with notes only is still sound. A section that had nothing to judge is
+        not called sound.
         """
+        if self.is_not_judged:
+            return NOT_JUDGED
         if self.state != FINDINGS:
             return self.state
         levels = Counter(finding.severity for finding in self.findings)
@@ -57,6 +85,16 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
     def as_findings(self) -> Findings:
         """Return the findings for the formats of CI systems."""
         return collect_findings((self,), 0)
+
+
+def describe_finding(finding: Finding) -> str:
+    """Return the object and the message of a finding, as one line."""
+    return f"{finding.object}: {finding.message}"
+
+
+def iter_problems(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the errors and warnings among findings."""
+    return (finding for finding in findings if finding.severity != NOTE)
 
 
 def collect_findings(sections: Iterable[Section], checked: int) -> Findings:

@@ -104,7 +104,7 @@ class ShortFix(Document, frozen=True):
 
 
 class ShortPods(Document, frozen=True):
-    """Pods with the same fate: their number, one of them, and the reason."""
+    """Pods with the same fate: their number, one of the pods, and the reason."""
 
     pods: int
     such_as: str
@@ -122,6 +122,8 @@ class Summary(RootDocument, frozen=True):
     headline: str
     """The first line of the full document."""
     message: str = ""
+    as_if: str = ""
+    """How the explained pod differs from the pod that was asked about, such as `cpu=500m`; usually empty."""
     undecided: bool = False
     causes: tuple[ShortCause, ...] = ()
     """What stands against the pod, or why nodes are rejected."""

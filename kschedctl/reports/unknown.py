@@ -72,7 +72,7 @@ def describe_unread(unknown: Iterable[UnknownKind]) -> str:
 
 
 def advise_reading(unknown: Iterable[UnknownKind]) -> str:
-    """Return the clause that says how to have the kinds read, such as ``; save a new snapshot``, or ""."""
+    """Return a clause on how to have the kinds read, such as ``; save a new snapshot``, or ""."""
     advice = dict.fromkeys(READ_THEM[entry.why] for entry in unknown if entry.why in READ_THEM)
     return "".join(f"; {step}" for step in advice)
 

@@ -295,7 +295,7 @@ def _are_gates_removed(change: ChangedObject, options: Options) -> bool:
 
 
 def _are_claims_generated(change: ChangedObject, options: Options) -> bool:
-    """Return whether the claims in the pod's status changed, because claims were generated for the pod."""
+    """Return whether the claims in the pod's status changed, which happens when claims are generated for it."""
     old, new = change.old.status, change.new.status
     if old.resource_claim_statuses != new.resource_claim_statuses:
         return True
@@ -303,7 +303,10 @@ def _are_claims_generated(change: ChangedObject, options: Options) -> bool:
 
 
 def _do_tolerations_differ(change: ChangedObject, options: Options) -> bool:
-    """Return whether tolerations were added, which is the only change to them that the API allows."""
+    """Return whether the number of tolerations changed.
+
+    The API only allows tolerations to be added.
+    """
     return len(change.old.spec.tolerations) != len(change.new.spec.tolerations)
 
 
@@ -382,10 +385,10 @@ class EnqueueExtensions(Plugin, Protocol):
 
 
 class Registrations:
-    """The registrations of a profile's plugins: the events of each plugin, with the hints that count.
+    """The events for which a profile's plugins are registered, with the queueing hints that count.
 
-    A plugin that can reject pods but registers for nothing hears of everything, and so do extenders, which the profile
-    has if `extended` is True.
+    A plugin that can reject pods but registers for no events is notified of all events. So are the extenders, which the
+    profile has if `extended` is True.
     """
 
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
@@ -409,7 +412,7 @@ class Registrations:
         """Yield a plugin's registrations, without hints if this version ignores hints.
 
         As in upstream, a plugin that registers for added nodes is also registered for changed taints, because a new
-        node may have taints at first.
+        node may start with taints.
         """
         if not offers(plugin, EnqueueExtensions):
             yield from iter_wildcard_events(self.gates)

@@ -40,7 +40,7 @@ from kschedctl.scheduler.framework.declaration import (
     find_needless_kinds,
     list_kinds_read,
 )
-from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_not_asked, find_unknowns
+from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_to_skip, find_unknowns
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.version_changes import NotedChange, find_noted_unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
@@ -56,8 +56,8 @@ WITHOUT_ANSWER = frozenset({"queueSort", "preBind", "bind", "postBind"})
 class Framework:
     """A profile with its plugins.
 
-    `enabled` are the names of the plugins that it runs, and `missing` those of plugins that are not replayed although
-    they could change an answer. `extenders` are those of the configuration.
+    `enabled` are the names of the plugins that it runs. `missing` are the names of plugins that are not replayed
+    although they could change an answer. `extenders` are the configuration's extenders.
     """
 
     def __init__(
@@ -116,7 +116,10 @@ class Framework:
         return framework
 
     def without_extenders(self) -> Framework:
-        """Return the framework with extenders that are never called, for cycles that upstream does not run."""
+        """Return the framework with extenders that are never called.
+
+        It is used for cycles that upstream does not run.
+        """
         if all(extender.call is None for extender in self.extenders):
             return self
         framework = self._copy()
@@ -205,7 +208,10 @@ class Scheduler:
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
     def list_ignored_fields(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
-        """Return a line for each field that these pods or other objects use but that the version does not store."""
+        """Return a line for each field that the version does not store.
+
+        Only fields that these pods or other objects of the cluster use are included.
+        """
         specs = tuple(specs)
         return (
             *iter_ignored_pod_fields(specs, self.gates),
@@ -215,7 +221,10 @@ class Scheduler:
 
     @cached_property
     def _ignored_cluster_fields(self) -> tuple[str, ...]:
-        """A line for each kind, or field of an object other than a pod, that the version does not store."""
+        """A line for each kind that the version does not store.
+
+        There is also a line for each such field of an object other than a pod.
+        """
         return tuple(iter_ignored_cluster_fields(self.cluster, self.gates))
 
     def framework(self, scheduler_name: str) -> Framework | None:
@@ -230,7 +239,7 @@ class Scheduler:
 
     @cached_property
     def queue_sort(self) -> QueueSortPlugin | None:
-        """The plugin that orders the queue, or None for PrioritySort or a plugin that is not replayed.
+        """The plugin that orders the queue. It is None for PrioritySort and for a plugin that is not replayed.
 
         All profiles have the same QueueSort plugin, so the first profile decides.
         """
@@ -239,7 +248,10 @@ class Scheduler:
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def get_registrations(self, scheduler_name: str) -> Registrations:
-        """Return the events for which the plugins of a profile registered, or no events if there is no such profile."""
+        """Return the events for which the plugins of a profile registered.
+
+        There are none if the profile does not exist.
+        """
         if scheduler_name not in self._registrations:
             framework = self.framework(scheduler_name)
             plugins = framework.rejecting_plugins if framework else ()
@@ -258,8 +270,8 @@ class Scheduler:
     def find_framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """Return the framework to schedule a pod with, and the facts about the pod that remain unknown.
 
-        Plugins that cannot be asked because required objects were not read are left out of the framework. If no
-        profile serves the pod, return None and no unknowns.
+        The framework leaves out plugins that cannot be asked because required objects were not read. If no profile has
+        the pod's schedulerName, return None and no unknowns.
         """
         framework = self.framework(info.spec.scheduler_name)
         if framework is None:
@@ -278,7 +290,7 @@ class Scheduler:
 
         # Leave out the plugins that would reject nodes falsely because of unread objects.
         unknowns += find_unknowns(framework.plugins.values(), info, view)
-        return framework.without_plugins(find_plugins_not_asked(unknowns)), tuple(unknowns)
+        return framework.without_plugins(find_plugins_to_skip(unknowns)), tuple(unknowns)
 
     def start_sampling(self) -> Sampling | None:
         """Start the node sampling of a single cycle, or return None if all nodes are examined."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Ints, Row, Rows
+from kschedctl.api.node_selector import RequiredNodeAffinity
 from kschedctl.api.objects import Node, Taint
 from kschedctl.snapshot.nodes import ImageState, LabelColumn, NodeColumns
 
@@ -180,8 +181,12 @@ class NodeSubset(NodeColumns):
                 self._images[name] = None if state is None else self._restrict_image_to_subset(state)
         return [self._images[name] for name in names]
 
+    def match_required_affinity(self, required: RequiredNodeAffinity) -> Bools:
+        """Return a mask (N,) of the nodes of the subset that a pod's nodeSelector and required terms match."""
+        return self._of.match_required_affinity(required)[self._rows]
+
     def _restrict_image_to_subset(self, state: ImageState) -> ImageState | None:
-        """Return the nodes of the subset that have an image, or None if none of them has it."""
+        """Return the nodes of the subset that have an image, or None if no node of the subset has it."""
         rows = self._row_in_subset[state.rows]
         is_in_subset = rows >= 0
         if not is_in_subset.any():
@@ -206,8 +211,8 @@ class NodeSubset(NodeColumns):
 class ClosedNodes:
     """The nodes of a fork that take no more pods, as a mask and as cordoned Node objects.
 
-    They are valid only for pods that a cordon merely keeps off the node. Close a node before pods leave it and open it
-    after they are back, so that caches see it change.
+    They are valid only for pods that a cordon keeps off a node. Close a node before pods leave it, and open it after
+    they are back, so that caches see the node change.
     """
 
     def __init__(self, nodes: int) -> None:

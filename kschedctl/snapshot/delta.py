@@ -14,8 +14,7 @@ Signs = npt.NDArray[np.int64]
 class Delta(msgspec.Struct, frozen=True):
     """K changes, sorted by node and then by time: pods come to nodes or leave them.
 
-    A plugin's answer about a node under this hypothesis holds for a cluster in which only that node's changes took
-    place.
+    A plugin judges each node as if only the changes on this node had taken place.
     """
 
     node: Ints

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import NO_ROW, Amounts, Bools, Counts, Position, Row, Rows
+from kschedctl.api.arrays import NO_ROW, Amounts, Bools, Counts, Ints, Position, Row, Rows
 from kschedctl.api.objects import Node, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.snapshot.changed_nodes import ClosedNodes, NodeSubset
@@ -19,7 +19,7 @@ from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings, Snapshot
-from kschedctl.snapshot.tallies import Tally
+from kschedctl.snapshot.tallies import SharedSums, Tally
 from kschedctl.snapshot.trail import Arrivals, PodsByNode, Trail
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Fork:
         self.gang_history: GangHistory | None = None
         self.part_of: PartOfFork | None = None
         self._columns: dict[Hashable, Amounts] = {}
+        self._shared_answers: Memo = {}
         self._arrivals: Arrivals | None = None
         self._by_node: PodsByNode | None = None
         self._tallies: dict[Hashable, Tally] = {}
@@ -98,7 +99,7 @@ class Fork:
         copied._nominated_by_priority = dict(self._nominated_by_priority)
         copied.preempting = set(self.preempting)
         copied._nominated_rows = copied._by_node = None
-        copied._columns = {}  # a trail of the same length does not mean the same moves
+        copied._columns, copied._shared_answers = {}, {}  # a trail of the same length does not mean the same moves
         copied.objects = self.objects.fork()
         return copied
 
@@ -114,7 +115,10 @@ class Fork:
         fork._memo_of_pods = self._memo_of_pods
         fork.requested = self.requested[~gone]
         fork.nonzero_requested = self.nonzero_requested[~gone]
-        fork.part_of = PartOfFork(self, np.flatnonzero(~gone), len(self.trail))
+        rows = np.flatnonzero(~gone)
+        row_in_part = np.full(len(gone), -1, np.int32)
+        row_in_part[rows] = np.arange(len(rows))
+        fork.part_of = PartOfFork(self, rows, row_in_part, len(self.trail))
         return fork
 
     def with_changes(
@@ -174,9 +178,9 @@ class Fork:
     def unsure_nominations(self) -> tuple[Rows, Rows]:
         """Rows and positions of the nominations of pods that do not enter the queue.
 
-        The scheduler records a nomination when the pod enters the queue, and with each update of a pod outside of the
-        queue. So a scheduler that starts now does not know of these nominations, and one that saw the pod change does.
-        Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
+        The scheduler records a nomination when the pod enters the queue, and at each update of a pod outside of the
+        queue. A scheduler that has just started does not know these nominations. A scheduler that saw the pod change
+        does. Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
         """
         rows, positions = self.snapshot.nominations
         return rows[self._is_nominee_held_back], positions[self._is_nominee_held_back]
@@ -231,7 +235,7 @@ class Fork:
         return self.settings.stored(pod, self.cluster)
 
     def merge_label_keys(self, pod: Pod) -> Pod:
-        """Return the pod as it is after its creation, which merges its label keys into its selectors."""
+        """Return the pod with its label keys merged into its selectors, as the API server stores it."""
         return self.settings.merge_label_keys(pod)
 
     # -- sums ----------------------------------------------------------------------------------------------------
@@ -270,11 +274,11 @@ class Fork:
     def tally(
         self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Counts:
-        """Return the sums of the weights of distinct pods over the pods of each node or of each domain.
+        """Return the sums of pod weights on each node or in each domain.
 
         `key` identifies the weights and domains, for pods like `info` if it is given, as in `memo`. Weights are
-        computed once, and their sums are kept up to date as pods move. The sums are read-only and valid until the next
-        move.
+        computed once per distinct pod, and their sums are kept up to date as pods move. The sums are read-only and
+        valid until the next move.
         """
         return self.find_tally(key, weights, domains, info).bring_up_to_date(self.trail)
 
@@ -296,9 +300,15 @@ class Fork:
         tally = self._tallies.get(pod_key)
         if tally is not None:
             return tally
+        if self.part_of is not None and pod_key is not None:
+            shared_tally = self.part_of.find_tally(by_node or pod_key, weights, domains)
+            if shared_tally is not None:
+                drop_oldest_if_full(self._tallies, MAX_TALLIES)
+                self._tallies[pod_key] = shared_tally
+                return shared_tally
         tally_by_node = self._tallies.get(by_node)
         # Compact tallies, as they are used while nodes are closed, have no array of weights.
-        if tally_by_node is not None and domains is not None and self.closed is None:
+        if tally_by_node is not None and domains is not None and type(tally_by_node) is Tally:
             weight_by_pod = tally_by_node.weights
             sums = tally_by_node.bring_up_to_date(self.trail)
         else:
@@ -330,11 +340,18 @@ class Fork:
         return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
     def share_column(self, key: Hashable, compute: Callable[[Fork], Amounts]) -> Amounts:
-        """Return a cached array (N,) that `compute` makes from this fork, which is read-only.
+        """Return a read-only array (N,) that `compute` makes from this fork. The array is cached.
+
+        `key` must also identify where the pods are, for example by the number of moves so far.
+        """
+        return _get_or_make(self._columns, key, lambda: compute(self), MAX_COLUMNS)
+
+    def share_answer(self, key: Hashable, make: Callable[[], V]) -> V:
+        """Return a cached small result about this fork that forks without some of its nodes share.
 
         `key` must also say where the pods are, for example by the number of moves so far.
         """
-        return _get_or_make(self._columns, key, lambda: compute(self), MAX_COLUMNS)
+        return _get_or_make(self._shared_answers, key, make, MAX_MEMOS_OF_PODS)
 
     # -- moving pods ---------------------------------------------------------------------------------------------
 
@@ -389,7 +406,7 @@ class Fork:
                 self._nominated_by_priority = {}
 
     def mask_placed_before_group(self) -> Bools:
-        """Return a mask over all pods of those that have a node.
+        """Return a mask over all pods that marks the pods with a node.
 
         During the cycle of a pod group, return the pods that had a node when the cycle began.
         """
@@ -439,9 +456,9 @@ class Fork:
         return self._nominated_by_priority[priority]
 
     def build_nominated_delta_besides(self, position: Position, priority: int) -> Delta:
-        """Return a delta that adds the nominated pods of at least this priority that have no node, without one pod.
+        """Build a delta that adds the nominated pods of at least this priority, except one pod.
 
-        `position` is the pod to leave out.
+        `position` is the pod to leave out. Pods that have a node are not added.
         """
         _, positions = self.nominations
         return self._build_nominated_delta(positions != position, priority)
@@ -458,7 +475,7 @@ class Fork:
         return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], ones)
 
     def build_nominated_delta_against(self, info: PodInfo) -> Delta:
-        """Return a delta that adds the nominated pods to which a pod must yield, without the pod itself.
+        """Build a delta that adds the nominated pods that a pod must yield to. The pod itself is left out.
 
         These are the nominated pods without a node that have at least the pod's priority.
         """
@@ -487,6 +504,8 @@ class PartOfFork(NamedTuple):
     whole: Fork
     rows: Rows
     """The rows in the whole fork of the remaining nodes."""
+    row_in_part: Ints
+    """The row among the remaining nodes of each node of the whole fork, -1 for none."""
     moves: int
     """The length of the whole fork's trail when the nodes were left out."""
 
@@ -501,11 +520,37 @@ class PartOfFork(NamedTuple):
             return None
         return self.whole.share_column((key, self.moves), compute).take(self.rows)
 
+    def find_answer(self, key: Hashable, compute: Callable[[Fork], V]) -> V | None:
+        """Return an answer that depends neither on the nodes nor on where pods are, computed once for the whole fork.
+
+        Return None if pods have moved in the whole fork since the nodes were left out.
+        """
+        if len(self.whole.trail) != self.moves:
+            return None
+        return self.whole.share_answer((key, self.moves), lambda: compute(self.whole))
+
+    def find_tally(self, key: Hashable, weights: Weigh, domains: Domains | None) -> Tally | None:
+        """Return a tally by node, or by these domains of the remaining nodes, before any move in the part.
+
+        `key` identifies the weights. They and their sums by node are computed once for all forks that leave out some
+        nodes of the whole fork. Return None if too many pods or nodes count for that, or if pods have moved in the
+        whole fork since the nodes were left out.
+        """
+
+        def build_shared_sums(whole: Fork) -> SharedSums | None:
+            """Sum the weights by node of the whole fork, and return None if too many pods or nodes count."""
+            weight_by_pod = weights()
+            shared_sums = SharedSums(weight_by_pod, whole.sum_by_node(weight_by_pod))
+            return shared_sums if shared_sums.is_small else None
+
+        shared_sums = self.find_answer(("tally", key), build_shared_sums)
+        return None if shared_sums is None else shared_sums.restrict_to_part(self.row_in_part, len(self.rows), domains)
+
 
 def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
-    """Return the cache key for all pods like `info`, which is `key` itself if no `info` is given.
+    """Return the cache key for all pods like `info`. Without `info`, it is `key` itself.
 
-    Return None, which means that nothing is cached, if the pod has no number.
+    Return None if the pod has no number. In this case, nothing is cached.
     """
     if info is None:
         return key

@@ -50,11 +50,14 @@ class GangHistory:
         self._missed_moves = {key: end for key, end in self._backoff_ends.items() if self.clock.time <= end}
 
     def find_next_return(self) -> int | None:
-        """Return the first end of a backoff during which a pod was bound or evicted, or None if there is none."""
+        """Return the first end of the backoffs during which a pod was bound or evicted, or None."""
         return min(self._missed_moves.values(), default=None)
 
     def forget_ended_backoffs(self) -> None:
-        """Forget that pods moved during backoffs which have ended, since all pods are tried again now."""
+        """Delete the records of backoffs that have ended.
+
+        All pods of these backoffs are tried again now.
+        """
         self._missed_moves = {key: end for key, end in self._missed_moves.items() if self.clock.time <= end}
 
     def grant_resources(self, key: GangKey, seconds: int) -> None:

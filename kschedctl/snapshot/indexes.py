@@ -33,7 +33,7 @@ class Indexes:
         self._versions: dict[Hashable, list[_Version]] = {}
 
     def get_or_make(self, key: Hashable, sources: tuple[object, ...], make: Callable[[], V]) -> V:
-        """Return the value for `key` derived from these very source objects, deriving and storing it if needed.
+        """Return the value for `key` that is derived from exactly these source objects. Derive and store it if needed.
 
         Only the MAX_VERSIONS latest values of a key are kept.
         """
@@ -61,7 +61,7 @@ F = TypeVar("F", bound=Maintained)
 
 
 class ClusterObjects:
-    """The objects of a fork: those of a cluster, some of them replaced as pods are placed and evicted.
+    """The objects of a fork: the objects of a cluster, some of them replaced as pods are placed and evicted.
 
     `indexes` are shared with other forks. Followers belong to this fork.
     """
@@ -126,7 +126,7 @@ class ClusterObjects:
         return follower
 
     def replace(self, objects: Mapping[str, Sequence[Struct]]) -> None:
-        """Replace objects with the given objects of the same kind and name, and add objects whose names are new.
+        """Replace objects by the given objects of the same kind and name. Objects with new names are added.
 
         Followers of their kinds are notified of each object.
         """

@@ -47,6 +47,8 @@ def interleave_zones(nodes: Iterable[Node]) -> list[Node]:
     return [node for node in in_turn if node is not None]
 
 
+MAX_AFFINITY_MASKS = 1024
+"""The number of masks of required node affinity that are cached."""
 T = TypeVar("T")
 V = TypeVar("V", bound=np.generic)
 
@@ -73,7 +75,7 @@ class Domains:
         return int(np.count_nonzero(self.count_rows(slice(None))))
 
     @cached_property
-    def alone(self) -> bool:
+    def separates_nodes(self) -> bool:
         """Whether no two nodes share a domain."""
         return self._is_identity or bool((self.count_rows(self.present.nonzero()[0]) <= 1).all())
 
@@ -133,6 +135,7 @@ class NodeColumns(ABC):
 
     def __init__(self) -> None:
         self._groups: dict[frozenset[str], tuple[Ints, Ints]] = {}
+        self._affinity_masks: dict[RequiredNodeAffinity, Bools] = {}
 
     def __len__(self) -> int:
         return len(self.objects)
@@ -187,7 +190,7 @@ class NodeColumns(ABC):
         names: frozenset[str] = frozenset(),
         dtype: npt.DTypeLike = np.bool_,
     ) -> npt.NDArray[np.generic]:
-        """Return `function(labels, name)` for every node, computed only once for nodes that it cannot tell apart.
+        """Return `function(labels, name)` for every node, computed only once for nodes that it cannot distinguish.
 
         The function must read only the labels in `keys`, and may use a node's name only if it is in `names`.
         """
@@ -204,6 +207,19 @@ class NodeColumns(ABC):
                 row = self.index[name]
                 answers[row] = function(self.objects[row].metadata.labels, name)
         return answers
+
+    def match_required_affinity(self, required: RequiredNodeAffinity) -> Bools:
+        """Return a read-only mask (N,) of the nodes that match a pod's nodeSelector and required terms.
+
+        Invalid terms match no nodes.
+        """
+        mask = self._affinity_masks.get(required)
+        if mask is None:
+            mask = self.evaluate_per_node(required.allows, required.keys, required.names).astype(np.bool_)
+            mask.setflags(write=False)
+            if len(self._affinity_masks) < MAX_AFFINITY_MASKS:
+                self._affinity_masks[required] = mask
+        return mask
 
     def _group_by_labels(self, keys: frozenset[str]) -> tuple[Ints, Ints]:
         """Group the nodes by the values of these labels. Return each group's first row, and the group of each node."""
@@ -222,8 +238,8 @@ class NodeColumns(ABC):
 class ListedImages:
     """L images that nodes list, in the order in which the nodes joined the cluster.
 
-    `rows` are the rows of the nodes, and `images` the images that each of them lists. Nodes that list the same image
-    share its object, so that names are read once for each distinct object.
+    `rows` are the rows of the nodes, and `images` has the list of images of each node. Nodes that list the same image
+    share its object, so names are read once for each distinct object.
     """
 
     def __init__(self, rows: Sequence[int], images: Sequence[Sequence[ContainerImage]]) -> None:
@@ -308,7 +324,7 @@ class AllNodes(NodeColumns):
 
 
 def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:
-    """Return the distinct values in the order in which they first occur, and the index of each value among them."""
+    """Return the distinct values in the order of their first occurrence, and each value's index among them."""
     code_by_value: dict[tuple[T, ...], int] = {}
     codes = [code_by_value.setdefault(value, len(code_by_value)) for value in values]
     return list(code_by_value), np.array(codes, np.int32)
@@ -317,14 +333,6 @@ def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...
 def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
     """Return a mask (N,) of the nodes that a node selector matches. Raises NodeSelectorError if it is invalid."""
     return nodes.evaluate_per_node(selector.match, selector.keys, selector.names).astype(np.bool_)
-
-
-def match_required_affinity(nodes: NodeColumns, required: RequiredNodeAffinity) -> Bools:
-    """Return a mask (N,) of the nodes that a pod's nodeSelector and required terms match.
-
-    Invalid terms match no nodes.
-    """
-    return nodes.evaluate_per_node(required.allows, required.keys, required.names).astype(np.bool_)
 
 
 def find_untolerated_taints(

@@ -73,10 +73,10 @@ class AffinityTerm(NamedTuple):
 
 
 class PodInfo:
-    """One pod with the API server's defaults, and the values that plugins derive from it, each on first use.
+    """One pod with the API server's defaults, and values that plugins derive from it. They are computed on first use.
 
     `number` is shared by equal pods, so that results can be cached under it. It is None if no other pod is known to be
-    equal. `alike` is the same for pods that differ only in their names and in which resource claims they have.
+    equal. `alike` is the same for pods that differ only in their names and resource claims.
     """
 
     def __init__(self, pod: Pod, options: Options, number: int | None = None, alike: int | None = None) -> None:
@@ -160,22 +160,22 @@ class PodInfo:
 
     @cached_property
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The required pod affinity terms, or none if one of them is invalid."""
+        """The required pod affinity terms. There are none if any of them is invalid."""
         return self._parse_terms_if_valid(_list_required_terms(self._pod_affinity))
 
     @cached_property
     def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The required pod anti-affinity terms, or none if one of them is invalid."""
+        """The required pod anti-affinity terms. There are none if any of them is invalid."""
         return self._parse_terms_if_valid(_list_required_terms(self._pod_anti_affinity))
 
     @cached_property
     def preferred_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The preferred pod affinity terms with their weights, or none if one of them is invalid."""
+        """The preferred pod affinity terms with their weights. There are none if any of them is invalid."""
         return self._parse_terms_if_valid(_list_preferred_terms(self._pod_affinity))
 
     @cached_property
     def preferred_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        """The preferred pod anti-affinity terms with their weights, or none if one of them is invalid."""
+        """The preferred pod anti-affinity terms with their weights. There are none if any of them is invalid."""
         return self._parse_terms_if_valid(_list_preferred_terms(self._pod_anti_affinity))
 
     @cached_property
@@ -206,7 +206,7 @@ class PodInfo:
         return self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
 
     def _parse_terms_if_valid(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Parse terms, or return no terms if one of them is invalid, as upstream does for running pods."""
+        """Parse terms. If one of them is invalid, return no terms, as upstream does for running pods."""
         try:
             return self._parse_terms(terms)
         except SelectorError:

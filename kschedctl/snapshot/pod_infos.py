@@ -46,7 +46,7 @@ class PodInfos:
 
     @cached_property
     def terminating(self) -> Bools:
-        """A mask over the infos of those whose pods are being deleted."""
+        """A mask over the infos whose pods are being deleted."""
         return self.mask_templates(lambda pod: pod.metadata.deletion_timestamp is not None)
 
     @cached_property
@@ -63,8 +63,8 @@ class PodInfos:
     def _infos_with_affinity(self) -> list[tuple[PodInfo, list[int]]]:
         """Infos with pod affinity or anti-affinity, each with the numbers of the infos that have the same terms.
 
-        Only bound pods of one namespace that share an affinity struct are known to have the same terms, since admission
-        may change the terms of other pods.
+        Bound pods of one namespace that share an affinity struct have the same terms. Admission may change the terms of
+        other pods, so each of them is listed separately.
         """
         groups: dict[tuple[str, int] | int, list[int]] = {}
         for number, template in enumerate(self.infos.templates):
@@ -79,7 +79,7 @@ class PodInfos:
         return infos_with_numbers
 
     def mask_with_terms(self, *kinds: str) -> Bools:
-        """Return a mask over the infos of those that have terms of at least one of these kinds.
+        """Return a mask over the infos that have terms of at least one of these kinds.
 
         A kind is the name of a property of PodInfo, such as `required_anti_affinity`.
         """
@@ -89,9 +89,9 @@ class PodInfos:
         return has_terms
 
     def list_affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
-        """Return the terms that may match pods of a namespace, each with the number of the info that has it.
+        """Return the terms that may match pods of a namespace, each with the number of its info.
 
-        `of` names the kind of terms as in PodInfo, such as `required_anti_affinity`.
+        `of` is the kind of terms, which is a property of PodInfo such as `required_anti_affinity`.
         """
         if of not in self._terms:
             self._terms[of] = self._group_terms_by_namespace(of)
@@ -137,7 +137,7 @@ class PodInfos:
             self._terms_by_label[key] = TermsByLabel(self.list_affinity_terms(of, namespace))
         return self._terms_by_label[key]
 
-    def depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
+    def do_terms_depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
         """Return whether at least one term for pods of a namespace selects pods by the labels of their namespaces.
 
         `of` names the kind of terms as in PodInfo.
@@ -151,11 +151,11 @@ class PodInfos:
 
     @cached_property
     def labelled(self) -> Bools:
-        """A mask over the infos of those whose pods have labels."""
+        """A mask over the infos whose pods have labels."""
         return self.mask_templates(lambda pod: bool(pod.metadata.labels))
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
-        """Return a mask over the infos of those for which the predicate holds."""
+        """Return a mask over the infos that satisfy the predicate."""
         return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
 
     @cached_property
@@ -175,7 +175,7 @@ class PodInfos:
         return users
 
     def mask_with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
-        """Return a mask over the infos of those that use a host port for which the predicate holds."""
+        """Return a mask over the infos that use a host port for which the predicate is true."""
         mask = np.zeros(len(self.infos), np.bool_)
         for port, numbers in self.host_port_users.items():
             if predicate(port):
@@ -183,13 +183,16 @@ class PodInfos:
         return mask
 
     def mask_templates(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """Return a mask over the infos of those whose template, a pod as in the documents, satisfies the predicate."""
+        """Return a mask over the infos whose template satisfies the predicate.
+
+        A template is a pod as in the documents.
+        """
         return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
-    def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask over the infos of those that the selector matches and that are in these namespaces.
+    def match_infos(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+        """Return a mask of the infos that match the selector and are in one of the namespaces.
 
-        If `namespaces` is None, all namespaces are included. Results are cached, as numbers if few infos match.
+        If `namespaces` is None, all namespaces are included. Results are cached, as indices if few infos match.
         """
         # Look the result up, as a mask or as the numbers of few infos.
         key = (selector, namespaces)
@@ -226,18 +229,18 @@ class PodInfos:
     @property
     def demands(self) -> list[PodInfo]:
         """One info for each distinct set of resource requests."""
-        infos, _ = self._distinct_demands
+        infos, _ = self._distinct_requests
         return infos
 
     @property
     def demand(self) -> Ints:
         """The index in `demands` of each info's requests."""
-        _, index_of_info = self._distinct_demands
+        _, index_of_info = self._distinct_requests
         return index_of_info
 
     @cached_property
-    def _distinct_demands(self) -> tuple[list[PodInfo], Ints]:
-        """The `demands`, and each info's index of its requests among them."""
+    def _distinct_requests(self) -> tuple[list[PodInfo], Ints]:
+        """One info for each distinct set of resource requests, and for every info the index of its set."""
         index_by_digest: dict[bytes, int] = {}
         index_by_ids: dict[tuple[int, ...], int] = {}  # templates that share objects need no digest of their own
         infos: list[PodInfo] = []
@@ -248,7 +251,8 @@ class PodInfos:
             if index is None:
                 index = index_by_digest.setdefault(_build_request_digest(template), len(infos))
                 index_by_ids[ids] = index
-            if index == len(infos):
+            is_new_set = index == len(infos)
+            if is_new_set:
                 infos.append(self.infos[number])
             index_of_info.append(index)
         return infos, np.array(index_of_info, np.int32)
@@ -308,7 +312,10 @@ class PodInfos:
 
 
 class TermsByLabel:
-    """Affinity terms, each with the number of its info, by a label that every pod matching the term has."""
+    """Affinity terms, each with the number of its info, indexed by label.
+
+    Every pod that matches a term has the term's label.
+    """
 
     def __init__(self, terms: Sequence[tuple[AffinityTerm, int]]) -> None:
         self._terms = terms
@@ -324,7 +331,7 @@ class TermsByLabel:
 
 
 def _find_required_label(selector: Selector) -> tuple[str, str] | None:
-    """Return key and value of a label that a selector requires, or None if it requires no label with one value."""
+    """Find a label for which a selector requires one value, and return its key and value, or None."""
     for requirement in selector.requirements:
         if requirement.operator in ONE_OF and len(requirement.values) == 1:
             (value,) = requirement.values
@@ -374,10 +381,9 @@ def _build_request_digest(pod: Pod) -> bytes:
 
 
 class DistinctInfos(Sequence[PodInfo]):
-    """T PodInfos, each of which is built on first use, since many a cluster has one for every other pod.
+    """T PodInfos that are built on first use, because a cluster can have one for every other pod.
 
-    `rows` (T,) are the first pods in the table that have each info. `stored` converts a pod to what the API server
-    stores.
+    `rows` (T,) has the first pod in the table for each info. `stored` converts a pod to what the API server stores.
     """
 
     def __init__(self, pods: PodTable, rows: Rows, stored: Callable[[Pod], Pod], options: Options) -> None:
@@ -420,9 +426,9 @@ class DistinctInfos(Sequence[PodInfo]):
 
     @cached_property
     def _first_equivalents(self) -> dict[int, int]:
-        """For each info with resource claims, by number, the number of the first info that differs only in claim names.
+        """The number of the first info that differs only in claim names, by info number.
 
-        If there is no earlier such info, this is the info's own number.
+        Only infos with resource claims are included. An info without an earlier equivalent has its number as the value.
         """
         first_by_digest: dict[bytes, int] = {}
         first_equivalents = {}
@@ -436,8 +442,8 @@ class DistinctInfos(Sequence[PodInfo]):
 def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
     """Return the number of each pod's info, and the distinct infos.
 
-    Pods of one template share an info if all or none of them are bound, unless claims were created for them by name.
-    `stored` converts a pod to what the API server stores.
+    Pods of one template share an info if all or none of them are bound. Pods for which claims are created under their
+    names do not share an info. `stored` converts a pod to what the API server stores.
     """
     is_bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
 
@@ -456,9 +462,9 @@ def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) 
 
 
 def _list_fields_read(pod: Pod) -> tuple[object, ...]:
-    """Return all fields of a pod that scheduling reads, without the names of its resource claims.
+    """Return all fields of a pod that scheduling reads, except the names of its resource claims.
 
-    The pod's own name is included if ephemeral volumes depend on it.
+    The pod's name is included if ephemeral volumes depend on it.
     """
     spec, status = pod.spec, pod.status
     return (
@@ -480,7 +486,7 @@ def _list_fields_read(pod: Pod) -> tuple[object, ...]:
 
 
 def _has_claims_by_name(spec: PodSpec) -> bool:
-    """Return whether each pod with this spec may have claims of its own that are named after the pod."""
+    """Return whether pods with this spec may have claims that are named after the pod."""
     return bool(spec.resource_claims or (spec.volumes and _has_ephemeral_volumes(spec)))
 
 

@@ -77,7 +77,7 @@ class PodColumns:
         return len(self.objects)
 
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
-        """Return, for each pod, the row of the node to which it was bound, or -1 for none.
+        """Return the row of the node to which each pod was bound, or -1 for a pod without a node.
 
         `index` maps the names of nodes to their rows.
         """
@@ -202,16 +202,16 @@ class PodColumns:
 
     @property
     def terminating(self) -> Bools:
-        """A mask over the infos of those whose pods are being deleted."""
+        """A mask over the infos whose pods are being deleted."""
         return self.distinct.terminating
 
     @property
     def labelled(self) -> Bools:
-        """A mask over the infos of those whose pods have labels."""
+        """A mask over the infos whose pods have labels."""
         return self.distinct.labelled
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
-        """Return a mask over the infos of those for which the predicate holds."""
+        """Return a mask over the infos that satisfy the predicate."""
         return self.distinct.where(predicate)
 
     @property
@@ -220,19 +220,19 @@ class PodColumns:
         return self.distinct.host_port_users.keys()
 
     def mask_with_host_port(self, predicate: Callable[[HostPort], bool]) -> Bools:
-        """Return a mask over the infos of those that use a host port for which the predicate holds."""
+        """Return a mask of the infos that use a host port for which the predicate holds."""
         return self.distinct.mask_with_host_port(predicate)
 
-    def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return a mask over the infos of those that the selector matches and that are in these namespaces.
+    def match_infos(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+        """Return a mask of the infos that match the selector and are in one of the namespaces.
 
         If `namespaces` is None, all namespaces are included.
         """
-        return self.distinct.matching(selector, namespaces)
+        return self.distinct.match_infos(selector, namespaces)
 
     def list_affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
-        """Return the terms that may match pods of a namespace, each with the number of the info that has it.
+        """Return the terms that may match pods of a namespace, each with the number of its info.
 
-        `of` names the kind of terms as in PodInfo, such as `required_anti_affinity`.
+        `of` is the kind of terms, which is a property of PodInfo such as `required_anti_affinity`.
         """
         return self.distinct.list_affinity_terms(of, namespace)

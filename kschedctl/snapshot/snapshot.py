@@ -119,7 +119,7 @@ def compute_offer(node: Node) -> dict[str, int]:
 
 
 def _find_rows(nodes: Sequence[Node], columns: NodeColumns) -> Rows:
-    """Return the row of each node in the columns, or -1 for a node that they do not have."""
+    """Return the row of each node in the columns, or -1 if the columns do not have the node."""
     return np.array([columns.index.get(node.metadata.name, -1) for node in nodes], np.int64)
 
 
@@ -142,7 +142,7 @@ class Settings(NamedTuple):
     """Whether the snapshot has the pods that have ended, instead of all others."""
 
     def merge_label_keys(self, pod: Pod) -> Pod:
-        """Return the pod with its label keys merged into its selectors, as happens at its creation."""
+        """Return the pod with its label keys merged into its selectors, as the API server stores it."""
         if self.merge_affinity_label_keys:
             pod = merge_affinity_label_keys(pod)
         return merge_spread_label_keys(pod) if self.merge_spread_label_keys else pod
@@ -150,8 +150,8 @@ class Settings(NamedTuple):
     def stored(self, pod: Pod, cluster: Cluster) -> Pod:
         """Return a pod of the cluster's documents as the API server would store it, with defaults and its priority.
 
-        If admission has not run for the cluster's pods yet, pods without a node are also admitted. Raises InputError
-        for an invalid amount.
+        If admission has not run for the cluster's pods yet, the label keys of a pod without a node are merged into its
+        selectors. Raises InputError for an invalid amount.
         """
         try:
             pod = resolve_priority(apply_pod_defaults(pod), cluster.priority_classes)
@@ -184,7 +184,7 @@ class Snapshot:
     def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
         """Build the snapshot of a cluster, with the nodes in the scheduler's order.
 
-        It contains the pods that have not ended or, with `settings.ended`, only the pods that have ended.
+        The snapshot has the pods that have not ended. With `settings.ended`, it has only the pods that have ended.
         """
         nodes = AllNodes(interleave_zones(map(apply_node_defaults, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
@@ -223,9 +223,9 @@ class Snapshot:
         )
 
     def _select_remaining_nodes(self, removed: Bools, cluster: Cluster) -> tuple[Node, ...]:
-        """Return the nodes of the cluster, in its order, except those in the mask `removed` (N,).
+        """Return the nodes of the cluster, in its order, except the nodes in the mask `removed` (N,).
 
-        The rows of the nodes are found once, since thousands of nodes may be removed one by one from the same snapshot.
+        The rows of the nodes are cached, because thousands of nodes may be removed one by one from the same snapshot.
         """
         rows = self.indexes.get_or_make(
             "rows of nodes", (cluster.nodes, self.nodes), lambda: _find_rows(cluster.nodes, self.nodes)
@@ -254,7 +254,10 @@ class Snapshot:
         )
 
     def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """Yield row and node of each changed or added node whose offer may differ from the offer that `demands` has."""
+        """Yield the row and the node of each changed or added node that may be resized.
+
+        Such a node may offer different amounts than in `demands`.
+        """
         for row, node in nodes.items():
             if self._may_be_resized(node, row):
                 yield row, node

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Self
 
 import numpy as np
 
-from kschedctl.api.arrays import Counts, Ints
+from kschedctl.api.arrays import Counts, Ints, Rows
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.trail import Move, Trail
 
 FEW_INFOS, FEW_SLOTS = 8, 64
 """Pods of so few infos, on so few nodes or in so few domains, are counted one by one."""
+
+MAX_SHARED = 512
+"""Sums that forks share have at most so many infos and nodes that are not zero."""
 
 
 class Tally:
@@ -107,6 +111,73 @@ class SparseTally(Tally):
             self._sums[slot] = total
         else:
             self._sums.pop(slot, None)
+
+
+class SharedSums:
+    """Sums over the pods of each node of a fork, for the tallies of forks that are made of it by leaving out nodes."""
+
+    def __init__(self, weights: Counts, sums: Counts) -> None:
+        infos = weights.nonzero()[0]
+        self.weight_by_info: dict[int, int] = dict(zip(infos.tolist(), weights[infos].tolist(), strict=True))
+        """The weights of distinct pods that are not zero."""
+        self.rows = sums.nonzero()[0].astype(np.int32)
+        """The nodes whose sums are not zero."""
+        self.sums = sums[self.rows]
+        """The sums of `rows`."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether few pods and nodes count, so that thousands of these objects can be kept."""
+        return max(len(self.weight_by_info), len(self.rows)) <= MAX_SHARED
+
+    def restrict_to_part(self, row_in_part: Ints, nodes: int, domains: Domains | None) -> PartTally:
+        """Return the tally of a fork with `nodes` nodes before pods move in it, by node or by its `domains`.
+
+        `row_in_part` has, for each node of the whole fork, the row in the smaller fork, or -1 if the node was left out.
+        """
+        rows = row_in_part[self.rows]
+        is_in_part = rows >= 0
+        slots, amounts = rows[is_in_part], self.sums[is_in_part]
+        if domains is not None:
+            slots = domains.codes[slots]
+            has_domain = slots >= 0
+            slots, amounts = slots[has_domain], amounts[has_domain]
+        sums = np.zeros(nodes if domains is None else domains.size, np.int64)
+        np.add.at(sums, slots, amounts)
+        return PartTally(self.weight_by_info, domains, sums)
+
+
+class PartTally(Tally):
+    """A tally of a fork that was made by leaving out nodes. It shares its few weights with other such forks.
+
+    `weight_by_info` has the weights that are not zero, and `sums` are those before the first move in the fork.
+    """
+
+    def __init__(self, weight_by_info: Mapping[int, int], domains: Domains | None, sums: Rows) -> None:
+        self._weight_by_info = weight_by_info
+        self.domains, self.sums, self.seen = domains, sums, 0
+
+    def compact(self) -> Tally:
+        """Return the tally itself, whose weights take little memory."""
+        return self
+
+    def bring_up_to_date(self, trail: Trail) -> Counts:
+        """Include all moves of the trail, and return the sums, which are valid until the next move."""
+        new_moves = len(trail) - self.seen
+        if new_moves == 1:
+            self._add_move(trail.latest)
+        elif new_moves:
+            for move in trail.iter_moves_of_infos(self._weight_by_info, self.seen):
+                self._add_move(move)
+        self.seen = len(trail)
+        return self.sums
+
+    def _add_move(self, move: Move) -> None:
+        """Add the change that one move makes to the sum of its node or domain."""
+        weight = self._weight_by_info.get(move.info)
+        slot = move.row if self.domains is None else self.domains.codes[move.row]
+        if weight is not None and slot >= 0:
+            self.sums[slot] += move.sign * weight
 
 
 def _narrow_integers(weights: Counts) -> Counts:

@@ -83,7 +83,10 @@ class Trail:
         return self._moves[length : self._length, [0, 2, 3]].T
 
     def iter_moves_of_infos(self, infos: Iterable[int], length: int) -> Iterator[Move]:
-        """Yield the moves of pods with these PodInfos since the trail had this length, one PodInfo after another."""
+        """Yield the moves of pods with these PodInfos since the trail had this length.
+
+        All moves of a PodInfo are yielded before those of the next PodInfo.
+        """
         new_infos = self._moves[self._sorted : self._length, 1].tolist()
         # Add the moves since the last call to the index.
         for number, info in enumerate(new_infos, self._sorted):
@@ -112,8 +115,8 @@ LATER = 1 << 32
 class Arrivals:
     """The order in which pods came to their nodes, up to the first `seen` moves of the trail.
 
-    `place` (P,) is larger for pods that came later to the same node. `came` (P,) marks pods that came since the
-    snapshot, in which pods were on the rows `node` (P,).
+    `place` (P,) is larger for pods that came later to the same node. `came` (P,) marks pods that came after the
+    snapshot was taken. `node` (P,) has the rows of the pods in the snapshot.
     """
 
     def __init__(self, node: Ints) -> None:

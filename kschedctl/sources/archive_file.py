@@ -30,7 +30,7 @@ from kschedctl.cluster import CREATION_KINDS, FIELDS, NOT_HELD, Cluster, Gap, Pr
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import redact_secrets
 from kschedctl.sources.archive_sections import decode_objects, encode_objects
-from kschedctl.sources.documents.files import STDIN, display_path, open_without_unpacking
+from kschedctl.sources.documents.files import STDIN, format_file_path, open_without_unpacking
 from kschedctl.sources.output_file import write_file
 
 # -- the zip file ------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Archive:
 def _estimate_memory(data: bytes) -> int:
     """Estimate the maximum memory in bytes of objects decoded from msgpack, without their places in lists.
 
-    The bytes that can begin an object are counted, although most of them are inside of texts.
+    All bytes that can begin an object are counted. Most of them are really part of a text.
 
     >>> _estimate_memory(bytes([0x92, 0x80, 0xA1, 0x61])) == MAP_BYTES + 2 * OBJECT_BYTES
     True
@@ -132,10 +132,10 @@ def open_archive(path: str) -> Iterator[Archive]:
         try:
             yield Archive(file, size)
         except InputError as error:
-            raise InputError(error.what, where=display_path(path), hint=error.hint) from None
+            raise InputError(error.what, where=format_file_path(path), hint=error.hint) from None
         except _DAMAGE_ERRORS as error:
             message = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-            raise InputError(f"damaged snapshot: {message[:120]}", where=display_path(path)) from None
+            raise InputError(f"damaged snapshot: {message[:120]}", where=format_file_path(path)) from None
 
 
 @contextmanager
@@ -163,13 +163,13 @@ def _validate_file_head(head: bytes, *, size: int, path: str) -> None:
     Snapshots in the first format, which was no zip file, get their own message.
     """
     if size > MAX_FILE_SIZE:
-        raise InputError(f"larger than {MAX_FILE_SIZE >> 20:,} MiB", where=display_path(path))
+        raise InputError(f"larger than {MAX_FILE_SIZE >> 20:,} MiB", where=format_file_path(path))
     if match := _FIRST_FORMAT.match(head):
         what = f"a snapshot in the unsupported format {match[1].decode()}"
-        raise InputError(what, where=display_path(path), hint="save it again")
+        raise InputError(what, where=format_file_path(path), hint="save it again")
     if not head.startswith(MAGIC):
         hint = "kschedctl snapshot save writes them; -f reads other files"
-        raise InputError("not a snapshot", where=display_path(path), hint=hint)
+        raise InputError("not a snapshot", where=format_file_path(path), hint=hint)
 
 
 # -- the header --------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
 
 
 def _build_gaps(header: Header) -> dict[str, Gap]:
-    """Return the gaps in the header, and a gap for each kind that the writing version of kschedctl did not save."""
+    """Return the gaps in the header, and a gap for each kind that the version that wrote the file did not save."""
     # The first snapshots do not state their kinds. They do not contain CREATION_KINDS.
     unsupported = [kind for kind in FIELDS if kind not in header.kinds] if header.kinds else CREATION_KINDS
     return {kind: Gap(NOT_HELD) for kind in unsupported if kind not in header.objects} | header.gaps

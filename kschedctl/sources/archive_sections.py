@@ -164,7 +164,7 @@ def _build_node_record(nodes: list[Node]) -> _NodeRecord:
 
 
 def _encode_column(column: TextColumn) -> _Column:
-    """Build the record for a column of texts, in the form in which it stores them: times, UIDs or codes."""
+    """Build the record for a column of texts. It stores them in the column's form: as times, as UIDs or as codes."""
     match column:
         case TimeColumn():
             return _Column(_ColumnForm.TIMES, column.seconds.astype("<i8").tobytes())

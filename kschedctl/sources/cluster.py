@@ -87,7 +87,7 @@ class Cluster(cluster.Cluster):
             KubeVersion.parse_supported(kube_version)
         connection = connect(Access(kubeconfig=kubeconfig, context=context))
         options = ReadingOptions(kube_version=kube_version, namespace=namespace, cache=cache)
-        return cls._from_base(read_live(connection, options).cluster())
+        return cls._from_base(read_live(connection, options).build_cluster())
 
     @classmethod
     def from_snapshot(cls, path: str | os.PathLike[str], *, kube_version: str | None = None) -> Self:

@@ -18,8 +18,8 @@ from kschedctl.api.kinds import (
     OTHER_CUSTOM_RESOURCE,
     describe_lifecycle,
     get_kind,
+    get_unique_kind_name,
     is_read_name,
-    unique_kind_name,
 )
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
@@ -161,15 +161,15 @@ class Collector:
     def _add_as_object(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add the document's object, or the items of its list, to the cluster.
 
-        A KubeSchedulerConfiguration is stored, an unknown object that may create pods is added in a reduced form, and
-        all other unknown objects are counted as skipped. Raises InputError if an object is malformed.
+        A KubeSchedulerConfiguration is stored. An unknown object that may create pods is added in a reduced form. Other
+        unknown objects are counted as skipped. Raises InputError if an object is malformed.
         """
         if kind.endswith("List") and "items" in document:
             self._add_list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._set_configuration(document, place)
-        elif self.is_kind_read(unique_kind_name(kind, version), version, place):
-            self._add_object_in_any_version(document, unique_kind_name(kind, version), version, place)
+        elif self.is_kind_read(get_unique_kind_name(kind, version), version, place):
+            self._add_object_in_any_version(document, get_unique_kind_name(kind, version), version, place)
         elif may_create_pods(document) and (resource := build_custom_resource(document)):
             self.add_objects(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
@@ -178,8 +178,8 @@ class Collector:
     def _add_as_manifest(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add the document as a manifest if it is a pod, a workload or an object that pods refer to.
 
-        Manifests get warnings about unknown fields, and so do stored pods and Karpenter's objects. Documents of other
-        kinds are ignored.
+        Warnings about unknown fields are logged for manifests, for stored pods and for Karpenter's objects. Documents
+        of other kinds are ignored.
         """
         has_uid = _has_uid(document)
         if kind in POD_HOLDERS and not has_uid:
@@ -196,7 +196,7 @@ class Collector:
     def check_items(self, kind: str, items: list[Any], get_place: Callable[[int], Place]) -> list[Any] | PodRows:
         """Validate decoded items, and return the objects or pod rows to pass to ``add_objects``.
 
-        Items that are not read, such as irrelevant events and workloads without UID, are left out. ``get_place``
+        Items that are not needed, such as irrelevant events and workloads without UID, are left out. ``get_place``
         returns the place of the item at an index. Raises InputError if a name or quantity is invalid, and
         msgspec.ValidationError if a pod cannot be decoded.
         """
@@ -217,7 +217,7 @@ class Collector:
         return [to_plain_struct(kind, item) for item in items]
 
     def add_objects(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
-        """Add objects or pod rows that ``check_items`` returned, and record the file that they come from."""
+        """Add objects or pod rows returned by ``check_items``, and record their file."""
         collected = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
             self._pods.extend(objects)
@@ -276,7 +276,7 @@ class Collector:
             raise place.error(f"expected array, got {type_name(items)}", "items")
         item_kind = kind.removesuffix("List")
         if item_kind:
-            kinds = [unique_kind_name(item_kind, version)]
+            kinds = [get_unique_kind_name(item_kind, version)]
             defaults = {"apiVersion": version, "kind": item_kind}
         else:
             kinds = [get_kind(item) for item in items if isinstance(item, dict)]
@@ -296,7 +296,7 @@ class Collector:
             self._add_object(document, kind, place)
 
     def _add_newer_version(self, document: dict[str, object], kind: str, place: Place) -> None:
-        """Add an object whose apiVersion is newer than all known ones, reading it as the newest known version.
+        """Read an object as the newest known version, because its apiVersion is newer, and add it.
 
         If it cannot be read, record that its kind is incomplete. Otherwise, record a warning once per version.
         """
@@ -413,6 +413,6 @@ def _get_string_field(document: dict[str, object], field: str, place: Place) -> 
 
 
 def _has_uid(document: dict[str, object]) -> bool:
-    """Return whether the document has a UID, which means that an API server stored the object."""
+    """Return whether the document has a UID. An object with a UID was stored by an API server."""
     metadata = document.get("metadata")
     return isinstance(metadata, dict) and bool(metadata.get("uid"))

@@ -83,7 +83,7 @@ def _find_large_number(value: object) -> str | None:
         return "" if _is_large_number(value) else None
     if isinstance(value, dict):
         for key, inner in value.items():
-            if (path := _find_large_number(inner)) is not None:
+            if not isinstance(inner, str) and (path := _find_large_number(inner)) is not None:
                 return f".{key}{path}"
     elif isinstance(value, list):
         for index, inner in enumerate(value):

@@ -73,7 +73,7 @@ class HTTPCaller:
         return self._post_payload(url, settings, msgspec.json.encode(payload))
 
     def _post_payload(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
-        """POST the body. Return the status, and the decoded answer, which is None unless the status is 200.
+        """POST the body. Return the status and the decoded answer. The answer is None unless the status is 200.
 
         Raises UnknownAnswerError if the extender cannot be reached from here, ExtenderError if the request fails as it
         would for kube-scheduler, and InputError if the TLS settings are invalid.
@@ -128,7 +128,7 @@ def _build_headers(url: str) -> dict[str, str]:
 
 
 def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limit) -> tuple[int, object]:
-    """Read the status of a response, and its decoded body, which is None unless the status is 200.
+    """Read the status and the decoded body of a response. The body is None unless the status is 200.
 
     Raises ExtenderError if the body is damaged or late, and UnknownAnswerError for redirections and large bodies.
     """
@@ -171,7 +171,7 @@ def _decompress_body(body: bytes, response: urllib3.BaseHTTPResponse, shown_url:
 
 
 def _describe_failure(shown_url: str, error: Exception, limit: Limit) -> str:
-    """Describe a request that got no response, such as a timeout, in the words of Go's client."""
+    """Describe why a request got no response, such as a timeout, in the words of Go's client."""
     if isinstance(error, ReadTimeoutError) or limit.seconds_left() <= 0:
         reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     elif "without response" in str(error):  # urllib3's words for a connection that the server closed

@@ -24,7 +24,7 @@ Payload = Mapping[str, Any]
 
 
 class PodExtras(NamedTuple):
-    """The annotations and volumes of a pod's document, of which a Pod keeps only the parts that plugins read."""
+    """The annotations and volumes of a pod's document. A Pod keeps only the parts of them that plugins read."""
 
     annotations: dict[str, str]
     volumes: tuple[Payload, ...]
@@ -33,7 +33,7 @@ class PodExtras(NamedTuple):
     def from_document(cls, pod: Payload) -> PodExtras:
         """Extract the annotations and the volumes of a pod or pod template.
 
-        Annotations in NOT_SENT and values that are not strings are left out, and so are volumes without a name.
+        Annotations in NOT_SENT, annotations that are not strings, and volumes without a name are left out.
         """
         annotations = _get_mapping(_get_mapping(pod, "metadata"), "annotations")
         sent_annotations = {
@@ -62,7 +62,10 @@ class PodExtras(NamedTuple):
 
 
 class WholePods:
-    """A caller of extenders through ``call``, which adds the parts of pods that no plugin reads, if they are known."""
+    """A caller of extenders through ``call``.
+
+    It completes pods by the parts that no plugin reads, if they are known.
+    """
 
     def __init__(self, call: CallExtender) -> None:
         self._call = call

@@ -20,7 +20,7 @@ from kschedctl.api.api_versions import get_group
 from kschedctl.api.component_flags import ContainerOwner
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.kinds import unique_kind_name
+from kschedctl.api.kinds import get_unique_kind_name
 from kschedctl.api.operator_resources import is_custom_group
 from kschedctl.api.versions_read import is_newer_version
 from kschedctl.errors import InputError
@@ -72,7 +72,7 @@ class ListReader:
         self._kind = meta.get("kind", "").removesuffix("List")
         """The kind of all items, or "" for a List whose items have their own kinds."""
         self._version = meta.get("apiVersion", "") if self._kind else ""
-        self._unique_kind = unique_kind_name(self._kind, self._version)
+        self._unique_kind = get_unique_kind_name(self._kind, self._version)
         self._is_wanted = not self._kind or collector.is_kind_read(self._unique_kind, self._version, place)
         self._index = 0
         """The index of the next item."""
@@ -148,9 +148,9 @@ class ListReader:
                 collector.api_server = component_flags.find_api_server(_container_owners.decode(array), self._kind)
 
     def _check_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
-        """Warn about fields of the items that only a newer API has.
+        """Warn about fields of the items that only a newer API has, for one pod of each template.
 
-        Return the JSON of the pods that were checked, which is one pod of each template.
+        Return the JSON of the pods that were checked.
         """
         checked_pods = self._new_fields.check_items(items, partial(_raw_items.decode, array), self._index)
         if self._unique_kind == "Pod":
@@ -217,7 +217,7 @@ class ListReader:
         """
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
-        kind = unique_kind_name(meta.kind or self._kind, version)
+        kind = get_unique_kind_name(meta.kind or self._kind, version)
         if not self._collector.is_kind_read(kind, version, place):
             if is_custom_group(get_group(version)):
                 raise msgspec.ValidationError(version)  # the fields of the document show whether it creates pods
@@ -270,7 +270,10 @@ class ListReader:
             raise self._place.item(index).error(f"invalid JSON: {describe_json_error(error)}") from None
 
     def _extend_buffer(self) -> None:
-        """Read more input, at least doubling the buffer. Raises InputError at the file's end or for too large items."""
+        """Read more input, at least doubling the buffer.
+
+        Raises InputError if the file ends here or the current item is too large.
+        """
         place = self._place.item(self._index)
         if len(self._buffer) > MAX_ITEM_SIZE:
             raise place.error(f"larger than {MAX_ITEM_SIZE >> 20} MiB")

@@ -84,7 +84,7 @@ POD_FIELDS: list[tuple[str, Any, Any]] = [
 
 
 def _list_decoded_fields(struct: type[Struct], *undecoded: str) -> tuple[str, ...]:
-    """Return the fields of the struct, except those in ``undecoded``, that pods of one template share."""
+    """Return the struct's fields that all pods of one template share, except for the fields in ``undecoded``."""
     return tuple(name for name in struct.__struct_fields__ if name not in _OWN_FIELDS and name not in undecoded)
 
 
@@ -165,9 +165,9 @@ class PodItems:
         return self._builder.build()
 
     def build_rows(self, items: Sequence[Any], get_place: Callable[[int], Place] | None) -> PodRows:
-        """Build the rows of items, and register templates that are new.
+        """Build the rows of items, and register new templates.
 
-        ``get_place`` returns the place of the item at an index, or is None for items from an API server, which are not
+        ``get_place`` returns the place of the item at an index. It is None for items from an API server, which are not
         validated. Raises InputError for missing names and invalid quantities, and msgspec.ValidationError.
         """
         numbers: list[int] = []
@@ -399,9 +399,9 @@ class TypeMeta(Struct, frozen=True):
 def get_items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     """Return the decoder for a JSON array of objects of this kind, or of mixed kinds if ``kind`` is "".
 
-    Items become subclasses of the structs for their kinds, with the fields of PARTLY_DECODED. The mixed kinds exclude
-    kinds that share a name, and kinds of which only some objects are read. The decoder raises msgspec.ValidationError
-    if an item has another kind or a version that is not read.
+    The items are subclasses of the structs for their kinds, with the fields of PARTLY_DECODED. Mixed kinds do not
+    include kinds that share a name, nor kinds of which only some objects are read. The decoder raises
+    msgspec.ValidationError if an item has another kind or a version that is not read.
     """
     if kind:
         item_type = build_item_type(kind)

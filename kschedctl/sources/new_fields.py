@@ -99,14 +99,14 @@ class NewPodFields:
     def check_items(
         self, items: Sequence[object], raw_items: Callable[[], Sequence[msgspec.Raw]], start: int
     ) -> list[msgspec.Raw]:
-        """Check one pod of each template among the items, and return the JSON of the pods that were checked.
+        """Check one pod of each template among the items, and return the JSON of the checked pods.
 
         ``raw_items`` returns the JSON of all items, and ``start`` is the index of the first item in the list.
         """
         checked_indices = [
             index
             for index, item in enumerate(items)
-            if isinstance(item, Pod) and self._record_template(cast(_ItemMetadata, item.metadata))
+            if isinstance(item, Pod) and self._is_first_of_template(cast(_ItemMetadata, item.metadata))
         ]
         documents = raw_items() if checked_indices else ()
         for index in checked_indices:
@@ -115,11 +115,13 @@ class NewPodFields:
                     self._report(msgspec.json.decode(documents[index]), start + index)
         return [documents[index] for index in checked_indices]
 
-    def _record_template(self, meta: _ItemMetadata) -> bool:
-        """Record the pod's template, and return whether it is new. A pod without a template always counts as new.
+    def _is_first_of_template(self, meta: _ItemMetadata) -> bool:
+        """Return whether the pod is the first one of its template, and remember the template.
 
-        Pods with the same owners and revision have the same template.
+        Pods with the same namespace, owners and revision have the same template. A pod without a template is always a
+        first one.
         """
+        # The metadata is searched as raw JSON, which is faster than decoding it for each pod.
         owners = bytes(meta.owner_references)
         labels = bytes(meta.labels)
         revision_match = _REVISION.search(labels) if _REVISION_LABEL in labels else None
@@ -127,7 +129,7 @@ class NewPodFields:
         template = (meta.namespace, owners, revision)
         if template in self._templates:
             return False
-        if _TEMPLATE_OWNER.search(owners):
+        if _TEMPLATE_OWNER.search(owners):  # pods of other owners may have nothing in common
             self._templates.add(template)
         return True
 

@@ -20,7 +20,7 @@ from kschedctl.errors import InputError
 from kschedctl.sources.applied import kustomizations
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
 from kschedctl.sources.documents.documents import SMALL, load_documents, parse_documents, read_content
-from kschedctl.sources.documents.files import STDIN, display_path, find_files, open_file
+from kschedctl.sources.documents.files import STDIN, find_files, format_file_path, open_file
 from kschedctl.sources.documents.place import ParsedDocument, Place
 from kschedctl.sources.json_lists import ListReader, match_list_head
 
@@ -78,7 +78,7 @@ def read(
     """Read files, folders and ``-``, one after another.
 
     ``find_builds`` returns the builds for the files. A build's objects replace the files that it uses. Raises
-    InputError if the input is invalid, naming file, document and field, or if there is no object at all.
+    InputError, which names file, document and field, if the input is invalid or contains no object.
     """
     files = find_files(paths, recursive)
     collector = Collector()
@@ -116,10 +116,12 @@ def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObj
     """
     documents = load_documents(path, stdin)
     if len(documents) != 1:
-        raise InputError(f"expected one {CONFIGURATION}, found {len(documents)} documents", where=display_path(path))
+        raise InputError(
+            f"expected one {CONFIGURATION}, found {len(documents)} documents", where=format_file_path(path)
+        )
     value, number, line = documents[0]
     if not isinstance(value, dict):
-        raise Place(display_path(path), number, line).error(f"expected a {CONFIGURATION}, got {type_name(value)}")
+        raise Place(format_file_path(path), number, line).error(f"expected a {CONFIGURATION}, got {type_name(value)}")
     return value
 
 
@@ -140,7 +142,7 @@ def read_objects(path: str) -> list[JsonObject]:
 def _require_object(value: object, path: str, document: ParsedDocument) -> JsonObject:
     """Return the value if it is an object. Otherwise, raise InputError about the document."""
     if not isinstance(value, dict):
-        place = Place(display_path(path), document.number, document.line)
+        place = Place(format_file_path(path), document.number, document.line)
         raise place.error(f"expected an object, got {type_name(value)}")
     return value
 
@@ -155,7 +157,7 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
         for built in build.build_objects():
             root = ()  # the path of the object itself
             line, _ = built.locate(root)
-            place = Place(display_path(built.find_file(root)), line=line)
+            place = Place(format_file_path(built.find_file(root)), line=line)
             collector.add_document(built.value, place)
         used_files |= build.files
     return used_files
@@ -170,12 +172,12 @@ def _collect_file(path: str, is_named: bool, collector: Collector, stdin: Binary
     build_option = BUILD_OPTIONS.get(os.path.basename(path))
     if build_option and not is_named:
         warning = f"not built, so the other files are read as they are: {build_option} builds it"
-        collector.warnings.append(f"{display_path(path)}: {warning}")
+        collector.warnings.append(f"{format_file_path(path)}: {warning}")
         return
     try:
         _collect_documents(path, is_named, collector, stdin)
     except RecursionError:
-        raise InputError("nested too deeply", where=display_path(path)) from None
+        raise InputError("nested too deeply", where=format_file_path(path)) from None
 
 
 def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:

@@ -24,7 +24,7 @@ from kschedctl.sources.applied.standalone_files import (
 )
 from kschedctl.sources.builds.build import Build, BuiltObject
 from kschedctl.sources.documents.documents import Content, load_content, parse_without_schemas
-from kschedctl.sources.documents.files import STDIN, display_path
+from kschedctl.sources.documents.files import STDIN, format_file_path
 from kschedctl.sources.documents.positions import LocatedObject, Text, iter_objects
 
 
@@ -131,7 +131,7 @@ class _RepositoryReader:
 
     def read_file(self, file: str) -> None:
         """Read a file, or record why it cannot be read."""
-        name = "<stdin>" if file == STDIN else display_path(file)
+        name = "<stdin>" if file == STDIN else format_file_path(file)
         content = None
         try:
             content = load_content(file)
@@ -142,9 +142,10 @@ class _RepositoryReader:
             self._record_failure(name, content.text if content else None, error)
 
     def _record_failure(self, name: str, text: str | None, error: InputError) -> None:
-        """Record a file that cannot be read as a template if it has placeholders, as foreign, or as broken.
+        """Record a file that cannot be read: as a template, as foreign, or as broken.
 
-        A file without an apiVersion is foreign. ``text`` is None if even the text could not be read.
+        It is a template if it has placeholders, and foreign if it has no apiVersion. ``text`` is None if even the text
+        could not be read.
         """
         if text is not None and _ANY_PLACEHOLDER.search(text):
             self._record_skip(_classify_template(name), name)
@@ -192,7 +193,7 @@ class _RepositoryReader:
         return None
 
     def _record_references(self, path: str, value: JsonObject) -> None:
-        """Record the object of a file if it is a test or an applier, which refer to other files."""
+        """Record the object of a file if it refers to other files, because it is a test or an applier."""
         self.tests.add_object(path, value)
         if is_applier(value):
             self.appliers.append(Applier(path, value))
@@ -314,7 +315,10 @@ def _iter_quantity_strings(value: object) -> Iterator[str]:
 
 
 def _has_name_placeholder(value: JsonObject) -> bool:
-    """Return whether the object's name is a placeholder such as ``PV_NAME`` or ``<name>``, which is no valid name."""
+    """Return whether the object's name is a placeholder such as ``PV_NAME`` or ``<name>``.
+
+    Placeholders are not valid names.
+    """
     name = text_at(value, "metadata", "name")
     return bool(_UPPER_NAME.fullmatch(name) or _BLANK.search(name))
 

@@ -14,6 +14,15 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def capitalize(text: str) -> str:
+    """Return the text with a capital first letter. The other letters stay as they are.
+
+    >>> capitalize("only Deployment web")
+    'Only Deployment web'
+    """
+    return text[:1].upper() + text[1:]
+
+
 def agreeing(number: int, singular: str, plural: str) -> str:
     """Return the form of a word that agrees with the number.
 

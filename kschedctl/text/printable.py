@@ -8,8 +8,8 @@ import re
 def printable(text: str) -> str:
     r"""Return the text with escapes for all characters that a terminal would interpret or not show.
 
-    These are all of Unicode's control, format (direction overrides among them), surrogate, private and unassigned
-    characters, and all separators but the space.
+    They include all control, format, surrogate, private and unassigned characters of Unicode, and all separators but
+    the space. Direction overrides are format characters.
 
     >>> printable("web\x1b[2J-\u202egnp")
     'web\\x1b[2J-\\u202egnp'
@@ -104,12 +104,16 @@ def describe_shared_reason(reason: str) -> str:
     """Describe upstream's reason as the cause that several pods share, with upstream's words in parentheses.
 
     >>> describe_shared_reason("Insufficient cpu"), describe_shared_reason("Too many pods")
-    ('too little cpu is free (Insufficient cpu)', 'nodes are full of pods (Too many pods)')
+    ('too little CPU is free (Insufficient cpu)', 'nodes are full of pods (Too many pods)')
     >>> describe_shared_reason("preemption is under way")
     'preemption is under way'
     """
     prefix, _, resource = reason.partition("Insufficient ")
-    words = f"too little {resource} is free" if resource and not prefix else SHARED_REASON_WORDS.get(reason, "")
+    words = (
+        f"too little {_name_resource(resource)} is free"
+        if resource and not prefix
+        else SHARED_REASON_WORDS.get(reason, "")
+    )
     return f"{words} ({reason})" if words else reason
 
 
@@ -119,7 +123,7 @@ def rewrite_fit_error(message: str) -> str:
     Other messages, and reasons that have no rewording, are returned unchanged.
 
     >>> rewrite_fit_error("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
-    'None of 3 nodes fits: 2 lack cpu, 1 is cordoned'
+    'None of 3 nodes fits: 2 lack CPU, 1 is cordoned'
     >>> rewrite_fit_error('0/3 nodes are available: persistentvolumeclaim "data" not found.')
     'None of 3 nodes fits: persistentvolumeclaim "data" not found'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
@@ -163,8 +167,17 @@ def _describe_reason(number: int, reason: str) -> str:
     """Describe the reason why a number of nodes do not fit, in REASON_WORDS or else in upstream's words."""
     prefix, _, resource = reason.partition("Insufficient ")
     if resource and not prefix:
-        singular = f"lacks {resource}"
-        plural = f"lack {resource}"
+        singular = f"lacks {_name_resource(resource)}"
+        plural = f"lack {_name_resource(resource)}"
     else:
         singular, plural = REASON_WORDS.get(reason, (reason, reason))
     return f"{number:,} {singular if number == 1 else plural}"
+
+
+def _name_resource(resource: str) -> str:
+    """Return the name of a resource for running text, where cpu is an abbreviation.
+
+    >>> _name_resource("cpu"), _name_resource("nvidia.com/gpu")
+    ('CPU', 'nvidia.com/gpu')
+    """
+    return "CPU" if resource == "cpu" else resource

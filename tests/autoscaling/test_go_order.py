@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.autoscaling.karpenter import go_order as module
-from kschedctl.autoscaling.karpenter.go_order import MAX_INSERTION_SORTED, _PatternDefeatingSort, go_sort_order
+from kschedctl.autoscaling.karpenter.go_order import MAX_INSERTION_SORTED, _PatternDefeatingSort, compute_go_sort_order
 
 PRINTED_BY_GO = {
     11: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0],
@@ -23,21 +23,21 @@ def test_equal_keys_come_as_from_go(length: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "XORSHIFT", (13, 17, 5))  # until Go 1.23
     module._pdqsort_order.cache_clear()
     try:
-        assert go_sort_order([1, *[0] * (length - 1)]) == PRINTED_BY_GO[length]
+        assert compute_go_sort_order([1, *[0] * (length - 1)]) == PRINTED_BY_GO[length]
     finally:
         module._pdqsort_order.cache_clear()
 
 
 @given(st.lists(st.integers(0, 9), max_size=300))
 def test_every_order_is_sorted(keys: list[int]) -> None:
-    order = go_sort_order(keys)
+    order = compute_go_sort_order(keys)
     assert sorted(order) == list(range(len(keys)))
     assert [keys[at] for at in order] == sorted(keys)
 
 
 @given(st.lists(st.integers(0, 3), max_size=MAX_INSERTION_SORTED))
 def test_few_keys_stay_as_they_stand(keys: list[int]) -> None:
-    assert go_sort_order(keys) == sorted(range(len(keys)), key=keys.__getitem__)
+    assert compute_go_sort_order(keys) == sorted(range(len(keys)), key=keys.__getitem__)
 
 
 @given(st.lists(st.integers(0, 9), max_size=200))

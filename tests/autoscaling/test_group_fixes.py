@@ -11,7 +11,7 @@ import pytest
 
 import kschedctl
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
-from kschedctl.commands.explain.one_pod import find_target
+from kschedctl.commands.explain.one_pod import find_or_create_target
 from kschedctl.commands.remedies import find_remedies_with_room
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
@@ -102,7 +102,7 @@ def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: st
 
 def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
     cluster = kschedctl.Cluster.from_objects([*build_full_node(), waiting(**spec)])
-    asked, given = find_target(cluster, "d/web"), UserGroups([group])
+    asked, given = find_or_create_target(cluster, "d/web"), UserGroups([group])
     told = explain_new_node(asked, NOW, given)
     assert told is not None
     return [(fix.summary, fix.commands) for fix in find_autoscaler_fixes(asked, told, NOW, given)]
@@ -116,7 +116,7 @@ def empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:
 
 
 def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
-    asked = find_target(kschedctl.Cluster.from_objects([*build_full_node(), waiting()]), "d/web")
+    asked = find_or_create_target(kschedctl.Cluster.from_objects([*build_full_node(), waiting()]), "d/web")
 
     def of(**wishes: Any) -> list[str]:
         given = UserGroups([empty_group(most=0)])
@@ -190,7 +190,7 @@ def test_what_the_autoscaler_said_itself(message: str, agrees: bool) -> None:
         )
     ]
     cluster = kschedctl.Cluster.from_objects([*build_full_node(), waiting(), *events])
-    told = explain_new_node(find_target(cluster, "d/web"), NOW, UserGroups([empty_group(most=0)]))
+    told = explain_new_node(find_or_create_target(cluster, "d/web"), NOW, UserGroups([empty_group(most=0)]))
     assert told is not None
     assert told.message == "pod didn't trigger scale-up: 1 max node group size reached"
     assert told.said is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,12 +45,17 @@ HINTS = {
     "\\fBkschedctl help\\fR \\fITOPIC\\fR a topic.": ([], ["help exit-codes"]),
 }
 """A text of the program that names a command -> a command line that prints it, and those that it names."""
+NAME_OF_PROGRAM = re.compile(r"kschedctl(?!\.)")
+"""The name of the program, not of a module in an import."""
 
 
 def texts() -> Iterator[str]:
     """Yield the string literals of the program that may name a command, without docstrings and helps."""
     for file in Path(kschedctl.__file__).parent.rglob("*.py"):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        source = file.read_text(encoding="utf-8")
+        if not NAME_OF_PROGRAM.search(source):
+            continue
+        tree = ast.parse(source)
         silent = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
         silent |= {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.keyword) and each.arg == "help"}
         for each in ast.walk(tree):

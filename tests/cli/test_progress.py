@@ -20,3 +20,22 @@ def test_a_bar_leaves_stdout_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: p
         shown.begin("Simulating", 2)(1)
         assert sys.stdout is stdout
     assert "Simulating" in capsys.readouterr().err
+
+
+def test_later_bars_appear_at_once_and_replace_bars_with_their_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first bar waits until the work has taken long; the user waits already when the second computation begins."""
+    monkeypatch.setattr(progress, "STEP_SECONDS", -1.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.show_progress() as shown:
+        first = shown.begin("First", 2)
+        first(1)
+        assert shown._bars is None
+        monkeypatch.setattr(progress, "PATIENCE_SECONDS", -1.0)
+        first(1)
+        assert shown._bars is not None
+        replaced = shown.begin("Second", 0)
+        second = shown.begin("Second", 5)
+        replaced(1)
+        second(2)
+        bars = {task.description: (task.completed, task.total) for task in shown._bars.tasks}
+        assert bars == {"First": (2, 2), "Second": (2, 5)}

@@ -21,22 +21,28 @@ BOUND_BY_SCHEDULER = ("PersistentVolumeClaim", "PersistentVolume", "ResourceClai
 
 def run(store: Store, gates: Mapping[str, bool] | None = None, config: Json | None = None) -> None:
     """Run controllers and scheduler until nothing changes. Fails if that does not happen."""
+    content = store.encode()
     for _ in range(MOST_ROUNDS):
-        before = len(store.log), store.encode()
+        before = len(store.log), content
         workloads.reconcile(store)
         objects.reconcile(store)
-        if (len(store.log), store.encode()) == before and not schedule(store, gates, config):
-            return
+        content = store.encode()
+        if (len(store.log), content) == before:
+            if not schedule(store, content, gates, config):
+                return
+            content = store.encode()
     raise AssertionError(f"the control plane does not settle: {store.log[-10:]}")
 
 
-def schedule(store: Store, gates: Mapping[str, bool] | None, config: Json | None) -> bool:
-    """Schedule the waiting pods by our replay, with bindings and preemptions, and return whether anything changed."""
+def schedule(store: Store, content: bytes, gates: Mapping[str, bool] | None, config: Json | None) -> bool:
+    """Schedule the waiting pods by our replay, with bindings and preemptions, and return whether anything changed.
+
+    ``content`` is what the store has, encoded.
+    """
     waiting = [pod for pod in store.of_kind("Pod") if not pod["spec"].get("nodeName")]
-    seen = store.encode()
-    if not waiting or seen == getattr(store, "seen", None):
+    if not waiting or content == getattr(store, "seen", None):
         return False
-    store.seen = seen  # type: ignore[attr-defined]
+    store.seen = content  # type: ignore[attr-defined]
     read = [each for each in store.documents() if each["kind"] in FIELDS and each["kind"] not in ("ReplicaSet",)]
     cluster = Cluster.from_objects(read, config, gates, other_builds=True)
     simulation = Simulation(Scheduler(cluster))

@@ -20,6 +20,8 @@ def test_the_unready_pod_is_named(capsys: pytest.CaptureFixture[str], file: str)
     assert code == 1
     assert "Cannot be drained: n1" in text
     assert NAMED in text
+    # In in2.yaml, the budget demands both pods, so that a healthy dns-b is not enough
+    assert ("with all 2 pods healthy it would still allow none" in text) == (file == "in2.yaml")
     (blocked,) = run_json(capsys, "drain", "n1", "-f", case(CASE, file))["blocked"]
     assert blocked["unhealthy"] == ["kube-system/dns-b"]
 
@@ -28,6 +30,15 @@ def test_the_node_of_the_unready_pod_can_be_drained(capsys: pytest.CaptureFixtur
     _, text = run(capsys, "drain", "n2", "-f", case(CASE))
     assert text.startswith("Probably safe to drain: n2")
     assert "Services, ReplicaSets were not among the files" in " ".join(text.split())
+
+
+def test_the_order_of_the_nodes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """dns-a may go only once the replacement of dns-b is Ready: kubectl drain n1 n2 would hang on n1."""
+    (delayed,) = run_json(capsys, "drain", "n1", "n2", "-f", case(CASE))["delayed"]
+    assert (delayed["pod"], delayed["node"]) == ("kube-system/dns-a", "n1")
+    _, text = run(capsys, "drain", "n1", "n2", "-f", case(CASE), "--brief")
+    assert "drain n2 first; n1 only once the replacements are ready" in " ".join(text.split())
+    assert run_json(capsys, "drain", "n2", "-f", case(CASE))["delayed"] == []
 
 
 def test_consolidate_names_the_unready_pod(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,5 +54,5 @@ def test_the_cluster_autoscaler_names_the_unready_pod(capsys: pytest.CaptureFixt
     group = "nodeGroups:\n- {id: a, min: 1, max: 5, target: 3, nodes: [n1, n2, n3]}\n"
     groups.write_text(f"{group}options: {{skipNodesWithCustomControllerPods: false}}\n")
     _, text = run(capsys, "scale", "down", "-f", case(CASE), "--node-groups", str(groups))
-    assert "BlockedByPod: kube-system/dns-a (NotEnoughPdb)" in text
+    assert "kept by kube-system/dns-a: its PDB allows no disruption (NotEnoughPdb)" in text
     assert NAMED in text

@@ -14,7 +14,7 @@ from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.errors import InputError, UsageError
 from kschedctl.queueing.kueue.installation import find_installation
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import predict_manifest_outlooks
 from kschedctl.reports.waiting_elsewhere import WaitingState
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.archive_file import read_archive, write_archive
@@ -41,8 +41,8 @@ def _build_cluster(text: str = _TEXT) -> Cluster:
 
 def test_the_configuration_of_the_config_map_decides_which_jobs_are_managed() -> None:
     job = decode_workload(build_manifest(gpus=1, pods=1))
-    assert foresee_manifests(_build_cluster(), [job], NOW) == []
-    (outlook,) = foresee_manifests(Cluster.from_objects([*QUEUES, *NODES]), [job], NOW)
+    assert predict_manifest_outlooks(_build_cluster(), [job], NOW) == []
+    (outlook,) = predict_manifest_outlooks(Cluster.from_objects([*QUEUES, *NODES]), [job], NOW)
     assert outlook.report.state is WaitingState.ADMISSIBLE
 
 
@@ -75,7 +75,7 @@ def test_a_configuration_that_may_not_be_read_is_a_doubt() -> None:
 
 def test_a_malformed_list_of_integrations_leaves_jobs_unchecked() -> None:
     job = decode_workload(build_manifest(gpus=1, pods=1))
-    (outlook,) = foresee_manifests(_build_cluster("integrations: {frameworks: pod}"), [job], NOW)
+    (outlook,) = predict_manifest_outlooks(_build_cluster("integrations: {frameworks: pod}"), [job], NOW)
     assert outlook.report.state is WaitingState.NOT_CHECKED
     assert "integrations.frameworks" in outlook.report.headline
 

@@ -23,9 +23,9 @@ OF_1_36 = (
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (OF_1_30, "None of 5 nodes fits: 3 lack cpu, 2 lack memory, 1 node(s) had untolerated taint {a: b, c}"),
+        (OF_1_30, "None of 5 nodes fits: 3 lack CPU, 2 lack memory, 1 node(s) had untolerated taint {a: b, c}"),
         (OF_1_36, "None of 12 nodes fits: 7 are full of pods, 4 have untolerated taints, 1 is cordoned"),
-        ("0/1 nodes are available: 1 Insufficient cpu.", "The only node does not fit: 1 lacks cpu"),
+        ("0/1 nodes are available: 1 Insufficient cpu.", "The only node does not fit: 1 lacks CPU"),
         (
             "0/1 nodes are available: 1 Some plugin's own words.",
             "The only node does not fit: 1 Some plugin's own words",

@@ -225,7 +225,7 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
     assert rows == [
         ["PODS", "AGE", "WORKLOAD AND CAUSE"],
         ["3", "3d4h", "Deployment a/web, Pod b/z"],
-        ["too little cpu is free (Insufficient cpu)"],
+        ["too little CPU is free (Insufficient cpu)"],
         ["a/x (all 3 nodes)"],
         ["b/z (n1, the only eligible node)"],
         ["1", "91m", "Job c/w"],

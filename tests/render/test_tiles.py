@@ -16,7 +16,7 @@ def section(*not_replayed: str) -> CreationSection:
 def test_an_audit_has_the_limits_of_its_sections_each_once() -> None:
     audit = Audit(headline="Sound", state="sound", sections=(section("webhooks"), section("webhooks", "quotas")))
     certainty = build_tiles(audit)[-1]
-    assert certainty == Tile("certainty", "with limits", "warning", "not replayed: webhooks; not replayed: quotas")
+    assert certainty == Tile("certainty", "with caveats", "warning", "not replayed: webhooks; not replayed: quotas")
 
 
 def test_nothing_is_limited_if_no_section_is() -> None:

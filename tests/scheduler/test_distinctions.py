@@ -25,7 +25,8 @@ from kschedctl.snapshot.trail import Trail
 def told_apart(distinctions: list[Distinction], rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return codes (N,) that are equal for rows of which a plugin must have the same answer."""
     columns = [
-        np.where(d.domains.present, d.values_at(rows), -1) if d.domains.alone else d.domains.codes for d in distinctions
+        np.where(d.domains.present, d.values_at(rows), -1) if d.domains.separates_nodes else d.domains.codes
+        for d in distinctions
     ]
     return combine_columns(columns, len(rows))
 

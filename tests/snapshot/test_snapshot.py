@@ -202,7 +202,7 @@ def test_sums_by_node(cluster):
         assert view.requested[row, view.resources["pods"]] == len(here)
         assert view.requested[row, view.resources["cpu"]] == 300 * sum(c is not None for c in containers)
         assert view.nonzero_requested[row, view.resources["cpu"]] == sum(300 if c else 100 for c in containers)
-        selected = view.pods.matching(selector_from_set({"app": "x"}), frozenset({"a"}))
+        selected = view.pods.match_infos(selector_from_set({"app": "x"}), frozenset({"a"}))
         matching = [p for p in here if p["metadata"]["namespace"] == "a" and labels_of(p).get("app") == "x"]
         assert view.count_by_node(selected)[row] == len(matching)
 
@@ -214,8 +214,8 @@ def test_what_a_selector_matches_is_told_again(cluster, sparse):
         patched.setattr(pod_infos, "SPARSE", sparse)
         pods = cluster.view().pods
         for namespaces in (frozenset({"a"}), None):
-            selected = pods.matching(selector_from_set({"app": "x"}), namespaces)
-            again = pods.matching(selector_from_set({"app": "x"}), namespaces)
+            selected = pods.match_infos(selector_from_set({"app": "x"}), namespaces)
+            again = pods.match_infos(selector_from_set({"app": "x"}), namespaces)
             named = {
                 (p["metadata"]["namespace"], name_of(p))
                 for p in cluster.pods + cluster.nominated
@@ -228,7 +228,7 @@ def test_what_a_selector_matches_is_told_again(cluster, sparse):
 @given(clusters(running=asking, changing=True))
 def test_a_hypothesis_changes_the_sums_of_its_nodes(cluster):
     view = cluster.view()
-    selected = view.pods.matching(selector_from_set({"app": "x"}), None)
+    selected = view.pods.match_infos(selector_from_set({"app": "x"}), None)
     changed = view.count_by_node(selected) + cluster.delta(view).count_changes(selected, len(view.nodes))
     for row, name in enumerate(view.nodes.names):
         here = [p for p in cluster.pods_if_changed(name) if p["spec"]["nodeName"] == name]
@@ -244,7 +244,7 @@ def test_a_fork_whose_pods_moved_is_like_a_snapshot_of_that_cluster(cluster, see
     view, random = cluster.view(), Random(seed)
     before = view.requested.copy()
     fork = view.fork()
-    matching = view.pods.matching(selector_from_set({"app": "x"}), None)
+    matching = view.pods.match_infos(selector_from_set({"app": "x"}), None)
     places = {name_of(p): p["spec"].get("nodeName") for p in cluster.pods + cluster.nominated}
     for name in random.choices([*places], k=random.randint(0, 6)) if places else ():
         fork.tally("x", lambda: matching.astype(np.int64))
@@ -261,7 +261,7 @@ def test_a_fork_whose_pods_moved_is_like_a_snapshot_of_that_cluster(cluster, see
         column, own = fork.resources[resource], fresh.resources[resource]
         assert (fork.requested[:, column] == fresh.requested[:, own]).all()
         assert (fork.nonzero_requested[:, column] == fresh.nonzero_requested[:, own]).all()
-    expected = fresh.count_by_node(fresh.pods.matching(selector_from_set({"app": "x"}), None))
+    expected = fresh.count_by_node(fresh.pods.match_infos(selector_from_set({"app": "x"}), None))
     assert (fork.tally("x", lambda: matching.astype(np.int64)) == expected).all()
     assert (fork.count_by_node(matching) == expected).all()
     assert (view.requested == before).all()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.snapshot.nodes import Domains
-from kschedctl.snapshot.tallies import FEW_INFOS, FEW_SLOTS, SparseTally, Tally
+from kschedctl.snapshot.tallies import FEW_INFOS, FEW_SLOTS, SharedSums, SparseTally, Tally
 from kschedctl.snapshot.trail import Trail
 
 NODES = 6
@@ -49,6 +49,36 @@ def test_small_tallies_follow_the_moves_as_others_do(seed: int, by_domain: bool,
         if random.random() < 0.7:
             assert small.bring_up_to_date(trail).tolist() == count_weights(places, weights, codes, size)
     assert small.bring_up_to_date(trail).tolist() == count_weights(places, weights, codes, size)
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_tallies_of_a_part_count_the_remaining_pods_and_follow_the_moves(seed: int, by_domain: bool) -> None:
+    random = Random(seed)
+    weights = [random.randint(-2, 2) for _ in range(5)]
+    left_out = set(random.sample(range(NODES + 2), 2))
+    remaining = [row for row in range(NODES + 2) if row not in left_out]
+    row_in_part = np.array([remaining.index(row) if row in remaining else -1 for row in range(NODES + 2)], np.int32)
+    places = [(random.randrange(NODES + 2), random.randrange(5)) for _ in range(random.randint(0, 20))]
+    sums = count_weights(places, weights, list(range(NODES + 2)), NODES + 2)
+    shared_sums = SharedSums(np.array(weights), np.array(sums))
+
+    codes = [random.randint(-1, 2) for _ in range(NODES)] if by_domain else list(range(NODES))
+    domains = Domains(np.array(codes, np.int32), 3) if by_domain else None
+    size = 3 if by_domain else NODES
+    tally = shared_sums.restrict_to_part(row_in_part, NODES, domains)
+    trail, places_in_part = Trail(), [(remaining.index(row), info) for row, info in places if row in remaining]
+    for moves in (0, 1, 1, 5, 2):
+        for _ in range(moves):
+            _move(trail, places_in_part, random, 5)
+        assert tally.bring_up_to_date(trail).tolist() == count_weights(places_in_part, weights, codes, size)
+
+
+def test_a_part_without_nodes_counts_no_pods() -> None:
+    shared_sums = SharedSums(np.array([1]), np.array([3]))
+    no_domains = Domains(np.zeros(0, np.int32), 2)
+    everything_left_out = np.array([-1], np.int32)
+    assert shared_sums.restrict_to_part(everything_left_out, 0, None).bring_up_to_date(Trail()).tolist() == []
+    assert shared_sums.restrict_to_part(everything_left_out, 0, no_domains).bring_up_to_date(Trail()).tolist() == [0, 0]
 
 
 def _move(trail: Trail, places: list[tuple[int, int]], random: Random, infos: int) -> None:

@@ -58,7 +58,7 @@ def validate_node_selector(selector: NodeSelector, path: Path) -> ValidationErro
 def validate_preferred_term(term: PreferredSchedulingTerm, path: Path) -> ValidationErrors:
     """Validate a preferred node term. Upstream: ValidatePreferredSchedulingTerms.
 
-    As upstream, the syntax of values is not checked.
+    As in upstream, the syntax of values is not checked.
     """
     yield from validate_weight(term.weight, (*path, "weight"))
     yield from _validate_node_selector_term(term.preference, (*path, "preference"), check_values=False)
@@ -224,9 +224,6 @@ def validate_match_label_keys(
 
     Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys. Before 1.34, and without the gate
     MatchLabelKeysInPodTopologySpreadSelectorMerge, it is ValidateMatchLabelKeysInTopologySpread.
-
-    Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys. Before 1.34, and without the gate
-    MatchLabelKeysInPodTopologySpreadSelectorMerge, it is ValidateMatchLabelKeysInTopologySpread.
     """
     selector = constraint.label_selector
     if options.selector_merge:
@@ -315,7 +312,7 @@ def _validate_operator_and_value(toleration: Toleration, path: Path, options: Va
 
 
 def _validate_int64(value: str, path: Path) -> ValidationErrors:
-    """Validate that a toleration's value is an int64, which the operators Lt and Gt require."""
+    """Validate that a toleration's value is an int64, as the operators Lt and Gt require."""
     yield from names.validate_syntax(path, value, names.validate_decimal_integer)
     if parse_int64(value) is None:
         digits = value.removeprefix("-").removeprefix("+")

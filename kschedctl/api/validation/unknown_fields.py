@@ -86,7 +86,7 @@ class UnknownField(NamedTuple):
         return f"move it to {self.proper_place}" if self.proper_place else ""
 
     def _find_similar_field(self, cutoff: float) -> str:
-        """Return the most similar field of the type, if it is at least that similar, or ""."""
+        """Return the type's field that is most similar to the unknown one, or "" if none reaches the cutoff."""
         names_by_lowercase = {name.lower(): name for name in get_fields_by_type()[self.type_name]}
         matches = get_close_matches(str(self.path[-1]).lower(), names_by_lowercase, n=1, cutoff=cutoff)
         return names_by_lowercase[matches[0]] if matches else ""
@@ -129,9 +129,9 @@ def _iter_unknown_fields_of_value(value: object, kind: str, type_name: str, path
 
 @cache
 def _map_fields_to_closest_places(kind: str) -> dict[str, str]:
-    """Return, for each field name in a kind, the path closest to the root at which it is allowed.
+    """Return, for each field name in a kind, the place closest to the root at which the field is allowed.
 
-    A hint can then say where a misplaced field belongs.
+    Hints use it to say where a misplaced field belongs.
     """
     places: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]

@@ -14,9 +14,9 @@ from kschedctl.api.field_errors import (
     ValidationErrors,
     duplicate,
     forbidden,
-    go_quote,
     invalid,
     not_supported,
+    quote_like_go,
     required,
 )
 from kschedctl.api.objects import PersistentVolumeClaimSpec
@@ -81,7 +81,7 @@ def validate_volumes(
 
 
 def _validate_volume_name(name: str, used_names: set[str], path: Path) -> ValidationErrors:
-    """Validate that a volume has a valid name that is not among the names already used."""
+    """Validate that a volume's name is a DNS label and not yet used."""
     if name:
         yield from names.validate_syntax(path, name, names.validate_dns_label)
     else:
@@ -128,7 +128,7 @@ def _validate_ephemeral_volume(volume: Volume, pod_name: str, path: Path) -> Val
     if pod_name and volume.name:
         name = f"{pod_name}-{volume.name}"
         for problem in names.validate_dns_subdomain(name):
-            yield invalid((*path, "name"), volume.name, f"PVC name {go_quote(name)}: {problem}")
+            yield invalid((*path, "name"), volume.name, f"PVC name {quote_like_go(name)}: {problem}")
 
 
 def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> ValidationErrors:

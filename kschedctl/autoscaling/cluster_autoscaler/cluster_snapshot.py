@@ -316,7 +316,7 @@ class ClusterSnapshot:
         return last.pre_filter, last.outcome
 
     def _get_unplaced_info(self, position: Position) -> PodInfo:
-        """Return the PodInfo to filter a pod by: its own PodInfo or, if the pod is bound, one without a node name."""
+        """Return the PodInfo of a pod without a node name, which is used to filter nodes for the pod."""
         number = int(self.universe.pods.info[position])
         info = self.universe.pods.infos[number]
         if not info.spec.node_name:

@@ -26,7 +26,7 @@ MAX_GROUPS_PER_CONTROLLER = 10
 
 
 class Estimate(NamedTuple):
-    """The number of new nodes that received a pod, and the pods that found a node."""
+    """The number of new nodes that get a pod, and the pods for which a node was found."""
 
     nodes: int
     pods: list[Pod]
@@ -86,7 +86,7 @@ class Estimator:
     def _place_on_new_nodes(self, pods: Sequence[Pod]) -> bool:
         """Add nodes and place the pods on them, until a pod does not fit on an empty node or no more may be added.
 
-        Return False if the maximum number of nodes is reached, so that later groups may not add nodes either.
+        Return False if the maximum number of nodes is reached. In this case, later groups may not add nodes either.
         """
         for pod in pods:
             if self.added and self._place_on_last_node(pod):
@@ -102,9 +102,9 @@ class Estimator:
         return True
 
     def _place_on_last_node(self, pod: Pod) -> bool:
-        """Place a pod on the last added node and return whether this succeeded.
+        """Try to place a pod on the last added node, and return whether it was placed.
 
-        If a spread constraint over nodes rejects the pod there, it is placed on any other node that accepts it.
+        If a spread constraint over nodes rejects the pod there, any other node that accepts it is used.
         """
         last = self.added[-1]
         refusal = self.snapshot.place_on_node_if_accepted(self.get_position(pod), last)
@@ -174,7 +174,7 @@ class EquivalenceGroup:
 def group_equivalent_pods(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
     """Group similar pods of each controller, in the order of their first pods.
 
-    Once a controller has MAX_GROUPS_PER_CONTROLLER groups, each further different pod forms its own group.
+    When a controller has MAX_GROUPS_PER_CONTROLLER groups, each pod that is in none of them forms a group.
     """
     groups: list[EquivalenceGroup] = []
     by_controller: dict[str, dict[bytes, EquivalenceGroup]] = {}

@@ -140,7 +140,7 @@ class Expanders:
 
 
 def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:
-    """Describe which expressions of the priority expander need RE2, and the consequences if it is missing."""
+    """Describe which expressions of the priority expander need RE2, and what follows if RE2 is missing."""
     expressions = [
         pattern for patterns in priorities.values() for pattern in patterns if not is_supported(str(pattern))
     ]

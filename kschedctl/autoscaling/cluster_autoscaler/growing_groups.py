@@ -15,12 +15,12 @@ from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, N
 from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
+from kschedctl.reports.cluster_autoscaler import UNKNOWN_GROUP_LIMITS
 
 READY = "Ready"
 UNLIMITED = 10_000
 """The maximum size of a node group whose limit is ignored."""
 LONG_AGO = "2000-01-01T00:00:00Z"
-UNKNOWN_LIMITS = "node groups by labels; their minimum and maximum are not known: specify --node-groups FILE"
 
 
 class GrowingGroups:
@@ -42,7 +42,7 @@ class GrowingGroups:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Descriptions of what is uncertain about, or invalid in, the node groups and options."""
-        unknown = () if self._node_groups.limits_known else (UNKNOWN_LIMITS,)
+        unknown = () if self._node_groups.limits_known else (UNKNOWN_GROUP_LIMITS,)
         faults = (*read_autoscaled_groups(self._node_groups.groups).errors, *self._faults)
         return (*unknown, *self._node_groups.doubts, *self._node_groups.faults, *faults)
 
@@ -74,9 +74,9 @@ class GrowingGroups:
         return self.add_nodes(run, cluster)._replace(reasons=reasons)
 
     def add_nodes(self, run: ScaleUpRun, cluster: Cluster) -> NewNodes:
-        """Create the nodes that a run adds to its groups, and remember them for later loops.
+        """Create the nodes that a run adds to its groups, and keep them for later loops.
 
-        The result contains no reasons.
+        The result has no reasons.
         """
         self._active = {}  # the nodes of earlier scale-ups are assumed to exist by now
         nodes: dict[str, tuple[Node, ...]] = {}

@@ -19,9 +19,9 @@ Amounts = dict[str, int]
 
 
 class ResourceTracker:
-    """A tracker of how much of each limited resource may still be added, or removed by a scale-down.
+    """A tracker of the amount of each limited resource that scaling may still add or remove.
 
-    All nodes of a group count as much as the first that is counted, which may be the template.
+    All nodes of a group count with the amounts of the first node counted, which may be the template.
     """
 
     def __init__(self, options: AutoscalerOptions, remaining: Amounts) -> None:

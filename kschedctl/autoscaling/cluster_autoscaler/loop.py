@@ -211,7 +211,10 @@ def copy_template(template: NodeTemplate, name: str) -> NodeTemplate:
 
 
 def _order_nodes_as_listed(cluster: Cluster) -> Sequence[Node]:
-    """Return the nodes in the order in which the API server listed them, or in the cluster's order if unknown."""
+    """Return the nodes in the order in which the API server listed them.
+
+    If this order is unknown, keep the cluster's order.
+    """
     ranks = cluster.listed.get("Node")
     if not ranks:
         return cluster.nodes
@@ -220,7 +223,10 @@ def _order_nodes_as_listed(cluster: Cluster) -> Sequence[Node]:
 
 
 def _order_pod_rows_as_listed(cluster: Cluster) -> Sequence[int]:
-    """Return the pods' rows in the order in which the API server listed the pods, or in table order if unknown."""
+    """Return the pods' rows in the order in which the API server listed the pods.
+
+    If this order is unknown, keep the table's order.
+    """
     ranks = cluster.listed.get("Pod")
     rows = range(len(cluster.pods))
     if not ranks:
@@ -230,7 +236,10 @@ def _order_pod_rows_as_listed(cluster: Cluster) -> Sequence[int]:
 
 
 def _build_pod_lookup(cluster: Cluster, lists: PodLists) -> Callable[[str], Sequence[Pod]]:
-    """Return a function that takes a node name and returns the pods on this node that the autoscaler counts."""
+    """Build a function that returns the pods on the node with a given name.
+
+    Pods that the autoscaler ignores are left out.
+    """
     rows: dict[str, list[int]] = {}
     for pod in lists.placed:
         if pod.counts:

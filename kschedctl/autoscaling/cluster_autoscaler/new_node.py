@@ -54,7 +54,7 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     report = run.build_report()
     doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults)
     if not node_groups.limits_known:
-        doubts = ("node groups by labels; their minimum and maximum are not known", *doubts)
+        doubts = ("node groups are only known from node labels, so their minimum and maximum size are unknown", *doubts)
     if pod.key in report.filtered_out:
         return NewNode(NAME, existing_node=ROOM, doubts=doubts, sources=node_groups.sources)
     remaining = report.remaining.get(pod.key)
@@ -71,7 +71,7 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
         verdict if verdict.pool not in gaps else replace(verdict, missing=(gaps[verdict.pool].sentence,))
         for verdict in _GroupVerdicts(run, report, waiting).iter_verdicts()
     )
-    last_event = _find_last_scale_up_event(cluster, pod, message)
+    last_event = _find_last_not_triggered_event(cluster, pod, message)
     return NewNode(NAME, verdicts, message=message, said=last_event, doubts=doubts, sources=node_groups.sources)
 
 
@@ -97,7 +97,7 @@ class _GroupVerdicts:
         """Build the verdict for a group that does not grow for the pod, with the most specific known reason."""
         rejected = self._remaining.rejected if self._remaining else {}
         has_template = group.id in self._run.loop.templates
-        figures = self._run.describe_template_rejection(self._pod, group.id) if has_template else ""
+        figures = self._run.describe_rejection_by_new_node(self._pod, group.id) if has_template else ""
         if group.id in self._skipped:
             return self._build_skipped_verdict(group, figures, self._describe_skip_reason(group))
         if group.id in rejected:
@@ -111,7 +111,7 @@ class _GroupVerdicts:
     def _build_skipped_verdict(self, group: AutoscaledGroup, figures: str | None, reason: str) -> PoolVerdict:
         """Build the verdict for a group that may not grow: the reason, and whether its new node would accept the pod.
 
-        ``figures`` describe why the new node rejects the pod, or are None if it would accept the pod.
+        ``figures`` describes why the new node would reject the pod, and is None if the node would accept it.
         """
         if group.id not in self._run.loop.templates:
             return PoolVerdict(group.id, False, reason)
@@ -134,10 +134,10 @@ class _GroupVerdicts:
 # -- the autoscaler's own events ----------------------------------------------------------------------------------
 
 
-def _find_last_scale_up_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
+def _find_last_not_triggered_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
     """Return the autoscaler's last NotTriggerScaleUp event about the pod, or None if there is none.
 
-    The result also says whether the event agrees with ``message``, which is the replay's answer.
+    The result also says whether the event agrees with ``message``, the replay's answer.
     """
     pod_events = [event for event in cluster.events if event.reason == NOT_TRIGGERED and is_event_about(event, pod)]
     if not pod_events:
@@ -148,7 +148,9 @@ def _find_last_scale_up_event(cluster: Cluster, pod: Pod, message: str) -> Autos
 
 
 def split_event_reasons(message: str) -> frozenset[frozenset[str]]:
-    """Split an event's message into its counted reasons, regardless of their order, which is random upstream.
+    """Split an event's message into its counted reasons.
+
+    The result does not depend on their order, which is random upstream.
 
     >>> split_event_reasons("not triggered: 1 a, 2 b") == split_event_reasons("not triggered: 2 b, 1 a")
     True

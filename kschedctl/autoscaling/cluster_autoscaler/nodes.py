@@ -73,7 +73,10 @@ def get_readiness(node: Node) -> NodeReadiness:
 
 
 def mark_node_unready_if_starting(node: Node, options: AutoscalerOptions) -> Node:
-    """Return the node, marked as unready if it has a startup taint or lacks a GPU that its label announces."""
+    """Return the node, marked as unready if it is still starting.
+
+    It is if it has a startup taint or lacks a GPU that its label announces.
+    """
     if not is_ready_and_schedulable(node):
         return node
     has_startup_taint = any(is_startup_taint(taint.key, options) for taint in node.spec.taints)
@@ -136,7 +139,7 @@ class GroupReadiness:
         return len(self.ready) + len(self.not_started) + len(self.unready)
 
     def add_node(self, node: Node, now: int) -> None:
-        """Record the node as ready, as not started if it is still new, or else as unready."""
+        """Record the node as ready or unready. An unready node that is still new is recorded as not started."""
         created = parse_microseconds(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else NEVER
         if get_readiness(node).ready:
             self.ready.append(node.metadata.name)
@@ -162,7 +165,7 @@ class ClusterHealth:
     ) -> ClusterHealth:
         """Classify all nodes by readiness, in total and by group.
 
-        Groups whose listed nodes do not all exist have an entry, even if it is empty.
+        A group has an entry, even an empty one, if some of its listed nodes do not exist.
         """
         health = cls(groups, increases)
         for node in nodes:

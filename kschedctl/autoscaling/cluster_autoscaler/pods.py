@@ -52,9 +52,10 @@ class _TemplateFacts(NamedTuple):
 
 
 def list_placed_and_unschedulable_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
-    """Divide the pods in these rows into placed and unschedulable pods.
+    """List the placed and the unschedulable pods among the pods in these rows.
 
-    Pods that have ended, and pods that wait without having been rejected by the scheduler, are left out.
+    Nominated pods count as placed. Pods that have ended, and unbound pods that are being deleted or that the scheduler
+    has not rejected, are left out.
     """
     template_facts = [_read_template_facts(template, options) for template in pods.templates]
     template_indexes = pods.template.tolist()
@@ -125,7 +126,7 @@ def describe_pod_source(pod: Pod) -> str:
 
 
 def compute_similarity_key(pod: Pod) -> bytes:
-    """Compute a key that is equal for pods whose labels and specs are equal apart from the node name."""
+    """Compute a key of a pod's labels and spec. The node name does not count."""
     return digest((pod.metadata.labels, replace(pod.spec, node_name="")))
 
 
@@ -148,9 +149,9 @@ def is_old_enough_for_scale_up(pod: Pod, options: AutoscalerOptions, now: int) -
 
 
 def are_all_pods_new(pods: Sequence[Pod], now: int) -> bool:
-    """Return whether the oldest pod, or the oldest pod with a GPU, is so new that more pods are likely to follow.
+    """Return whether the pods are so new that more pods are likely to follow.
 
-    The oldest pod must be younger than ALL_NEW, or the oldest pod that requests a GPU younger than GPU_NEW.
+    The oldest pod must be younger than ALL_NEW, or the oldest pod that requests a GPU must be younger than GPU_NEW.
     """
     if now < min(map(_get_creation_time, pods)) + ALL_NEW:
         return True
@@ -159,7 +160,7 @@ def are_all_pods_new(pods: Sequence[Pod], now: int) -> bool:
 
 
 def _get_creation_time(pod: Pod) -> int:
-    """Return the time at which the pod was created, in microseconds since 1970, or long ago if it is unknown."""
+    """Return the pod's creation time in microseconds since 1970, or the year 1 if it is unknown."""
     return parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
 
 

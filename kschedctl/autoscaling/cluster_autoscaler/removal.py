@@ -53,7 +53,10 @@ class RemovalSimulator:
     hints: Hints = field(default_factory=dict)
 
     def plan_drain(self, row: Row) -> DrainPlan:
-        """Return which of the node's pods move or are awaited if the node is removed, or which pod blocks it."""
+        """Plan the removal of a node: which of its pods move, and which are awaited.
+
+        If a pod blocks the removal, the plan names it.
+        """
         return build_drain_plan(map(self.get_pod, self.snapshot.get_pods_on(row)), self.rules)
 
     def try_removal(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
@@ -107,7 +110,10 @@ class RemovalSimulator:
         return placed if all_placed else None
 
     def _has_taint_aware_spreading(self) -> bool:
-        """Return whether any pod has a spread constraint that counts only nodes whose taints the pod tolerates."""
+        """Return whether any pod has a spread constraint with nodeTaintsPolicy Honor.
+
+        Such a constraint counts only nodes whose taints the pod tolerates.
+        """
         infos = self.snapshot.universe.pods.infos
         return any(
             constraint.node_taints_policy == "Honor"
@@ -132,7 +138,7 @@ def build_row_mask(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
 
 
 def build_blocking_pod_report(removal: Removal) -> BlockingPod | None:
-    """Build the report on the pod that blocks the removal and why, or return None if no pod blocks it."""
+    """Build the report on the pod that blocks the removal, with the reason. Return None if no pod blocks it."""
     if removal.moves.blocking is None:
         return None
     pod, reason = removal.moves.blocking
@@ -178,9 +184,10 @@ class SingleRemovals:
         return {}
 
     def find_blocking_pods(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
-        """Return, by node name, all pods that block the removal, and the obstacle that would remain without them.
+        """Return the pods that block the removal of each node, by node name.
 
-        ``removals`` are the results of ``try_all_removals``. Nodes that no pod blocks are left out.
+        The result also has the obstacle that would remain without these pods. ``removals`` are the results of
+        ``try_all_removals``. Nodes that no pod blocks are left out.
         """
         return {
             name: self._collect_blocking_pods(self.loop.get_node_row(name), removal)
@@ -212,9 +219,9 @@ class SingleRemovals:
         return AloneRemoval(True, list_pod_keys(removal.moves.pods), list_pod_keys(removal.moves.awaited))
 
     def _certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
-        """Return whether it is certain without a trial that the pods fit on other nodes.
+        """Return whether the pods surely fit on other nodes, without trying it.
 
-        This is the case if each pod is accepted by at least as many other nodes as there are pods.
+        They do if each pod is accepted by at least as many other nodes as there are pods.
         """
         for pod in pods:
             accepting = self._find_accepting_nodes(self.loop.get_position(pod))
@@ -226,9 +233,9 @@ class SingleRemovals:
         return True
 
     def _find_accepting_nodes(self, position: Position) -> Bools | None:
-        """Return an (M,) mask of the acceptable nodes that accept a pod, or None if that depends on other pods.
+        """Return an (M,) mask of the acceptable nodes that accept a pod.
 
-        The result is cached for equal pods.
+        Return None if the answer depends on other pods. The result is cached for equal pods.
         """
         info_number = int(self._snapshot.universe.pods.info[position])
         if info_number not in self._accepting_nodes_by_kind:

@@ -146,7 +146,7 @@ class ScaleDownPlan:
         return sorted(nodes, key=self._build_emptiness_key)
 
     def _build_emptiness_key(self, node: Node) -> tuple[bool, bool]:
-        """Build a key that sorts empty nodes first, then nodes that only wait for pods to end, then other nodes.
+        """Build the key that sorts empty nodes first, then nodes that only wait for pods to end, then other nodes.
 
         As in upstream, PodDisruptionBudgets and controllers are ignored here.
         """
@@ -154,8 +154,8 @@ class ScaleDownPlan:
             self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, checks_controllers=False
         )
         drain_plan = build_drain_plan(self._list_node_pods(self.loop.snapshot, node), rules)
-        is_empty = not drain_plan.blocking and not drain_plan.pods
-        return not is_empty, is_empty and bool(drain_plan.awaited)
+        has_no_moving_pods = not drain_plan.blocking and not drain_plan.pods
+        return not has_no_moving_pods, has_no_moving_pods and bool(drain_plan.awaited)
 
     def _list_node_pods(self, snapshot: ClusterSnapshot, node: Node) -> list[Pod]:
         """Return the pods on a node of the snapshot."""
@@ -173,7 +173,7 @@ class ScaleDownPlan:
     def _find_ineligibility_reason(self, node: Node) -> str:
         """Return why the node is not considered for removal, or "" if it is.
 
-        If the node's utilization decides, it is recorded.
+        The node's utilization is recorded unless another reason excludes the node.
         """
         options = self.loop.options
         name = node.metadata.name
@@ -243,10 +243,10 @@ class ScaleDownPlan:
     # -- the choice of nodes to remove ----------------------------------------------------------------------------
 
     def _choose_nodes_to_delete(self) -> RemovedNodes:
-        """Choose the unneeded nodes that may be removed, and record why the others stay.
+        """Choose the unneeded nodes that may be removed, and record why the other nodes stay.
 
-        Nodes stay if they have not been unneeded long enough, if a minimum would be violated, or if the removal has to
-        wait for pods. Atomic groups are removed as a whole.
+        A node stays if it has not been unneeded long enough, if its removal would violate a minimum, or if the removal
+        has to wait for pods. Atomic groups are removed as a whole.
         """
         sizes = dict(self.targets)
         limits = self._track_resources_above_minimum()
@@ -268,9 +268,9 @@ class ScaleDownPlan:
         return ResourceTracker.build_scale_down_tracker(loop.options, nodes, group_by_node)
 
     def _reserve_removal(self, node: Node, sizes: dict[str, int], limits: ResourceTracker) -> bool:
-        """Return whether the node may be removed now, and if so, charge the removal to ``sizes`` and ``limits``.
+        """Return whether the node may be removed now. If so, charge the removal to ``sizes`` and ``limits``.
 
-        ``sizes`` are the groups' sizes, and ``limits`` the resources above their minimum. If the node may not be
+        ``sizes`` are the groups' sizes, and ``limits`` are the resources above their minimum. If the node may not be
         removed, record the reason.
         """
         reason = self._find_wait_reason(node)
@@ -351,7 +351,7 @@ class ScaleDownPlan:
         chosen_empty: list[str] = []
         chosen_drained: list[str] = []
 
-        # Atomic groups are taken as a whole. As upstream, the first may exceed what remains, but not what is used up.
+        # Atomic groups are taken as a whole. As in upstream, the first may exceed what remains, but not if that is 0.
         may_exceed = True
         for name in atomic_groups:
             empty_nodes = empty_by_group.get(name, [])
@@ -456,7 +456,10 @@ def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, Alon
 
 
 def _find_marked_since(node: Node) -> str:
-    """Return the RFC 3339 time since which a taint marks the node as unneeded, or "" if it has no such taint."""
+    """Return the RFC 3339 time at which the node was marked as unneeded.
+
+    The time is the value of the autoscaler's taint. Return "" if the node has no such taint.
+    """
     for taint in node.spec.taints:
         if taint.key == node_facts.DELETION_CANDIDATE and _SECONDS.fullmatch(taint.value):
             return datetime.fromtimestamp(int(taint.value), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -74,11 +74,12 @@ def scale_up(
     """Replay the scale-up in the next loop of the Cluster Autoscaler (release 1.36).
 
     ``node_groups`` have id, min, max, target, nodes, template and options. ``options`` are the flags, and ``now`` is an
-    RFC 3339 time. ``active_scale_ups`` are the numbers of requested nodes of each group that do not exist yet.
+    RFC 3339 time. ``active_scale_ups`` has, for each group, the number of requested nodes that do not exist yet.
     ``begin`` reports progress. Invalid groups and options are left out and reported as ``faults``. Raises InputError
     for an invalid ``now``.
     """
-    return replay_scale_up(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)[1]
+    _, report = replay_scale_up(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)
+    return report
 
 
 def replay_scale_up(
@@ -115,7 +116,7 @@ def would_group_accept_pod(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
 
     The answer is False if the group's template is unknown.
     """
-    return group in loop.templates and ScaleUpRun(loop).describe_template_rejection(pod, group) is None
+    return group in loop.templates and ScaleUpRun(loop).describe_rejection_by_new_node(pod, group) is None
 
 
 def run_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
@@ -169,9 +170,10 @@ class ScaleUpRun:
         self.events.append(AutoscalerEvent(object, type, reason, message))
 
     def scale_up_for_pods(self, pods: Sequence[Pod], begin: Begin = ignore_progress) -> None:
-        """Scale up for these pods, unless there are none, all are new, or the cluster has its maximum of nodes.
+        """Scale up for these pods and store the outcome in ``result``.
 
-        The outcome is stored in ``result``. Raises InputError if a quantity is malformed.
+        Nothing is added if there are no pods, if all of them are new, or if the cluster has its maximum of nodes.
+        Raises InputError if a quantity is malformed.
         """
         loop, max_nodes = self.loop, self.loop.options.max_nodes_total
         if not pods:
@@ -255,10 +257,10 @@ class ScaleUpRun:
         exceeded = self.limits.find_exceeded_limits(group.id, loop.templates[group.id].node, count)
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
-    def describe_template_rejection(self, pod: Pod, group: str) -> str | None:
-        """Describe the figures behind a new node's rejection of a pod, or return None if the node accepts the pod.
+    def describe_rejection_by_new_node(self, pod: Pod, group: str) -> str | None:
+        """Describe why a new node of the group would reject a pod, or return None if the node would accept the pod.
 
-        The text is empty if the figures are not known.
+        The text gives the requested and the available amounts. It is empty if they are not known.
         """
         snapshot = self.loop.snapshot.fork()
         row = self.loop.get_template_row(group)
@@ -282,7 +284,7 @@ class ScaleUpRun:
             figures = {}
             for group in pods.rejections:
                 if group in self.loop.templates:
-                    text = self.describe_template_rejection(pods.first, group)
+                    text = self.describe_rejection_by_new_node(pods.first, group)
                     if text:
                         figures[group] = text
             details |= dict.fromkeys(list_pod_keys(pods.pods), figures)
@@ -317,7 +319,10 @@ class ScaleUpRun:
     # -- options --------------------------------------------------------------------------------------------------
 
     def _build_growth_option(self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]) -> Option | None:
-        """Build the option to grow a group for the pods that it accepts, or return None if this would help no pod."""
+        """Build the option to grow a group for the pods that it accepts.
+
+        Return None if new nodes of the group would help no pod.
+        """
         accepted = [pods for pods in self.groups if group.id in pods.accepting_groups]
         if not accepted:
             return None
@@ -446,7 +451,7 @@ class ScaleUpRun:
             self.add_event("Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]", pod.key)
 
     def _reject_pods_of_all_groups(self, reason: str) -> None:
-        """Record that all groups that accept pods reject them for this reason instead, so that no group grows."""
+        """Record a rejection with this reason for every group that accepts pods, so that no group grows."""
         for pods in self.groups:
             pods.rejections.update({group: FilterRejection("", (reason,)) for group in pods.accepting_groups})
             pods.accepting_groups = []

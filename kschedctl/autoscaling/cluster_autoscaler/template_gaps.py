@@ -150,9 +150,9 @@ def iter_possible_template_lacks(
 ) -> Iterator[TemplateLack]:
     """Yield combinations of labels and resources that the group's template may lack for a pod.
 
-    Combinations without a zone come first. A label with another value is not a gap, because the group is then of a
-    different kind. A template without a zone may be in any zone of the cluster, which matters to spread constraints,
-    affinity and volumes.
+    Combinations without a zone come first. A different value of a label is not a gap, because the group's nodes then
+    really do not match. A template without a zone may be in any zone of the cluster, which matters for spread
+    constraints, affinity and volumes.
     """
     assert group.template is not None
     labels, allocatable = group.template.metadata.labels, group.template.status.allocatable
@@ -194,9 +194,9 @@ def _iter_required_label_sets(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]
 
 
 def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each label that the expressions require, with its allowed values, or an empty tuple if any is allowed.
+    """Yield each label that the expressions require, with the allowed values.
 
-    Expressions other than In and Exists are ignored.
+    The values are an empty tuple if any value is allowed. Expressions other than In and Exists are ignored.
     """
     for expression in expressions:
         if expression.operator == "In":
@@ -206,7 +206,7 @@ def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterato
 
 
 def find_cloud_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
-    """Return a group's cloud provider, which the group's id or else the cluster's nodes reveal."""
+    """Return a group's cloud provider, based on the group's id or the cluster's nodes."""
     if group.id.startswith(CLUSTER_API_KINDS):
         return Provider.CLUSTER_API
     for node in nodes:

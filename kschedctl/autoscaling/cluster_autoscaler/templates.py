@@ -86,7 +86,8 @@ def _find_first_node_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> 
 def _build_template_from_node(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
     """Build a template from a node with its mirror and DaemonSet pods.
 
-    Pods of DaemonSets that have no pod on the node are added with ``--force-ds``, or if they can preempt other pods.
+    For each DaemonSet without a pod on the node, a pod is added if ``--force-ds`` is set or if the pod is node-critical
+    and can preempt other pods.
     """
     template_node = _build_template_node(group, node, sources.options)
     pods_on_node = [pod for pod in sources.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]
@@ -161,7 +162,10 @@ def iter_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Itera
 
 
 def _preempts_as_node_critical(pod: Pod) -> bool:
-    """Return whether the pod is node-critical and may preempt other pods, so that it also runs on a full node."""
+    """Return whether the pod is node-critical and may preempt other pods.
+
+    Such a pod also runs on a full node.
+    """
     return pod.spec.priority_class_name == NODE_CRITICAL and pod.spec.preemption_policy in (
         None,
         "PreemptLowerPriority",

@@ -34,7 +34,7 @@ class UtilizationRules(NamedTuple):
         return cls(skip_daemon_sets, options.ignore_mirror_pods_utilization, now)
 
     def is_pod_skipped(self, pod: Pod) -> bool:
-        """Return whether the rules leave the pod out of the utilization, because of its kind."""
+        """Return whether the utilization leaves out pods of this kind under the rules."""
         return (self.skip_daemon_sets and is_daemon_set_pod(pod)) or (self.skip_mirror_pods and is_mirror_pod(pod))
 
 
@@ -43,8 +43,8 @@ def compute_utilization(
 ) -> Utilization | None:
     """Compute a node's utilization from its pods' requests.
 
-    On GPU nodes, the utilization of the GPU counts. On other nodes, the higher of CPU and memory counts, and the result
-    is None if the node offers no CPU or no memory.
+    On GPU nodes, only the utilization of the GPU counts. On other nodes, the higher utilization of CPU and memory
+    counts. The result is None if such a node offers no CPU or no memory.
     """
     pods = list(pods)
     allocatable = node_facts.get_allocatable(node)

@@ -50,7 +50,10 @@ def subtract_quantities(amounts: Mapping[str, Quantity], deductions: Mapping[str
 
 
 def find_smallest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
-    """Return the smallest amount of each resource that occurs in all lists, of which there must be at least one."""
+    """Return the smallest amount of each resource that occurs in all lists.
+
+    There must be at least one list.
+    """
     first, *others = lists
     smallest: Quantities = {}
     for name, amount in first.items():
@@ -101,7 +104,8 @@ class AmountColumns:
     def find_fitting_rows(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
         """Return a (rows,) mask of the rows that have at least these amounts and no negative amount.
 
-        ``values`` is a table that is compared instead of the stored amounts, which then only have to be non-negative.
+        If ``values`` is given, this table is compared in place of the stored amounts. The stored amounts must still not
+        be negative.
         """
         fits = self._has_no_negative.copy()
         available = self.values if values is None else values

@@ -136,8 +136,8 @@ class CandidateSearch:
     def _describe_pod_blocker(self, state: StateNode) -> str:
         """Describe the pod or PodDisruptionBudget that blocks the node's disruption, or return "" if nothing does.
 
-        A budget that blocks the disruption is recorded in ``blocking_budgets``, and the log gets an event about each
-        pod whose protection ends.
+        A blocking budget is recorded in ``blocking_budgets``. An event is logged for each pod with a limited time of
+        protection.
         """
         for pod in state.bound:
             if is_active(pod):

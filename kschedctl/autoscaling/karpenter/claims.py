@@ -18,7 +18,7 @@ from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
-from kschedctl.autoscaling.karpenter.go_order import go_sort_order
+from kschedctl.autoscaling.karpenter.go_order import compute_go_sort_order
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, RESERVATION_ID, RESERVED
 from kschedctl.autoscaling.karpenter.option_filter import OptionFilter, filter_groups_by_ports
@@ -149,9 +149,9 @@ class NewClaim:
         return ClaimAcceptance(requirements, options, reservations)
 
     def _filter_instance_types(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
-        """Return a (T,) mask of the instance types that can hold the claim's pods and this pod, or why none can.
+        """Return a (T,) mask of the instance types that can hold the claim's pods and this pod.
 
-        With ``relax_min_values``, unmet minValues are lowered in ``requirements``.
+        If no type can, return the reason. With ``relax_min_values``, unmet minValues are lowered in ``requirements``.
         """
         option_filter = OptionFilter(self.template.columns, requirements)
         requests = _add_amounts(self.amounts, data.amounts)
@@ -173,8 +173,8 @@ class NewClaim:
     def _find_holdable_reservations(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
         """Return the ids of the reservations that the claim would hold with these instance types.
 
-        Return a refusal if the settings are strict and the claim would lose reservations that it holds, or could use
-        reserved capacity but none is left.
+        With strict settings, return a refusal if the claim would lose the reservations that it holds, or if it could
+        use reserved capacity but no capacity is left.
         """
         columns, settings = self.template.columns, self.settings
         if not settings.reserved_capacity or not columns.reserved.any():
@@ -210,14 +210,14 @@ class NewClaim:
         previous_order = self.sorted_options or initial_order
         remaining = [index for index in previous_order if self.options[index]]
         prices = self.template.columns.find_cheapest_prices(self.requirements)[remaining].tolist()
-        self.sorted_options = [remaining[index] for index in go_sort_order(prices)]
+        self.sorted_options = [remaining[index] for index in compute_go_sort_order(prices)]
         return self.sorted_options
 
     def finalize_scheduling(self) -> None:
-        """Prepare the claim for launching, after its last pod was added.
+        """Prepare the claim for launching after its last pod was added.
 
-        Remove the placeholder hostname, require the reservations that it holds, and add the requests of DaemonSets'
-        pods to its own, which are the smallest among its instance types.
+        Remove the placeholder hostname, require the reservations that the claim holds, and add the requests of
+        DaemonSet pods. These requests are the smallest among the claim's instance types.
         """
         self.requirements.pop(HOSTNAME, None)
         if self.held_reservations:

@@ -269,10 +269,10 @@ class Consolidation:
         return self._restrict_to_cheaper_types(offers[0], candidates)
 
     def _restrict_to_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
-        """Restrict the replacement to types that are cheaper than the nodes, and return an error or "".
+        """Restrict the replacement to types that are cheaper than the nodes. Return an error, or "" if enough are left.
 
-        It is an error if too few types are left. A replacement that may be spot or on-demand has to be spot then, and
-        special rules apply if it replaces only spot nodes.
+        A replacement that may be spot or on-demand then has to be spot. Special rules apply if it replaces only spot
+        nodes.
         """
         price = sum(candidate.price for candidate in candidates)
         are_all_spot = all(candidate.capacity_type == SPOT for candidate in candidates)
@@ -286,11 +286,11 @@ class Consolidation:
         return ""
 
     def _restrict_spot_to_spot(self, offer: ReplacementClaim, price: float, node_count: int) -> str:
-        """Restrict the replacement of spot nodes to cheaper spot types, and return an error or "".
+        """Restrict the replacement of spot nodes to cheaper spot types. Return an error if it is not possible, or "".
 
-        It is an error if the feature is off or too few types are left. A single node needs at least MIN_SPOT_TYPES
-        cheaper types, and its replacement keeps only the cheapest, so that it is not soon replaced by a slightly
-        cheaper node.
+        It is not possible if the feature is off or too few types are left. A single node needs at least MIN_SPOT_TYPES
+        cheaper types. Its replacement keeps only the cheapest types, so that a slightly cheaper node does not soon
+        replace it again.
         """
         if not self.setting.options.feature_gates.spot_to_spot_consolidation:
             return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
@@ -321,10 +321,10 @@ def _drop_types_by_price(offer: ReplacementClaim, price: float) -> str:
 
 
 def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
-    """Return, for each instance type, the highest price at which it may launch, as an array (T,).
+    """Return the highest price at which each instance type may launch, as an array (T,).
 
-    Only offerings of the capacity type that is tried first count: reserved, then spot, then on-demand. The price is
-    infinite for types without an offering that meets the requirements.
+    Karpenter tries reserved capacity first, then spot, then on-demand. Only the offerings of the first capacity type
+    that a type has count. The price is infinite for types without an offering that meets the requirements.
     """
     worst_prices = np.full(len(columns), np.inf)
     has_price = np.zeros(len(columns), np.bool_)

@@ -54,7 +54,7 @@ class Daemons:
     def build_daemon_groups(self, template: ClaimTemplate) -> tuple[DaemonGroup, ...]:
         """Group a template's instance types by the DaemonSets that would run on them.
 
-        The groups are sorted by the names of their pods. As upstream, the pods stay relaxed for later templates.
+        The groups are sorted by the names of their pods. As in upstream, the pods stay relaxed for later templates.
         """
         masks = [self._find_compatible_types(pod_index, template) for pod_index in range(len(self.pods))]
         runs_on_type = np.array(masks, np.bool_).reshape(len(masks), len(template.columns))  # also without any pod
@@ -112,17 +112,18 @@ class Daemons:
 
 
 def get_daemonset_pods(cluster: Cluster) -> list[Pod]:
-    """Return a pod for each DaemonSet: its newest pod or, if it has no pods, a pod built from its template.
+    """Return a representative pod for each DaemonSet.
 
-    The required node affinity always comes from the template.
+    This is its newest pod or, if it has no pods, a pod built from its template. The template's required node affinity
+    replaces the pod's.
     """
     return [_build_daemonset_pod(daemon_set, cluster) for daemon_set in cluster.daemon_sets]
 
 
 def _build_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
-    """Build the pod that represents a DaemonSet, from its newest pod or, if it has none, from its template.
+    """Build the pod that represents a DaemonSet from its newest pod or, if it has none, from its template.
 
-    If the template has a required node affinity, it replaces the pod's.
+    The template's required node affinity, if it has one, replaces the pod's.
     """
     template, metadata = daemon_set.spec.template.spec, daemon_set.metadata
     pod = _find_newest_daemonset_pod(daemon_set, cluster)
@@ -134,12 +135,14 @@ def _build_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
 
     # The pod's own affinity names the node that the DaemonSet controller has chosen for it.
     template_affinity = template.affinity and template.affinity.node_affinity
-    if not template_affinity or template_affinity.required_during_scheduling_ignored_during_execution is None:
+    if not template_affinity:
+        return pod
+    required = template_affinity.required_during_scheduling_ignored_during_execution
+    if required is None:
         return pod
     affinity = pod.spec.affinity or Affinity()
     node_affinity = replace(
-        affinity.node_affinity or NodeAffinity(),
-        required_during_scheduling_ignored_during_execution=template_affinity.required_during_scheduling_ignored_during_execution,
+        affinity.node_affinity or NodeAffinity(), required_during_scheduling_ignored_during_execution=required
     )
     return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, node_affinity=node_affinity)))
 
@@ -162,7 +165,7 @@ def _find_newest_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> 
 
 
 def _find_daemonset_owner(pod: Pod) -> tuple[str, str]:
-    """Return the UID and name of the DaemonSet that controls the pod, or two empty strings if there is none."""
+    """Return the UID and name of the DaemonSet that controls the pod, or two empty strings."""
     for owner in pod.metadata.owner_references:
         if owner.controller and owner.kind == "DaemonSet":
             return owner.uid, owner.name

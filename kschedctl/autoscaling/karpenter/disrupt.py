@@ -143,9 +143,10 @@ class DisruptionReplay:
         )
 
     def _iter_node_outcomes(self, single: MethodRound) -> Iterator[NodeFate]:
-        """Yield the outcome of each node that Karpenter manages, sorted by name: what happens to it, or why it stays.
+        """Yield the outcome of each node that Karpenter manages, sorted by name.
 
-        `single` is the round of single-node consolidation. Nodes that are not among its candidates stay.
+        `single` is the round of single-node consolidation. Nodes that are not among its candidates stay, for the reason
+        in its log.
         """
         candidates = {candidate.name: candidate for candidate in single.candidates}
         exclusion_reasons = {event.name: event.message for event in single.candidate_log.events if event.kind == "Node"}
@@ -178,7 +179,8 @@ class DisruptionReplay:
     def _build_candidate_outcome(self, candidate: NodeCandidate) -> NodeFate:
         """Build the outcome of a candidate for single-node consolidation.
 
-        A node that stays has a reason, and the soft constraints that keep it if they are known.
+        The outcome of a node that stays has the reason. It also has the soft constraints that keep the node, if they
+        are known.
         """
         answer = self.answers[candidate.name]
         if answer.command:
@@ -247,8 +249,9 @@ class DisruptionReplay:
     def _plan_drifted_node_replacement(self, round: MethodRound) -> PlannedRemoval | None:
         """Plan to replace the first drifted candidate whose pods can be rescheduled, at any price.
 
-        Candidates without pods are tried first, and candidates that drifted earlier before others. Return None if
-        there is no such candidate, or, with an error, if no pool launches nodes.
+        Candidates without pods come first, then the candidates that drifted earliest. Candidates of a pool with an
+        exhausted disruption budget are skipped. Return None if no candidate can be replaced. If no pool launches nodes,
+        the round gets an error.
         """
         by_time = sorted(round.candidates, key=_get_drift_time)
         for candidate in sorted(by_time, key=lambda candidate: bool(candidate.pods)):
@@ -301,9 +304,10 @@ class DisruptionReplay:
         return best
 
     def _plan_single_node_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
-        """Plan to consolidate the first candidate that can be consolidated alone, or return None if there is none.
+        """Plan to consolidate the first node that can be consolidated without other nodes, or return None.
 
-        The pools take turns, each with its candidates by descending savings ratio.
+        The pools take turns, each with its candidates by descending savings ratio. Candidates of a pool with an
+        exhausted disruption budget are skipped.
         """
         by_pool: dict[str, list[NodeCandidate]] = {}
         for candidate in _sort_by_savings_ratio(round.candidates):
@@ -368,7 +372,10 @@ class DisruptionReplay:
 
 
 def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
-    """Return whether the candidate may be deleted because it is empty. Log if its pool never consolidates."""
+    """Return whether the candidate may be deleted because it is empty.
+
+    If its pool never consolidates, this is logged.
+    """
     if candidate.pool.spec.replicas is not None:
         return False
     if _is_consolidation_disabled(candidate):
@@ -467,9 +474,9 @@ def _have_all_replacements_types(removal: PlannedRemoval) -> bool:
 
 
 def _find_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> float:
-    """Return the lowest price of a removed node whose instance type the replacement may have, too.
+    """Return the lowest price among the removed nodes whose instance type the replacement may also have.
 
-    The price is infinite if there is no such node, and 0 if the price of such a node's type is unknown.
+    The price is infinite if there is no such node, and 0 if the price of such a type is unknown.
     """
     prices: dict[str, float] = {}
     for candidate in candidates:

@@ -156,7 +156,8 @@ class _CronSchedule(NamedTuple):
     def matches_day(self, moment: datetime) -> bool:
         """Return whether the schedule applies on this day.
 
-        If both day fields are restricted, one of them has to match: the day of the month or the day of the week.
+        If both the day of the month and the day of the week are restricted, one of them has to match. If a day field
+        allows any day, both have to match.
         """
         if moment.month not in self.months:
             return False

@@ -66,9 +66,10 @@ class EventLog:
         self._write_event("NodePool", pool, "DisruptionBlocked", message)
 
     def log_pod_protection(self, pod: Pod, now: int) -> None:
-        """Log when the duration in the pod's do-not-disrupt annotation ends or ended, or that it is invalid.
+        """Log the end of the duration in the pod's do-not-disrupt annotation, or that the duration is invalid.
 
-        Nothing is logged if the annotation has no duration or the pod has not started.
+        Nothing is logged if the annotation has no duration. For a valid duration, nothing is logged before the pod
+        starts.
         """
         annotation = pod.metadata.annotations.do_not_disrupt
         if annotation is None or annotation == "true":

@@ -129,7 +129,7 @@ class RunNodes:
     def place_on_accepting_node(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
         """Add the pod to the first node that accepts it, and return whether any node does.
 
-        ``movable`` says if nodes that are settling may take the pod, too.
+        ``movable`` says whether settling nodes may also take the pod.
         """
         for row in np.flatnonzero(self._find_possible_nodes(data, topology, movable)).tolist():
             node = self._used.get(row) or RunNode.from_existing(self.columns.existing[row])
@@ -142,9 +142,10 @@ class RunNodes:
         return False
 
     def _find_possible_nodes(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
-        """Return an (N,) mask of the nodes that are worth trying for the pod. Settling nodes take only movable pods.
+        """Return an (N,) mask of the nodes that are worth trying for the pod.
 
-        For nodes that took pods in this run, only the room is checked, because their requirements have changed.
+        Settling nodes take only movable pods. Nodes that took pods in this run are judged only by their free capacity,
+        because their requirements have changed.
         """
         columns = self.columns
         possible = columns.find_tolerated_nodes(data.pod.spec.tolerations).copy()

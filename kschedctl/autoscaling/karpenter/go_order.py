@@ -21,7 +21,7 @@ XORSHIFT = (13, 7, 17)
 """The three shifts of the random generator: left, right and left."""
 
 
-def go_sort_order(keys: Sequence[float]) -> list[int]:
+def compute_go_sort_order(keys: Sequence[float]) -> list[int]:
     """Return the original indexes of the keys in the order in which Go's sort.Slice leaves them, ascending by key."""
     if all(left <= right for left, right in pairwise(keys)):
         return list(range(len(keys)))
@@ -85,7 +85,7 @@ class _PatternDefeatingSort:
         self.insertion_sort(start, end)
 
     def _rearrange_range(self, start: int, end: int, places: Sequence[int]) -> None:
-        """Rearrange a range so that it has the elements that are now at ``places``, in this order."""
+        """Replace a range by the elements at ``places``, in this order."""
         self.keys[start:end] = [self.keys[index] for index in places]
         self.order[start:end] = [self.order[index] for index in places]
 

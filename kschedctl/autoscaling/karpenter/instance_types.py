@@ -178,7 +178,10 @@ def _build_document_requirements(expressions: Iterable[SelectorRequirement]) -> 
 
 
 def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
-    """Build the requirements that describe a type: its name, resources, offerings, and what its document requires."""
+    """Build the requirements that describe a type.
+
+    They cover its name, resources, and offerings, and the requirements in its document.
+    """
     cpu = str(capacity["cpu"]) if "cpu" in capacity else ""
     memory = str(capacity["memory"]) if "memory" in capacity else ""
     labels = {

@@ -115,7 +115,10 @@ def _build_annotations(claim: NewClaim, named_types: Sequence[InstanceType]) -> 
 
 
 def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
-    """Return a value for each required label that is not well known, except labels that may have any value."""
+    """Choose a value for each required label that is not well known.
+
+    Labels that may have any value are left out.
+    """
     excluded = claim.template.well_known | SIMULATION_LABELS
     values = {key: requirement.choose_value() for key, requirement in requirements.items() if key not in excluded}
     return {key: value for key, value in values.items() if value}

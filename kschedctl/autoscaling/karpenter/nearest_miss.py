@@ -56,7 +56,7 @@ def describe_nearest_miss(
 
 
 def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
-    """Return the pod without its preferences, which is the last form in which Karpenter tries to place it."""
+    """Return the pod without its preferences. Karpenter last tries to place the pod in this form."""
     while relaxed := relax_pod(pod, setting.pools.has_soft_taints):
         pod = relaxed.pod
     return pod
@@ -143,9 +143,10 @@ class _ObstacleSearch:
         return _Obstacle(f"the pod does not tolerate {untolerated}", edited)
 
     def _find_label_obstacle(self) -> _Obstacle | None:
-        """Return the pod's label requirements that the pool does not meet as an obstacle, or None if it meets all.
+        """Return the pod's label requirements that the pool does not meet, or None if it meets all.
 
-        The edited pool has these requirements in place of its own, unless a label follows from the pool itself.
+        The obstacle has an edited pool with the pod's requirements in place of its own. It has no edited pool if a
+        label that conflicts cannot be changed in the pool.
         """
         pool_requirements, pod_requirements = self.template.requirements, self.data.requirements
         conflicts = [
@@ -202,7 +203,7 @@ class _ObstacleSearch:
         return (node.name for node in self.setting.nodes if node.labels.get(key) == "")
 
     def _describe_missing_subnet(self, refusal: ClaimRefusal) -> str:
-        """Describe the zones in which the pool's node class would need a subnet, or return "" if it needs none.
+        """Describe the zones in which the pool's node class lacks a subnet, or return "" if it lacks none.
 
         The text also says how many instance types are offered in these zones.
         """
@@ -247,9 +248,9 @@ class _ObstacleSearch:
         return describe_closest_type(template, groups, self.data, Requirements(pod_requirements))
 
     def _find_limit_obstacle(self) -> _Obstacle | None:
-        """Return the pool's limits as an obstacle if they leave no room for a type that takes the pod, or else None.
+        """Return the pool's limits as an obstacle, or None if they allow a type that takes the pod.
 
-        The edited pool has no limits.
+        The obstacle has an edited pool without limits.
         """
         pool, columns = self.template.pool, self.template.columns
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
@@ -382,8 +383,8 @@ def _score_shortfalls(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return how far each instance type is from taking the pod, as two arrays (T,).
 
-    The first counts the requirements and resources that are not met, plus one if no offering meets the requirements.
-    The second adds up the missing shares of these resources.
+    The first array counts the unmet requirements and the resources that are short, plus one if no offering meets the
+    requirements. The second array adds up the missing shares of the resources that are short.
     """
     counts = (~columns.find_offered_types(requirements)).astype(np.int64)
     for key, requirement in requirements.items():

@@ -118,7 +118,8 @@ def _build_failure_message(pod: Pod, run: SchedulerRun | None) -> str:
 def _find_last_karpenter_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
     """Return Karpenter's last event about the pod, or None if there is none.
 
-    The result says if the event agrees with the replay, whose failure message is ``message``, or "" on success.
+    The result also says whether the event agrees with the replay. ``message`` is the replay's failure message, or "" if
+    the replay places the pod.
     """
     pod_events = [event for event in cluster.events if _is_karpenter_event(event) and is_event_about(event, pod)]
     if not pod_events:

@@ -94,9 +94,9 @@ class NodeClasses:
         return node_class.zones if node_class else frozenset()
 
     def describe_node_class(self, pool: NodePool) -> str:
-        """Describe the fault of the pool's node class or, if it has none, its zones, pods per node and disk.
+        """Describe the fault of the pool's node class or, if it has no fault, its zones, pods per node and disk.
 
-        If the class was not read, say so. Return "" if the pool names no class.
+        The text says so if the class was not read. Return "" if the pool names no class.
         """
         node_class = self.find_node_class(pool)
         fault = self.describe_class_fault(pool)

@@ -96,7 +96,10 @@ class OptionFilter:
         return text
 
     def _describe_combined_failure(self) -> str:
-        """Describe in Karpenter's words that types meet each criterion, but no type meets all of them."""
+        """Describe in Karpenter's words that no type meets all criteria.
+
+        This is used if each criterion is met by some types.
+        """
         if self.any_only_incompatible:
             return f"no instance type which had enough resources and the required offering {_MET}"
         if self.any_only_too_small:

@@ -19,7 +19,7 @@ from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, R
 from kschedctl.autoscaling.karpenter.validation import iter_requirement_errors
 
 SUCCEEDED, CONFLICT, INVALID = "ValidationSucceeded", "Conflict", "RuntimeValidation"
-CONFLICTS = "conflict with another overlay"
+CONFLICT_MESSAGE = "conflict with another overlay"
 PROTECTED_RESOURCES = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
 """Resources that overlays may not set."""
 
@@ -114,7 +114,7 @@ class AppliedOverlays:
         capacity = parse_quantities(spec.capacity)
         for pool_type, offerings in affected.items():
             if self._conflicts_with_applied_overlay(pool_type, offerings, price, capacity, weight):
-                return OverlayResult(CONFLICT, CONFLICTS)
+                return OverlayResult(CONFLICT, CONFLICT_MESSAGE)
         for pool_type, offerings in affected.items():
             self._record_type_change(pool_type, offerings, price, capacity, weight)
         return OverlayResult(SUCCEEDED, "")
@@ -136,7 +136,7 @@ class AppliedOverlays:
     def _record_type_change(
         self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
-        """Record the price and capacity that an overlay sets, unless earlier overlays have set them."""
+        """Record the price and capacity that an overlay sets. Values that earlier overlays set are kept."""
         if price is None and not capacity:
             return
         change = self._changes.setdefault(pool_type, _TypeChange())
@@ -151,7 +151,7 @@ class AppliedOverlays:
             change.last_weight = weight
 
     def _adjust_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
-        """Return the instance type with the changes that overlays make in a pool, or unchanged if there are none."""
+        """Return the instance type as overlays change it for a pool, or unchanged if no overlay does."""
         change = self._changes.get(_PoolType(pool, instance_type.name))
         if change is None:
             return instance_type

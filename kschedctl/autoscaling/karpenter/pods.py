@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget, Taint
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.times import parse_microseconds
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.api.unhealthy_pods import explain_unhealthy_pod
+from kschedctl.api.unhealthy_pods import explain_strict_budget, explain_unhealthy_pod
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.errors import InputError
 
@@ -127,30 +127,35 @@ class EvictionLimits:
         self._budgets = [(budget, selector_from_api(budget.spec.selector)) for budget in budgets]
 
     def find_blocking_budgets(self, pod: Pod) -> tuple[str, ...]:
-        """Return ``namespace/name`` of the budgets that forbid evicting the pod now.
+        """Return the budgets that forbid evicting the pod now, as ``namespace/name``.
 
-        If several budgets select the pod, all of them forbid it, because the eviction API supports only one.
+        If several budgets select the pod, all of them forbid it, because the eviction API supports only one budget.
         """
         return self._find_forbidding_budgets(pod, lambda budget: budget.status.disruptions_allowed == 0)
 
     def find_unhealthy_pods(self, budget_key: str) -> list[Pod]:
-        """Return the unhealthy pods that the budget ``namespace/name`` selects, or [] if there is no such budget."""
+        """Return the unhealthy pods that use up the budget ``namespace/name``, or [] if there is no such budget.
+
+        The list is also empty if the budget never allows an eviction.
+        """
         for budget, selector in self._budgets:
             namespace = budget.metadata.namespace
             if f"{namespace}/{budget.metadata.name}" != budget_key:
                 continue
-            selected = (
+            selected = [
                 pod
                 for pod in self._pods
                 if pod.metadata.namespace == namespace and selector.matches(pod.metadata.labels)
-            )
+            ]
+            if explain_strict_budget(budget):
+                return []
             return [pod for pod in selected if explain_unhealthy_pod(pod)]
         return []
 
     def is_currently_reschedulable(self, pod: Pod) -> bool:
-        """Return whether the pod needs another node if its node is removed, and is not protected from eviction.
+        """Return whether the pod needs another node if its node is removed, and may be evicted.
 
-        Budgets only protect it if their specs never allow a disruption.
+        A budget forbids the eviction only if its spec never allows a disruption.
         """
         return (
             is_reschedulable(pod)

@@ -87,7 +87,7 @@ def tolerate_prefer_no_schedule_taints(pod: Pod) -> RelaxedPod | None:
 
 
 def _remove_preferred_pod_affinity_term(pod: Pod) -> RelaxedPod | None:
-    """Return the pod without its heaviest preferred pod affinity term, or None if it has no such term."""
+    """Remove the pod's heaviest preferred pod affinity term. Return None if it has none."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_affinity
     if not affinity:
         return None
@@ -95,7 +95,7 @@ def _remove_preferred_pod_affinity_term(pod: Pod) -> RelaxedPod | None:
 
 
 def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> RelaxedPod | None:
-    """Return the pod without its heaviest preferred pod anti-affinity term, or None if it has no such term."""
+    """Remove the pod's heaviest preferred pod anti-affinity term. Return None if it has none."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
     if not affinity:
         return None
@@ -105,7 +105,7 @@ def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> RelaxedPod | None:
 
 
 def _remove_preferred_node_affinity_term(pod: Pod) -> RelaxedPod | None:
-    """Return the pod without its heaviest preferred node affinity term, or None if it has no such term."""
+    """Remove the pod's heaviest preferred node affinity term. Return None if it has none."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     if not affinity:
         return None
@@ -117,10 +117,10 @@ def _remove_preferred_node_affinity_term(pod: Pod) -> RelaxedPod | None:
 def _remove_heaviest_term(
     affinity: PodAffinity | NodeAffinity, name: str, replace_in_pod: Callable[[object], Pod]
 ) -> RelaxedPod | None:
-    """Return a pod without the heaviest preferred term of an affinity, or None if there are no such terms.
+    """Remove the heaviest preferred term of an affinity. Return None if it has no preferred term.
 
-    The other terms are sorted by weight. ``name`` is the affinity's field in the manifest, and ``replace_in_pod``
-    returns the pod with a changed affinity.
+    The remaining terms are sorted by weight. ``name`` is the affinity's field in the manifest, and ``replace_in_pod``
+    returns the pod with the changed affinity.
     """
     terms: Sequence[PreferredSchedulingTerm | WeightedPodAffinityTerm] = (
         affinity.preferred_during_scheduling_ignored_during_execution
@@ -134,9 +134,9 @@ def _remove_heaviest_term(
 
 
 def _remove_schedule_anyway_spread(pod: Pod) -> RelaxedPod | None:
-    """Return the pod without its first ScheduleAnyway spread constraint, or None if it has no such constraint.
+    """Remove the pod's first ScheduleAnyway spread constraint. Return None if it has none.
 
-    As upstream, the pod's last constraint takes its place.
+    As in upstream, the pod's last constraint takes its place.
     """
     constraints = list(pod.spec.topology_spread_constraints)
     for index, constraint in enumerate(constraints):
@@ -174,7 +174,7 @@ def render_like_go(value: msgspec.Struct) -> str:
 
 
 def _convert_to_builtins(value: object) -> object:
-    """Convert structs, dicts and tuples in a value to dicts and lists, leaving out the fields that Go omits."""
+    """Convert structs, dicts and tuples to dicts and lists, also inside a value. Fields that Go omits are left out."""
     if isinstance(value, msgspec.Struct):
         always_rendered = _ALWAYS_RENDERED.get(type(value).__name__, ())
         document = {}

@@ -177,7 +177,7 @@ class ProvisioningRun:
         return truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
 
     def _iter_exceeded_limits(self) -> Iterator[tuple[str, str]]:
-        """Yield each pool whose nodes already exceed a limit, as its name and the resulting error."""
+        """Yield the name of each pool whose nodes already exceed a limit, with the resulting error."""
         for pool in self.setting.pools.pools:
             limits = parse_quantities(pool.spec.limits or {})
             used = self.setting.used_capacity.get(pool.metadata.name, {})
@@ -205,10 +205,10 @@ class ProvisioningRun:
     def build_pool_answer(
         self, pod_key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
-        """Return what a pool would launch for a pod if it were the only pool, or why it would launch nothing.
+        """Return what a pool would launch for a pod if there were no other pool, or why it would launch nothing.
 
-        ``template`` is the pool's template, or None if it has none. The pod is looked up in ``pods`` by its key, and
-        replaced there by its form at the end of the run.
+        ``template`` is the pool's template, or None if it has none. The pod in ``pods`` with the key ``pod_key`` is
+        replaced by its form at the end of the run.
         """
         if template is None:
             return PoolAnswer(skipped=True)

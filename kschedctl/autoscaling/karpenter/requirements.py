@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kschedctl.api.objects import NodeSelectorTerm, Pod
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN
-from kschedctl.autoscaling.karpenter.go_order import go_sort_order
+from kschedctl.autoscaling.karpenter.go_order import compute_go_sort_order
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME, NORMALIZED, suggest_label
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
@@ -85,12 +85,15 @@ class LabelRequirement:
         return (value in self.values) is not self.complement and _is_within_bounds(value, self.minimum, self.maximum)
 
     def intersection(self, other: LabelRequirement) -> LabelRequirement:
-        """Return the requirement for the same label that allows exactly the values that both requirements allow.
+        """Return the requirement for the same label that allows only the values that both requirements allow.
 
         The larger minValues applies.
         """
-        minimum, maximum = _max_optional(self.minimum, other.minimum), _min_optional(self.maximum, other.maximum)
-        min_values = _max_optional(self.min_values, other.min_values)
+        minimum, maximum = (
+            _get_larger_if_set(self.minimum, other.minimum),
+            _get_smaller_if_set(self.maximum, other.maximum),
+        )
+        min_values = _get_larger_if_set(self.min_values, other.min_values)
         if minimum is not None and maximum is not None and minimum > maximum:
             return LabelRequirement(self.key, complement=False, min_values=min_values)  # no value is allowed
 
@@ -117,7 +120,10 @@ class LabelRequirement:
 
     def intersects(self, other: LabelRequirement) -> bool:
         """Return whether any value meets both requirements."""
-        minimum, maximum = _max_optional(self.minimum, other.minimum), _min_optional(self.maximum, other.maximum)
+        minimum, maximum = (
+            _get_larger_if_set(self.minimum, other.minimum),
+            _get_smaller_if_set(self.maximum, other.maximum),
+        )
         if minimum is not None and maximum is not None and minimum > maximum:
             return False
         if self.complement and other.complement:
@@ -132,9 +138,10 @@ class LabelRequirement:
         return (self.negative and other.negative) or self.intersects(other)
 
     def choose_value(self) -> str:
-        """Return a value that meets the requirement, or "" if it allows no value.
+        """Choose a value that meets the requirement. Return "" if it allows no value.
 
-        This is the first allowed value in alphabetical order or, if they are not listed, the minimum or else 0.
+        The first allowed value in alphabetical order is chosen. If the allowed values are not listed, it is the minimum
+        or else 0.
         """
         if not self.complement:
             return min(self.values, default="")
@@ -204,9 +211,9 @@ class Requirements(dict[str, LabelRequirement]):
         return self.get(key) or LabelRequirement(key)
 
     def find_undefined_label(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """Return the first label that ``other`` requires and that is neither defined here nor ``allowed``, or "".
+        """Return the first label by name that ``other`` requires but that is neither defined here nor in ``allowed``.
 
-        A label may be undefined if nodes without it meet the requirement.
+        A label may be undefined if nodes without the label meet the requirement. Return "" if there is no such label.
         """
         undefined_keys = (
             key
@@ -282,7 +289,7 @@ def build_pod_requirements(pod: Pod) -> Requirements:
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     if preferred:
-        heaviest_index, *_ = go_sort_order([-term.weight for term in preferred])
+        heaviest_index, *_ = compute_go_sort_order([-term.weight for term in preferred])
         heaviest = preferred[heaviest_index]
         requirements.add(build_term_requirements(heaviest.preference).values())
     if terms := get_required_terms(pod):
@@ -317,14 +324,14 @@ def _is_within_bounds(value: str, minimum: int | None, maximum: int | None) -> b
     return (minimum is None or number >= minimum) and (maximum is None or number <= maximum)
 
 
-def _max_optional(a: int | None, b: int | None) -> int | None:
+def _get_larger_if_set(a: int | None, b: int | None) -> int | None:
     """Return the larger of two numbers. If one of them is None, return the other."""
     if a is None:
         return b
     return a if b is None else max(a, b)
 
 
-def _min_optional(a: int | None, b: int | None) -> int | None:
+def _get_smaller_if_set(a: int | None, b: int | None) -> int | None:
     """Return the smaller of two numbers. If one of them is None, return the other."""
     if a is None:
         return b

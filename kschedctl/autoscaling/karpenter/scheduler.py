@@ -17,7 +17,7 @@ from kschedctl.autoscaling.karpenter.amounts import ZERO, convert_to_thousandths
 from kschedctl.autoscaling.karpenter.claims import ClaimAcceptance, ClaimRefusal, NewClaim, RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.existing_nodes import RunNodes
-from kschedctl.autoscaling.karpenter.go_order import go_sort_order
+from kschedctl.autoscaling.karpenter.go_order import compute_go_sort_order
 from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.preferences import relax_pod
 from kschedctl.autoscaling.karpenter.state_nodes import NODES
@@ -111,7 +111,7 @@ class SchedulerRun:
         """
         if self.nodes.place_on_accepting_node(data, self.settings.topology, data.pod.key in self.movable):
             return None
-        fewest_pods_first = go_sort_order([len(claim.pods) for claim in self.claims])
+        fewest_pods_first = compute_go_sort_order([len(claim.pods) for claim in self.claims])
         self.claims = [self.claims[index] for index in fewest_pods_first]
         for claim in self.claims:
             accepted = claim.check_pod_fits(data)
@@ -144,9 +144,9 @@ class SchedulerRun:
         return refusals
 
     def _add_claim_to_run(self, claim: NewClaim, data: PodData, acceptance: ClaimAcceptance) -> None:
-        """Add a new claim with its first pod to the run, and charge it to the limits of its pool.
+        """Add a new claim with its first pod to the run, and charge the limits of its pool.
 
-        The charge is the largest instance type that the claim may have.
+        The largest instance type that the claim may have is charged.
         """
         claim.min_values_relaxed = any(
             _is_min_values_lowered(acceptance.requirements.get_requirement(key).min_values, requirement.min_values)
@@ -186,7 +186,7 @@ def _is_min_values_lowered(updated: int | None, original: int | None) -> bool:
 
 
 def _build_queue_key(data: PodData) -> tuple[int, int, str, str]:
-    """Build the key by which the queue is sorted: descending CPU and memory requests, then creation time and UID."""
+    """Build the sort key of the queue: descending CPU and memory requests, then creation time and UID."""
     metadata = data.pod.metadata
     amounts = data.amounts
     return -amounts.get("cpu", 0), -amounts.get("memory", 0), metadata.creation_timestamp or "", metadata.uid

@@ -126,7 +126,8 @@ def describe_missing_types(template: ClaimTemplate) -> str:
 def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
     """Explain why a NodePool without a template takes no part in scheduling.
 
-    It is static, is being deleted, has no known instance type, or is not ready, with the reason if it is known.
+    The pool is static, is being deleted, has no known instance type, or is not ready. The reason why it is not ready is
+    included if it is known.
     """
     if pool.spec.replicas is not None:
         return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
@@ -227,7 +228,7 @@ class KarpenterSetting:
 
     @cached_property
     def pools(self) -> UsablePools:
-        """The NodePools that take part in scheduling, with the data that is derived from them."""
+        """The NodePools that take part in scheduling, with data derived from them."""
         return UsablePools.from_pools(select_usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
 
     @cached_property
@@ -249,7 +250,10 @@ class KarpenterSetting:
 
     @cached_property
     def rejections(self) -> dict[str, str]:
-        """Key of a waiting pod that Karpenter rejects -> reason, or "" if Karpenter writes no event about it."""
+        """The reason why Karpenter rejects each waiting pod, by the pod's key. Other pods are left out.
+
+        The reason is "" if Karpenter writes no event about the pod.
+        """
         errors = {pod.key: find_pod_rejection(pod, self.volumes, self.catalog.well_known) for pod in self.waiting}
         return {key: error for key, error in errors.items() if error is not None}
 
@@ -360,7 +364,10 @@ class KarpenterSetting:
         return run
 
     def _build_pod_data(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
-        """Build a pod's data. ``volumes`` are its volumes' alternative requirements, or None if one is missing."""
+        """Build a pod's data.
+
+        ``volumes`` are the alternative requirements of its volumes, or None if a volume is missing.
+        """
         return build_pod_data(
             pod, tuple(volumes or ()), self.volumes.map_claims_by_driver(pod), self.options.ignores_preferences
         )

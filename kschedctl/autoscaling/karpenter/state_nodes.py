@@ -48,7 +48,7 @@ INSTANCE_TERMINATING = "InstanceTerminating"
 
 @dataclass(eq=False)
 class StateNode:
-    """A Node and its NodeClaim, one of which may be missing."""
+    """A Node with its NodeClaim. One of them may be missing."""
 
     node: Node | None
     claim: NodeClaim | None
@@ -200,9 +200,9 @@ def build_state_nodes(cluster: Cluster) -> list[StateNode]:
 
 
 def _get_provider_id(node: Node) -> str:
-    """Return the id by which Karpenter tracks the node, or "" if it does not track the node yet.
+    """Return the id by which Karpenter tracks the node, or "" if Karpenter does not track the node yet.
 
-    This is the provider id or, for nodes that Karpenter did not launch, the name if there is no provider id.
+    This is the provider id. A node without a provider id that Karpenter did not launch is tracked by its name.
     """
     labels = node.metadata.labels
     if not labels.get(NODE_POOL):

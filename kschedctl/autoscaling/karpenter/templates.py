@@ -45,9 +45,9 @@ class ClaimTemplate:
 
 
 def select_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
-    """Return the pools that may launch nodes, which are ready, not static and not being deleted.
+    """Return the pools that may launch nodes, by descending weight and then by descending name.
 
-    They are sorted by descending weight, then by descending name.
+    Such a pool is ready, not static and not being deleted.
     """
     dynamic = (pool for pool in pools if pool.spec.replicas is None and pool.metadata.deletion_timestamp is None)
     ready = (pool for pool in dynamic if _is_pool_ready(pool, classes))
@@ -76,9 +76,9 @@ def build_pool_requirements(pool: NodePool) -> Requirements:
 def build_claim_template(
     pool: NodePool, columns: TypeColumns, well_known: frozenset[str], relax_min_values: bool
 ) -> ClaimTemplate:
-    """Build the template of a pool's NodeClaims, whose ``options`` are the instance types that the pool allows.
+    """Build the template of a pool's NodeClaims, with the instance types that the pool allows as its ``options``.
 
-    There are none if too few types meet the pool's minValues, unless ``relax_min_values`` is set.
+    If too few types meet the pool's minValues, the template has no options, unless ``relax_min_values`` is set.
     """
     reference = pool.spec.template.spec.node_class_ref
     class_label = f"{reference.group}/{reference.kind.lower()}"
@@ -99,7 +99,7 @@ def has_unmet_min_values(template: ClaimTemplate) -> bool:
 
 
 def _find_offered_options(columns: TypeColumns, requirements: Requirements) -> Bools:
-    """Return a (T,) mask of the instance types that meet the requirements and have an offering that meets them.
+    """Return a (T,) mask of the instance types that meet the requirements and have a matching offering.
 
     Types with a negative allocatable amount are left out.
     """

@@ -140,8 +140,8 @@ class RunTopology:
     def record_placement(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> None:
         """Count a placed pod in the domains of all groups that match it.
 
-        ``taints`` and ``requirements`` are those of its node. If the node may be in several domains, the pod counts in
-        all of them for anti-affinity, and in none for other constraints.
+        ``taints`` and ``requirements`` are those of the pod's node. If the node may be in several domains, the pod
+        counts in all of them for anti-affinity, and in none of them for other constraints.
         """
         for group in self.groups.values():
             domains = requirements.get_requirement(group.rule.key)

@@ -102,7 +102,10 @@ class TopologyRule:
 
     @property
     def identity(self) -> Hashable:
-        """A key that is equal for rules with the same hash in upstream, whose pods share a group."""
+        """A key that is equal for rules with the same hash in upstream.
+
+        The pods of such rules share a group.
+        """
         return (
             self.type,
             self.key,
@@ -188,7 +191,10 @@ class TopologyGroup:
         return bool(self.find_allowed_domains(pod, pod_domains, node_domains).values)
 
     def _get_single_hostname(self, node_domains: LabelRequirement) -> str:
-        """Return the node's hostname if the topology key is the hostname and the node has only one, or else ""."""
+        """Return the node's hostname, or "" if it has several possible hostnames.
+
+        Also return "" if the topology key is not the hostname.
+        """
         if self.rule.key != HOSTNAME or len(node_domains.values) != 1:
             return ""
         return next(iter(node_domains.values))
@@ -235,8 +241,8 @@ class TopologyGroup:
     ) -> Iterable[str]:
         """Return the domains of the node that have matching pods.
 
-        If no domain has any, a pod that matches its own term may be the first. It gets the first domain by name that
-        the pod and the node allow, and the first domain that the pod allows.
+        If no domain has matching pods, a pod that matches its own term may be the first. It may use the first domain by
+        name that both the pod and the node allow, and also the first domain that the pod allows.
         """
         if host := self._get_single_hostname(node_domains):
             if not pod_domains.allows_value(host):
@@ -275,7 +281,10 @@ class TopologyGroup:
         ]
 
     def describe_refusal(self, pod_domains: LabelRequirement, node_domains: LabelRequirement) -> str:
-        """Describe in Karpenter's words why no domain is allowed. As upstream, the closing parenthesis is missing."""
+        """Describe in Karpenter's words why no domain is allowed.
+
+        As in upstream, the closing parenthesis is missing.
+        """
         counts = [f"{domain}: {self.domains[domain]}" for domain in sorted(self.domains)]
         shown = ", ".join(counts[:_SHOWN])
         if len(counts) > _SHOWN:
@@ -292,7 +301,7 @@ def _keep_odd_items(items: Iterable[Hashable]) -> frozenset[Hashable]:
 
 
 def _build_selector_key(selector: LabelSelector | None) -> Hashable:
-    """Return a key that is equal for selectors that differ only in the order of expressions and values."""
+    """Build a key of a selector that ignores the order of expressions and values."""
     if selector is None:
         return None
     expressions = frozenset(

@@ -21,7 +21,7 @@ from kschedctl.autoscaling.karpenter.requirements import LabelRequirement, Requi
 
 
 class RequirementColumns:
-    """R sets of requirements, to find quickly which of them agree with other requirements."""
+    """R sets of requirements, stored so that sets that agree with other requirements are found quickly."""
 
     def __init__(self, rows: Sequence[Requirements]) -> None:
         self._count = len(rows)
@@ -111,7 +111,7 @@ class TypeColumns:
         return self.allocatable.find_fitting_rows(requests)
 
     def find_cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
-        """Return, for each type, the lowest price of the offerings that meet the requirements, as an array (T,).
+        """Return each type's lowest price among the offerings that meet the requirements, as an array (T,).
 
         The price is infinite for types without such an offering.
         """
@@ -133,7 +133,7 @@ class TypeColumns:
         return int(has_value.sum())
 
     def _build_value_table(self, key: str) -> Bools:
-        """Return a boolean table, types by values, of which type allows which value of a label."""
+        """Build a boolean table, types by values, of the values of a label that each type allows."""
         values_by_type = [instance_type.requirements.get_requirement(key).values for instance_type in self.types]
         all_values = sorted(frozenset().union(*values_by_type))
         column_by_value = {value: column for column, value in enumerate(all_values)}

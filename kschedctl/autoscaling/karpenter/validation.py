@@ -71,7 +71,7 @@ def _is_single_non_negative_integer(values: Sequence[str]) -> bool:
 
 
 def find_pod_rejection(pod: Pod, volumes: Volumes, well_known: frozenset[str]) -> str | None:
-    """Return the error with which Karpenter rejects the pod before scheduling, or None if it does not reject it.
+    """Return the error with which Karpenter rejects the pod before scheduling, or None if Karpenter accepts it.
 
     The error is "" if the pod excludes Karpenter's nodes, because Karpenter writes no event about such a pod.
     """

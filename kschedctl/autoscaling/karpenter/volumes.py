@@ -95,7 +95,7 @@ class Volumes:
         return self._describe_unbound_claim_fault(key, class_name)
 
     def _describe_bound_claim_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
-        """Describe the fault of a claim that names a volume, or return "" if it has none.
+        """Describe the fault of a claim with a volume, or return "" if it has no fault.
 
         The volume must exist and not be in deletion, and the claim must be marked as bound.
         """
@@ -119,7 +119,7 @@ class Volumes:
         return ""
 
     def _describe_unbound_claim_fault(self, key: str, class_name: str) -> str:
-        """Describe the fault of a claim that names no volume, or return "" if it has none.
+        """Describe the fault of a claim without a volume, or return "" if it has no fault.
 
         The claim must name a StorageClass that exists and does not bind volumes immediately.
         """
@@ -135,10 +135,11 @@ class Volumes:
         return ""
 
     def find_node_requirements(self, pod: Pod) -> list[Requirements] | None:
-        """Return alternative node requirements of the pod's volumes, one of which a node must meet.
+        """Return alternative requirements for the pod's node that follow from its volumes.
 
-        An empty list means that any node will do, and None that an object is missing. The alternatives of several
-        volumes are combined in pairs, leaving out contradictory pairs unless all pairs are contradictory.
+        A node must meet one alternative. An empty list allows any node. Return None if an object is missing. The
+        alternatives of several volumes are combined in pairs. Contradictory pairs are left out unless all pairs are
+        contradictory.
         """
         combinations: list[Requirements] = []
         for volume in pod.spec.volumes:
@@ -185,9 +186,9 @@ class Volumes:
         return volumes
 
     def _find_csi_driver(self, claim: PersistentVolumeClaim) -> str:
-        """Return the name of the CSI driver that serves a claim, or "" if it is unknown.
+        """Return the name of a claim's CSI driver, or "" if it is unknown.
 
-        In-tree provisioners and EBS volumes are served by the CSI drivers that replaced them.
+        In-tree provisioners and EBS volumes have the CSI drivers that replaced them.
         """
         if claim.spec.volume_name:
             volume = self.volumes.get(claim.spec.volume_name)

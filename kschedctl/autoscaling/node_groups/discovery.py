@@ -283,7 +283,7 @@ class Members(NamedTuple):
 def assign_nodes_to_groups(groups: Sequence[str], nodes: Sequence[Node], label: str = "") -> Members:
     """Assign nodes to groups by the user's label, well-known labels, and naming conventions of clouds.
 
-    Nodes that match several groups are returned as unsure, and nodes that match none are left out.
+    A node that matches several groups is returned as unsure, and a node that matches none is left out.
     """
     index = _GroupIndex(groups)
     by_group: dict[str, list[str]] = {group: [] for group in groups}

@@ -99,7 +99,7 @@ def parse_autoscaler_flags(instance: AutoscalerInstance | None) -> Flags:
     described as faults.
     """
     flag_values = instance.flags if instance else {}
-    options: dict[str, object] = dict(_iter_old_defaults(instance))
+    options: dict[str, object] = dict(_iter_older_defaults(instance))
     groups: list[JsonObject] = []
     faults: list[str] = []
     for name, values in flag_values.items():
@@ -132,8 +132,8 @@ def parse_minor_version(instance: AutoscalerInstance | None) -> int | None:
     return int(minor) if major == "1" and minor.isdecimal() else None
 
 
-def _iter_old_defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[str, object]]:
-    """Yield the options whose defaults in the instance's release differ from 1.36, with these defaults."""
+def _iter_older_defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[str, object]]:
+    """Yield each option whose default in the instance's release differs from that in 1.36, with its older default."""
     minor = parse_minor_version(instance)
     for since, options in DEFAULTS_BEFORE:
         if minor is not None and minor < since:

@@ -64,7 +64,7 @@ def find_machine_groups(cluster: Cluster) -> MachineGroups:
 
 
 def _iter_scalable_objects(cluster: Cluster) -> Iterator[tuple[str, str, Owner]]:
-    """Yield each object that may be a node group: its kind, the API group of its annotations, and the object."""
+    """Yield each possible node group as its kind, the API group of its annotations, and the object."""
     yield from (("MachineDeployment", CLUSTER_API, deployment) for deployment in cluster.machine_deployments)
     for api_group, machine_sets in ((CLUSTER_API, cluster.machine_sets), (OPENSHIFT, cluster.openshift_machine_sets)):
         yield from (
@@ -76,7 +76,7 @@ def _iter_scalable_objects(cluster: Cluster) -> Iterator[tuple[str, str, Owner]]
 
 
 def _get_owner_name(meta: ObjectMeta, kind: str) -> str:
-    """Return the name of the object's first owner of this kind, or "" if it has no such owner."""
+    """Return the name of the object's first owner of this kind, or "" if there is none."""
     return next((owner.name for owner in meta.owner_references if owner.kind == kind), "")
 
 
@@ -93,9 +93,10 @@ def _parse_size_annotation(meta: ObjectMeta, api_group: str, bound: str) -> int:
 
 
 def _build_machine_group(name: str, owner: Owner, limits: tuple[int, int], nodes: Sequence[str]) -> JsonObject:
-    """Build the node group of an object with its limits, nodes and options, and a template if its size is known.
+    """Build the node group of an object with its limits, nodes and options.
 
-    ``limits`` are the minimum and the maximum. Raises ValueError if an annotation is malformed.
+    A template is included if the size of the nodes is known. ``limits`` are the minimum and the maximum. Raises
+    ValueError if an annotation is malformed.
     """
     template = _build_template_node(owner)
     target = len(nodes) if owner.spec.replicas is None else owner.spec.replicas
@@ -127,8 +128,8 @@ def _iter_annotated_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
 def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
     """Return the names of the nodes in each group.
 
-    A node belongs to the group of the MachinePool or Machine that refers to it, or else of the MachineSet that its
-    annotation names.
+    A node belongs to the group of the MachinePool or Machine that refers to it. If none does, it belongs to the group
+    of the MachineSet in its annotation.
     """
     by_group: dict[str, list[str]] = {}
     group_of_set = _map_groups_by_machine_set(cluster)
@@ -171,7 +172,7 @@ def _map_groups_by_machine_set(cluster: Cluster) -> dict[tuple[str, str], str]:
 
 
 def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -> str:
-    """Return the id of the group to which a machine belongs, or "" if it is unknown.
+    """Return the id of the group that a machine belongs to, or "" if it is unknown.
 
     ``group_of_set`` maps the namespace and name of a MachineSet to its group.
     """

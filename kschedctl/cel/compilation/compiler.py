@@ -75,7 +75,7 @@ class Program:
 def compile_expression(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:
     """Compile an expression that can use the variables and the fields of structs. Raises CompileError if it is invalid.
 
-    The variables are passed to ``Program.evaluate`` in their order here.
+    ``Program.evaluate`` takes the values of the variables in the order of ``variables``.
     """
     reset_work()
     with allow_deep_recursion():
@@ -163,7 +163,10 @@ def validate_expression(checked: CheckedExpression) -> OffsetErrors:
 
 
 def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
-    """Yield each node once, and whether it is inside a call to ``format``, which allows mixed types."""
+    """Yield each syntax node once, with whether it is inside a call to ``format``.
+
+    The arguments of ``format`` may mix types.
+    """
     seen: set[SyntaxNode] = set()
     stack = [(root, False)]
     while stack:
@@ -242,7 +245,10 @@ def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
 
 
 def _find_unformattable_value(value: SyntaxNode, verb: str, checked: CheckedExpression) -> SyntaxNode | None:
-    """Return the value, or a value nested in it, whose type the format verb does not accept, or None."""
+    """Find the first value, among the value and those nested in it, whose type the format verb does not accept.
+
+    Return None if the verb accepts all of them.
+    """
     cel_type = checked.types[value]
     kind = cel_type.parameters[0].kind if cel_type.kind == "wrapper" else cel_type.kind
     if kind != "dyn" and kind not in ACCEPTED_KINDS[verb].split():

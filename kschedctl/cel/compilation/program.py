@@ -233,7 +233,7 @@ class Planner:
         optional = node.optional
 
         def run(frame: Frame) -> Value:
-            """Evaluate all elements, and return the list of those that are present."""
+            """Evaluate all elements, and return the list of the present ones."""
             frame[COST] += costs.LIST
             if not optional:
                 return [run(frame) for run in runs]

@@ -11,7 +11,7 @@ common/{decls/decls,types/types}.go (v0.26).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kschedctl.cel.compilation import costs
@@ -109,7 +109,10 @@ _CLASSES: dict[str, type] = {
 
 
 def build_argument_guard(parameters: tuple[Type, ...], given_types: list[Type]) -> Callable[..., bool] | None:
-    """Build a run-time test that all arguments have the parameter types, or return None if the checker proved it."""
+    """Build a run-time test that all arguments have the parameter types.
+
+    Return None if the checker has already proved it.
+    """
     if all(
         _always_matches(wanted_type, cel_type) for wanted_type, cel_type in zip(parameters, given_types, strict=True)
     ):
@@ -189,11 +192,12 @@ def precompute_constant(step: Computation) -> Computation:
         raise CompileError(f"program instantiation failed: {error}") from None
 
 
-def charge_call(frame: Frame, cost: costs.Cost, values: Value) -> None:
+def charge_call(frame: Frame, cost: costs.Cost, arguments: Sequence[Value]) -> None:
     """Add a call's cost to the frame before the call. Raises CostLimitError if the total exceeds the limit."""
     try:
-        frame[COST] += cost(*values)
-    except (TypeError, AttributeError):  # arguments that no overload takes
+        frame[COST] += cost(*arguments)
+    except (TypeError, AttributeError):
+        # No overload takes these arguments. The call that follows reports that.
         frame[COST] += 1
     if frame[COST] > costs.LIMIT:
         raise CostLimitError
@@ -372,7 +376,7 @@ def build_loop(loop: Loop) -> Run:
 
 
 def build_binding(slot: int, initial: Run, result: Run) -> Run:
-    """Build the function that runs a comprehension that only binds a name to a value, as ``cel.bind`` does."""
+    """Build the function that runs a comprehension that only gives a value a name, as ``cel.bind`` does."""
 
     def run(frame: Frame) -> Value:
         frame[slot] = DeferredAccumulator(initial)

@@ -132,7 +132,10 @@ def _build_format_function(name: str) -> Callable[[], Opaque]:
 
 
 def validate_format(form: Opaque, text: str) -> Optional:
-    """Return the errors of a text as an optional list, which is missing if the text has the format."""
+    """Return the errors of a text as an optional list.
+
+    The list is missing if the text has the format.
+    """
     errors = form.held.find_configuration_errors(text)
     return Optional(errors) if errors else NONE
 

@@ -53,14 +53,14 @@ def _compare_leniently(left: Value, right: Value) -> int:
 def _build_sum(zero: Value) -> Callable[[list[Value]], Value]:
     """Build the function that adds up a list, starting from the zero of the elements' type."""
 
-    def total(values: list[Value]) -> Value:
+    def sum_values(values: list[Value]) -> Value:
         """Return the sum of the values. Raises CelError on overflow."""
         result = zero
         for value in values:
             result = add(result, value)
         return result
 
-    return total
+    return sum_values
 
 
 def _build_extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
@@ -69,7 +69,7 @@ def _build_extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
     `name` is the name of the function in its error.
     """
 
-    def extreme(values: list[Value]) -> Value:
+    def find_extreme(values: list[Value]) -> Value:
         """Return the extreme element. Raises CelError for an empty list."""
         if not values:
             raise CelError(f"{name} called on empty list")
@@ -79,7 +79,7 @@ def _build_extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
                 extreme_value = value
         return extreme_value
 
-    return extreme
+    return find_extreme
 
 
 def _are_equal_or_false(value: Value, wanted: Value) -> bool:
@@ -161,10 +161,8 @@ def contains_all(values: list[Value], wanted: list[Value]) -> bool:
 def includes(target: Value, wanted: Value) -> bool:
     """Return whether `target` equals the wanted value or is a list that contains it.
 
-    Only the first entries of a list are searched, as many as an attribute may have. Raises CelError if the value is not
-    among them and the list is longer.
-
-    Upstream: includesFunc in dynamic-resource-allocation/cel/compile.go (v1.36).
+    Only as many entries of a list are searched as an attribute may have. Raises CelError if the value is not among them
+    and the list is longer. Upstream: includesFunc in dynamic-resource-allocation/cel/compile.go (v1.36).
     """
     if not isinstance(target, list):
         return _are_equal_or_false(target, wanted)
@@ -202,7 +200,7 @@ _GO_ZERO_TIME = -62135596800 * 10**9
 
 
 def build_optional_of_non_zero(value: Value) -> Optional:
-    """Wrap a value in an optional, which stays empty if the value is zero, empty, false or null."""
+    """Wrap a value in an optional. The optional is empty if the value is zero, empty, false or null."""
     if isinstance(value, Opaque | TypeValue):
         return Optional(value)
     if isinstance(value, Duration | Timestamp):

@@ -201,7 +201,7 @@ def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
-    """Split a URL into its scheme in lower case, "" if it has none, and the remaining text.
+    """Split a URL into its scheme in lower case and the remaining text. The scheme is "" if there is none.
 
     Raises ValueError for a colon without a scheme.
     """

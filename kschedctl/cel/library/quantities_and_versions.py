@@ -26,7 +26,10 @@ def parse_quantity(text: str) -> Opaque:
 
 
 def is_quantity(text: str) -> bool:
-    """Return whether the text is a valid quantity, even if it has too many digits to be computed with."""
+    """Return whether the text is a valid quantity.
+
+    A quantity with more digits than can be computed with is valid too.
+    """
     try:
         parse(text)
     except QuantityError as error:
@@ -64,7 +67,7 @@ def _convert_to_float(value: Opaque) -> float:
 
 
 def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
-    """Build the function that adds to a quantity or, if ``sign`` is negative, subtracts from it.
+    """Build the function that adds a second operand to a quantity, or subtracts it if ``sign`` is negative.
 
     The second operand is a quantity or an integer.
     """
@@ -229,7 +232,7 @@ def parse_version(text: str, normalize: bool = False) -> Opaque:
         raise CelError(str(error)) from None
 
 
-def _build_part_getter(name: str) -> Callable[[Opaque], int]:
+def _build_version_part_getter(name: str) -> Callable[[Opaque], int]:
     """Build a function that returns the named part of a version as a signed 64-bit integer."""
 
     def get_part(value: Opaque) -> int:
@@ -254,7 +257,7 @@ _VERSION_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{kubernetes.Semver}.isGreaterThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) > 0,
     "{kubernetes.Semver}.isLessThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) < 0,
     "{kubernetes.Semver}.compareTo(kubernetes.Semver) int": _compare_versions,
-    **{f"{{kubernetes.Semver}}.{name}() int": _build_part_getter(name) for name in ("major", "minor", "patch")},
+    **{f"{{kubernetes.Semver}}.{name}() int": _build_version_part_getter(name) for name in ("major", "minor", "patch")},
 }
 
 

@@ -98,7 +98,10 @@ def _to_go_message(error: str) -> str:
 
 
 def _compile_for(pattern: str, text: str) -> Pattern:
-    """Compile a pattern to run on a text. Raises CelError if it is invalid, AbortedError if it cannot run here."""
+    """Compile a pattern to run on a text.
+
+    Raises CelError if the pattern is invalid. Raises AbortedError if it needs RE2, which is not installed.
+    """
     if has_re2():
         return _compile_re2(pattern)
     simple: SimplePattern | None = compile_simple_pattern(pattern)

@@ -213,10 +213,10 @@ def describe_unfit_value(verb: str, given_type: str) -> str:
 
 
 def format_values(template: str, values: list[Value]) -> str:
-    """Return the template with the values inserted for its clauses.
+    """Format a template: insert the values for its clauses.
 
-    Raises CelError if the template is invalid or a value does not suit its clause, and CostLimitError if the result is
-    longer than MAX_TEXT.
+    Raises CelError if the template is invalid or a value does not suit its clause. Raises CostLimitError if the result
+    is longer than MAX_TEXT.
     """
     pieces = []
     remaining_values = iter(values)

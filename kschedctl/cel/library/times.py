@@ -140,7 +140,7 @@ _UNIT_NANOS = {"getHours": 3600 * _SECOND, "getMinutes": 60 * _SECOND, "getSecon
 
 
 def _build_getter(name: str) -> Callable[..., int]:
-    """Build a function that returns a part of a timestamp, such as its year, in a time zone."""
+    """Build a function that returns a named part of a timestamp in a time zone, such as the year."""
     get_part = _PARTS[name]
     return lambda timestamp, zone="UTC": get_part(to_local(timestamp, _parse_zone(zone)))
 

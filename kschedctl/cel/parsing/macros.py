@@ -139,23 +139,26 @@ def _expand_filter(call: Call) -> SyntaxNode:
 
 
 def _expand_transform_list(call: Call) -> SyntaxNode:
-    """Expand ``list.transformList(i, x, item)``, or the same with a condition, into a loop that builds a list."""
+    """Expand ``list.transformList(i, x, item)`` into a loop that builds a list.
+
+    A condition may precede the item.
+    """
     return _build_collecting_fold(call, 2, ListOf(call.at, 0, ()), _build_append(call, call.args[-1]))
 
 
 def _expand_transform_map(call: Call) -> SyntaxNode:
-    """Expand ``map.transformMap(k, v, value)``, or the same with a condition, into a loop that builds a map.
+    """Expand ``map.transformMap(k, v, value)`` into a loop that builds a map with the same keys.
 
-    The keys stay the same.
+    A condition may precede the value.
     """
     step = _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[0], call.args[-1])
     return _build_collecting_fold(call, 2, MapOf(call.at, 0), step)
 
 
 def _expand_transform_map_entry(call: Call) -> SyntaxNode:
-    """Expand ``map.transformMapEntry(k, v, entry)``, or the same with a condition, into a loop that builds a map.
+    """Expand ``map.transformMapEntry(k, v, entry)`` into a loop that builds a map.
 
-    Each entry is a map, whose entries are inserted.
+    Each entry is itself a map, and all its entries are inserted. A condition may precede the entry.
     """
     return _build_collecting_fold(
         call, 2, MapOf(call.at, 0), _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[-1])
@@ -168,9 +171,9 @@ def _build_append(call: Call, item: SyntaxNode) -> SyntaxNode:
 
 
 def _build_collecting_fold(call: Call, count: int, initial: SyntaxNode, step: SyntaxNode) -> SyntaxNode:
-    """Build a loop that adds to the accumulator, only for elements that meet the condition if there is one.
+    """Build a loop that adds to the accumulator for each element.
 
-    The condition is the argument after the `count` names, if the item is not.
+    If the call has an argument between the `count` names and the item, it is a condition that the element must meet.
     """
     if len(call.args) > count + 1:
         step = _build_call(call, "_?_:_", call.args[count], step, _build_accumulator(call))

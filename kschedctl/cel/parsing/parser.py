@@ -279,7 +279,7 @@ class _Parser:
         return ListOf(bracket.at, _get_max_height(nodes), nodes, optional)
 
     def parse_element(self) -> tuple[SyntaxNode, bool]:
-        """Parse an element of a list literal, and return it with whether it is optional."""
+        """Parse an element of a list literal, and return the element and whether it is optional."""
         optional = bool(self.accept("?"))
         return self.parse_expression(), optional
 

@@ -106,9 +106,9 @@ def audit(
 
 
 def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
-    """Run sections in the order of `SECTIONS`, and return the audit that they make up.
+    """Run the named sections in the order of `SECTIONS`, and return the audit.
 
-    These are the named sections or, if none is named, all sections that have their input and their objects.
+    If no section is named, run all sections whose input and objects are there.
     """
     missing_options = _find_missing_options(audited, names)
     if names:
@@ -117,14 +117,11 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
         without_objects = {name for name, has_objects in OPTIONAL_SECTIONS.items() if not has_objects(audited)}
         selected = [name for name in SECTIONS if name not in missing_options and name not in without_objects]
 
-    done = audited.progress.begin("Auditing", len(selected))
-    sections = []
-    for name in selected:
-        sections.append(SECTIONS[name](audited))
-        done(1)
+    sections = _run_until_interrupted(audited, selected)
+    interrupted = len(sections) < len(selected) or any(section.interrupted for section in sections)
     return Audit(
-        headline=_build_headline(sections),
-        state=_combine_states(sections),
+        headline=_build_headline(sections, interrupted),
+        state=_combine_states(sections, interrupted),
         sections=tuple(sections),
         at=audited.now,
         nodes=len(audited.cluster.nodes),
@@ -132,13 +129,31 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
         kube_version=audited.cluster.kube_version,
         undecided=any(section.undecided for section in sections),
         not_asked=missing_options,
+        interrupted=interrupted,
+        not_reached=tuple(selected[len(sections) :]),
     )
 
 
-def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict[str, str]:
-    """Return the sections that are left out for lack of input, each with the option that gives this input.
+def _run_until_interrupted(audited: AuditedCluster, names: Sequence[str]) -> list[AnySection]:
+    """Run sections in order, and return them. If the user interrupts, the remaining sections are missing."""
+    done = audited.progress.begin("Auditing", len(names))
+    sections: list[AnySection] = []
+    try:
+        for name in names:
+            section = SECTIONS[name](audited)
+            sections.append(section)
+            if section.interrupted:
+                break
+            done(1)
+    except KeyboardInterrupt:
+        pass
+    return sections
 
-    If sections were named, none is left out. `MISSED_WAKES`, a part of section "queue", counts like a section.
+
+def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict[str, str]:
+    """Return the sections that are skipped for lack of input, each with the option that supplies the input.
+
+    Sections are skipped only if none is named. `MISSED_WAKES`, a part of section "queue", counts as a section.
     """
     missing = {}
     if not names:
@@ -151,21 +166,31 @@ def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict
     return missing
 
 
-def _combine_states(sections: Sequence[AnySection]) -> str:
-    """Return the gravest state of the sections: findings, then unknown, then sound."""
+def _combine_states(sections: Sequence[AnySection], interrupted: bool) -> str:
+    """Return the gravest state of the sections: findings, then unknown, then sound.
+
+    Sections that an interruption left out are unknown.
+    """
     states = {section.state for section in sections}
+    if interrupted:
+        states.add(UNKNOWN)
     return next(state for state in (FINDINGS, UNKNOWN, SOUND) if state in states)
 
 
-def _build_headline(sections: Sequence[AnySection]) -> str:
+def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:
     """Return the sections with findings, gravest first, and the unknown sections as text.
 
-    If all sections are sound, return a summary instead.
+    If all sections are sound, return a summary instead. After an interruption, they may be sound only so far.
     """
+    if not sections:
+        return "No section is complete"
     unsound = sorted((section for section in sections if section.state == FINDINGS), key=_get_gravity_sort_key)
     unknown = ", ".join(section.name for section in sections if section.state == UNKNOWN)
     if not unsound and not unknown:
-        return f"Sound: {_summarize_sound_sections(sections)}"
+        if all(section.is_not_judged for section in sections):
+            return "Nothing to judge" if len(sections) > 1 else f"Not judged: {sections[0].headline}"
+        sound = "Sound so far" if interrupted else "Sound"
+        return f"{sound}: {_summarize_sound_sections(sections)}"
     if not unsound:
         return f"Not known: {unknown}"
 
@@ -180,7 +205,9 @@ def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:
         return sections[0].headline
     notes = sum(_count_findings(section, NOTE) for section in sections)
     notes_text = counted(notes, "note") if notes else "nothing found"
-    return f"{counted(len(sections), 'section')}, {notes_text}"
+    not_judged = [section.name for section in sections if section.is_not_judged]
+    not_judged_text = f"; not judged: {', '.join(not_judged)}" if not_judged else ""
+    return f"{counted(len(sections) - len(not_judged), 'section')}, {notes_text}{not_judged_text}"
 
 
 def _get_gravity_sort_key(section: AnySection) -> tuple[int, ...]:

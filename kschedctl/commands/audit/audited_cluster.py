@@ -10,7 +10,7 @@ from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.metrics.catalogue import MetricsReading
 
-NO_TIMES = UnknownKind("Age", "are not known without the time of the cluster: --now TIME", VERDICT)
+NO_TIMES = UnknownKind("Age", "are not known without the time of the cluster (--now TIME)", VERDICT)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class AuditedCluster(ReplayedCluster):
     """kube-scheduler's own metrics, if given."""
 
     def iter_unread_kinds(self, *kinds: str) -> Iterator[UnknownKind]:
-        """Yield an unknown that affects the verdict for each of these kinds that was not read."""
+        """Yield an UnknownKind, with effect on the verdict, for each of the kinds that was not read."""
         for kind in kinds:
             if gap := self.cluster.gap(kind):
                 yield UnknownKind(kind, gap.why, VERDICT)

@@ -63,7 +63,7 @@ def _format_renewal(lease: SchedulerLease) -> Marked:
 
 
 def _format_instances(name: ServedName) -> str:
-    """Return the instances that serve a scheduler name, with the number of pods that each instance placed."""
+    """Format the instances of a scheduler name, each with the number of pods that it placed."""
     return names([f"{instance.instance} ({instance.placed:,} placed)" for instance in name.instances])
 
 
@@ -293,7 +293,8 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
     if grown.message:
         reason, *_ = describe_message(grown.message, style)
-        outcome += f"; the others: {reason}"
+        others = "" if not grown.placed else "the others: "
+        outcome += f"; {others}{reason}"
 
     columns = (
         Column("evicted", keep=True),
@@ -311,7 +312,7 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
 def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
     """Return the cells for a workload whose pods are evicted. Wide output also has the names of the pods."""
     fate_counts = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in EvictionFate}
-    outcomes = ", ".join(f"{number:,} {fate}" for fate, number in fate_counts.items() if number)
+    outcomes = ", ".join(_describe_fate(fate, number) for fate, number in fate_counts.items() if number)
     pods = Marked(names([pod.pod for pod in workload.pods]), Tone.FAINT) if style.wide else ""
     return (
         Stack((workload.workload, pods)),
@@ -320,6 +321,16 @@ def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | S
         outcomes,
         ", ".join(workload.services),
     )
+
+
+def _describe_fate(fate: EvictionFate, pods: int) -> str:
+    """Describe the number of evicted pods with the same fate, such as `3 get no node`."""
+    words = {
+        EvictionFate.MOVED: agreeing(pods, "moves", "move"),
+        EvictionFate.PENDING: agreeing(pods, "gets no node", "get no node"),
+        EvictionFate.LOST: agreeing(pods, "is lost", "are lost"),
+    }
+    return f"{pods:,} {words[fate]}"
 
 
 # -- what room is left -------------------------------------------------------------------------------------------------
@@ -350,7 +361,7 @@ def _format_pool(name: str) -> str:
 
 
 def _format_origin(pods: TypicalPods) -> str:
-    """Return the pool in which typical pods run, or that they are pending."""
+    """Format where typical pods come from: the pool in which they run, or "pending"."""
     return "pending" if pods.pending else _format_pool(pods.pool)
 
 
@@ -382,9 +393,9 @@ def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
 
 
 def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
-    """Plot which share of each pool's CPU and memory is requested and which is stranded.
+    """Plot the requested and the stranded share of each pool's CPU and memory.
 
-    Other resources are included if some of their amount is stranded.
+    Other resources are included only if part of them is stranded.
     """
     percentages = {}
     for pool in pools:
@@ -406,9 +417,9 @@ def _format_example_workloads(pods: TypicalPods) -> str:
 
 
 def _build_trial_drains(report: PackingSection, style: Style) -> Page:
-    """Build lines and a table about the trial drains: how many nodes were tried and emptied, and what that saves.
+    """Build the part about trial drains: how many nodes were tried, which were emptied, and what removing them saves.
 
-    If not all candidates were tried, the command that tries the remaining ones follows.
+    If some candidates were not tried, the command that tries the others is included.
     """
     page: list[Block] = []
     if report.candidates:

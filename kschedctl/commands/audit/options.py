@@ -23,6 +23,7 @@ from kschedctl.cli.output_options import (
     OutputFormat,
     output_option,
 )
+from kschedctl.cli.run_options import INTERRUPTED
 from kschedctl.cli.source import load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
@@ -50,11 +51,13 @@ class FindingsOutput(Output):
     ] = FailOn.WARNING
 
     def build_answer(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
-        """Return the answer with its exit code: failed by the findings, undecided if data was not read, or successful.
+        """Return the answer with its exit code: interrupted, failed by the findings, undecided, or successful.
 
         `commands` are the commands to run next, by a finding's fingerprint or a section's name.
         """
         answer = self.answer(report, commands=commands)
+        if report.interrupted:
+            return replace(answer, exit_code=INTERRUPTED)
         if self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on):
             return replace(answer, exit_code=DOES_NOT_SCHEDULE)
         return replace(answer, exit_code=UNDECIDED if report.undecided else SCHEDULES)
@@ -106,7 +109,7 @@ class AuditTimeOptions(TimeOption):
     def load_earlier_cluster(self, source: Source, cluster: Cluster) -> Cluster | None:
         """Load the cluster named by --since, or return None if the option was not given.
 
-        Raises UsageError if both clusters have a time and the loaded one is not earlier.
+        Raises UsageError if both clusters record when they were read and the loaded one is not earlier.
         """
         if not self.since:
             return None

@@ -47,7 +47,7 @@ from kschedctl.render.page import (
     names,
     paragraph,
 )
-from kschedctl.render.sections import build_left_out_lines
+from kschedctl.render.sections import build_interruption_line, build_left_out_lines
 from kschedctl.render.tables import ROWS_SHOWN
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
@@ -61,12 +61,13 @@ HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that 
 
 
 def build_audit_page(report: Audit, style: Style) -> Page:
-    """Build the page of an audit: headline, table of the sections, then each section.
+    """Build the page of an audit: the headline, a table of the sections, and then each section.
 
-    If there are many sections and the output is narrow, the sections are shown without their evidence, except for
-    plots, and sections without findings appear only in the table and in plots.
+    If there are many sections and the output is narrow, only plots are shown as evidence, and sections without findings
+    appear only in the table and in plots.
     """
     page: list[Block] = [
+        *build_interruption_line(report.interrupted, _describe_interruption(report)),
         paragraph(Marked(report.headline, STATES[report.state])),
         paragraph(Marked(_describe_audited_cluster(report), Tone.FAINT)),
     ]
@@ -85,6 +86,13 @@ def build_audit_page(report: Audit, style: Style) -> Page:
     if is_brief:
         page.append(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)))
     return tuple(page)
+
+
+def _describe_interruption(report: Audit) -> str:
+    """Return which sections an interruption left out as text."""
+    if not report.not_reached:
+        return "the last section is partial"
+    return f"not audited: {', '.join(report.not_reached)}"
 
 
 def _describe_audited_cluster(report: Audit) -> str:
@@ -106,6 +114,8 @@ def _build_overview_table(report: Audit) -> Table:
 
 def _find_section_tone(section: Section) -> Tone:
     """Return the tone of the section's gravest finding, or of the section's state if there are no findings."""
+    if section.is_not_judged:
+        return Tone.FAINT
     if section.state != FINDINGS:
         return STATES[section.state]
     severities = {finding.severity for finding in section.findings}
@@ -124,9 +134,10 @@ COMMANDS_SHOWN = 3
 
 def build_section_page(section: Section, style: Style) -> Page:
     """Build the page of a single section."""
+    interruption = build_interruption_line(section.interrupted)
     answer = paragraph(Marked(section.headline, STATES[section.state]))
     blocks = build_section_blocks(section, style)
-    return (answer, Heading(section.title), *blocks) if blocks else (answer,)
+    return (*interruption, answer, Heading(section.title), *blocks) if blocks else (*interruption, answer)
 
 
 def build_section_blocks(section: Section, style: Style) -> Page:
@@ -187,7 +198,7 @@ def _build_unknowns_line(section: Section) -> Page:
     """
     if not section.unknown:
         return ()
-    consequence = "; its answer could differ" if section.undecided else ""
+    consequence = "; the answer could differ" if section.undecided else ""
     return (paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(section.unknown)}{consequence}"),)
 
 

@@ -32,7 +32,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, describe_state_counts
 from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class Holder(NamedTuple):
@@ -258,7 +258,7 @@ def _iter_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator
 
 
 def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield unknowns without which it is uncertain how long pods that fit have not been tried.
+    """Yield what was not read but is needed to tell since when stuck pods, which fit on a node, have not been tried.
 
     Nothing is yielded if no pod is stuck.
     """
@@ -286,12 +286,12 @@ def _group_waiting_pods(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]
         workload = str(find_owner(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
         groups.setdefault((waiting_pod.cause, waiting_pod.reason, workload), []).append(waiting_pod)
     for group in groups.values():
-        group.sort(key=_age_sort_key)
+        group.sort(key=_build_age_sort_key)
     order = tuple(CAUSES)
     return sorted(groups.values(), key=lambda group: (order.index(group[0].cause), -len(group)))
 
 
-def _age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
+def _build_age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
     """Return a sort key that puts the oldest pods first and pods of unknown age last."""
     created = waiting_pod.pod.metadata.creation_timestamp or ""
     return not created, created
@@ -336,7 +336,7 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
     first = group[0]
     rule = RULE_BY_CAUSE.get(first.cause)
     if rule is not None:
-        description = f"{_format_other_count(group)}{_describe_waiting_pod(first)}"
+        description = f"{_describe_waiting_pod(first)}{_format_other_count(group)}"
         yield rule.build_finding(
             f"Pod {first.pod.key}",
             "; ".join((description, *_iter_waiting_times(first, audited))),
@@ -414,9 +414,13 @@ def _find_fix(pod: WaitingPod, rule: AuditRule) -> str:
 
 
 def _format_other_count(group: Sequence[WaitingPod]) -> str:
-    """Return how many more pods the group has, as a prefix that is empty if there are none."""
-    other_count = len(group) - 1
-    return f"with {counted(other_count, 'other')}: " if other_count else ""
+    """Return how many more pods the group has, as a clause that is empty if there are none.
+
+    They may need other amounts than the first pod, which the text before the clause describes.
+    """
+    others = len(group) - 1
+    waits = agreeing(others, "waits", "wait")
+    return f"; {counted(others, 'other pod')} {waits} for the same reason" if others else ""
 
 
 def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:

@@ -106,6 +106,7 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
         title="Queue and wake-ups",
         headline=_build_headline(queued, between, reported_pods),
         queued=tuple(_build_pods_in_queue(group, audited) for group in _group_pods_by_queue(queued)),
+        nothing_judged=between is None and bool(queued),
         before=between.before if between else "",
         changes=between.changes if between else 0,
         unheard=between.unheard if between else 0,
@@ -137,9 +138,9 @@ def _is_served(waiting: WaitingPod) -> bool:
 
 
 def _infer_queue(waiting: WaitingPod, rejected: RejectedPod) -> str:
-    """Return the queue of a pod (a key of `QUEUES`), given the replay of an attempt to schedule it.
+    """Return the queue that the pod is in, a key of `QUEUES`, judging by a replayed attempt to schedule it.
 
-    The queue is "unknown" for a pod that fits now and was tried before, since only the scheduler remembers its queue.
+    It is "unknown" for a pod that fits now and was tried before, because only the scheduler remembers the pod's queue.
     """
     if rejected.attempt.gating_plugin:
         return "gated"
@@ -168,7 +169,7 @@ def _group_pods_by_queue(queued: Iterable[AuditedQueuePod]) -> list[list[Audited
 
 
 def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedCluster) -> PodsInQueue:
-    """Build the report about a group of pods, with the changes that would wake the first of them."""
+    """Build the report about a group of pods, with the changes that would wake the first pod."""
     first = group[0]
     wake_ups = build_wake_ups_report(audited.scheduler, first.rejected) if first.rejected else None
     last_messages = [queued_pod.waiting.last_message for queued_pod in group]
@@ -186,17 +187,18 @@ def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedClust
 
 
 def _find_back_off_end(group: Sequence[AuditedQueuePod], audited: AuditedCluster) -> str:
-    """Return the latest time at which the last pod of the group leaves back-off.
+    """Return the time at which all pods of the group have left back-off at the latest.
 
-    A back-off doubles with each attempt up to the configured maximum, so a pod leaves at the latest this maximum after
-    its last attempt. The time is empty if no pod is in back-off, or if the last attempt of one of them is unknown.
+    A back-off doubles with each attempt, up to the configured maximum. A pod therefore leaves at the latest this
+    maximum after its last attempt. The time is empty if no pod is in back-off, or if the last attempt of one of them is
+    unknown.
     """
     last_attempts = []
     for queued_pod in group:
         if queued_pod.queue != "backoffQ":
             continue
         message = queued_pod.waiting.last_message
-        if message is None or audited.seconds_since(message.at) is None:
+        if message is None or audited.measure_seconds_since(message.at) is None:
             return ""
         last_attempts.append(message.at)
     if not last_attempts:
@@ -265,7 +267,7 @@ def _find_stuck_pods(audited: AuditedCluster) -> dict[str, WaitingPod]:
 
 
 def _with_short_headline(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
-    """Return the pod with a headline that names the first change that woke it and the node on which it fits."""
+    """Return the pod with a headline that names the first change that woke it, and its feasible node."""
     message = "nothing woke it" if pod.missed else f"{pod.woken_by[0].change} woke it"
     return replace(pod, headline=f"{message}; it fits on {waiting.node} now", fits=(waiting.node,))
 
@@ -273,9 +275,9 @@ def _with_short_headline(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
 def _build_stuck_pod_finding(
     pod: PodBetween, waiting: WaitingPod, between: WakesBetween, audited: AuditedCluster
 ) -> Finding:
-    """Build the finding about a pod that fits now and was not woken, or was woken and still waits.
+    """Build the finding about a pod that fits now but is still pending, whether or not a change woke it.
 
-    Being woken in vain is an error only if the scheduler has overlooked the pod for too long, otherwise a warning.
+    For a pod that was woken, the finding is an error if its retry is overdue, otherwise a warning.
     """
     rejection = f"rejected by {', '.join(pod.refused_by)} at {between.before}; fits on {waiting.node} now"
     namespace = waiting.pod.metadata.namespace

@@ -24,8 +24,9 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Findings
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.report import Report
-from kschedctl.reports.section import Section, collect_findings
+from kschedctl.reports.section import FINDINGS, Section, collect_findings, describe_finding, iter_problems
 from kschedctl.reports.summary import ShortCause, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 
 
@@ -47,25 +48,35 @@ class Audit(Report, frozen=True, kw_only=True):
     """Whether data that was not read could change the state of a section."""
     not_asked: dict[str, str] = {}
     """The sections that were left out, with the option that each needs."""
+    interrupted: bool = False
+    """Whether the user interrupted the audit, so that sections are partial or missing."""
+    not_reached: tuple[str, ...] = ()
+    """The sections that are missing because the user interrupted."""
     kind: str = "Audit"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the sections that have findings as causes, and with all findings as advice."""
-        sections = tuple(section for section in self.sections if section.findings)
+        """Return the summary with the unsound sections as causes, and with the findings, the gravest first."""
+        unsound = tuple(section for section in self.sections if section.state == FINDINGS)
+        findings = self.as_findings().findings
         return replace(
             summary,
             verdict=self.state,
-            causes=tuple(ShortCause(f"{section.name}: {section.headline}", 0) for section in sections),
-            advice=tuple(
-                f"{finding.object}: {finding.message}" for section in sections for finding in section.findings
-            ),
+            causes=tuple(ShortCause(f"{section.name}: {section.headline}", 0) for section in unsound),
+            warnings=tuple(map(describe_finding, iter_problems(findings))),
+            advice=tuple(describe_finding(finding) for finding in findings if not finding.rule.endswith("-not-known")),
             figures={section.name: len(section.findings) for section in self.sections},
         )
 
     def iter_doubts(self) -> Iterator[str]:
-        """Yield the limits of all sections."""
+        """Yield the limits of all sections. Kinds that several sections lack are named once."""
+        kinds_by_why: dict[tuple[str, str], UnknownKind] = {}
         for section in self.sections:
-            yield from section.iter_doubts()
+            for unknown in section.unknown:
+                kinds_by_why.setdefault((unknown.kind, unknown.why), unknown)
+        if kinds_by_why:
+            yield describe_unread(kinds_by_why.values())
+        for section in self.sections:
+            yield from (doubt for doubt in section.iter_doubts() if doubt != describe_unread(section.unknown))
 
     def has_at_least(self, severity: str) -> bool:
         """Return whether a section has a finding of this severity or a graver one."""

@@ -395,7 +395,7 @@ class Browser(TidyApp):
     def _go_to(self, place: str = "", name: str = "") -> None:
         """Go to a place as in k9s: a list, a tab, a namespace, the help, or the pods or nodes that match `name`.
 
-        `q` quits. Any other word is taken as a text to search for. An empty place does nothing.
+        `q` quits, and an empty place does nothing. Any other word is searched for.
         """
         place = GO_TO_ALIASES.get(place, place)
         if place == "q":
@@ -471,10 +471,10 @@ class Browser(TidyApp):
             self.open_details(build_workload_subject(owner))
 
     def action_copy(self) -> None:
-        """Copy the commands of the chosen fix, or the command that shows the same answer, to the clipboard.
+        """Copy the commands of the chosen fix to the clipboard, or else the command that shows the same answer.
 
-        The commands are also printed when the browser ends, because terminals do not confirm that they copied
-        something. If there is nothing to copy, a note says why.
+        The commands are also printed when the browser ends, because terminals do not confirm a copy. If there is
+        nothing to copy, a note says why.
         """
         remedy, tab = self.answer_pane.chosen_remedy, self.answer_pane.current_tab
         text = ""

@@ -33,7 +33,7 @@ def lay_out_node(session: BrowseSession, contents: NodeContents) -> Layout:
     """Lay out the screen of a node."""
     owners = {pod.pod: session.find_workload(pod.pod) for pod in contents.pods}
 
-    def lines(width: int) -> list[ListLine]:
+    def lay_out_lines(width: int) -> list[ListLine]:
         """Lay out the sections of the node's screen."""
         return [
             *_list_node_facts(contents, width),
@@ -43,7 +43,7 @@ def lay_out_node(session: BrowseSession, contents: NodeContents) -> Layout:
             *_list_labels(contents, width),
         ]
 
-    return lines
+    return lay_out_lines
 
 
 def _list_node_facts(contents: NodeContents, width: int) -> list[ListLine]:
@@ -95,7 +95,7 @@ def _list_free_resources(contents: NodeContents, width: int) -> list[ListLine]:
 
 
 def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
-    """List the pending pods that would fit on the node, each by itself, and count the other pods by reason.
+    """List the pending pods that would each fit on the node, and count the other pods by reason.
 
     Only the first MAX_FITTING pods are listed.
     """
@@ -138,7 +138,7 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
     pending = [pod for pod in workload_pods.pods if not pod.node and pod.phase not in ("Succeeded", "Failed")]
     placed = [pod for pod in workload_pods.pods if pod not in pending]
 
-    def lines(width: int) -> list[ListLine]:
+    def lay_out_lines(width: int) -> list[ListLine]:
         """Lay out the title and the sections of the workload's screen."""
         title = f"{workload_pods.workload} · {count(len(workload_pods.pods), 'pod')}, {len(pending):,} pending"
         head = [ListLine(line, HEADING) for line in wrap_text(title, width, "  ")]
@@ -149,7 +149,7 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
             *_list_placed_pods(placed, width),
         ]
 
-    return lines
+    return lay_out_lines
 
 
 def _list_pods_by_zone(workload_pods: WorkloadPods, width: int) -> list[ListLine]:

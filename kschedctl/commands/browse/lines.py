@@ -170,9 +170,9 @@ class LineList(ScrollView, can_focus=True):
         self._layout: Layout = lambda width: ()
 
     def show(self, layout: Layout, choose: Openable | None = None) -> None:
-        """Show the lines that the layout function returns for the current width, now and after each resize.
+        """Show the lines that `layout` returns for the current width, now and after each resize.
 
-        The cursor stays on its subject or, if that has disappeared, moves to the subject `choose`.
+        The cursor stays on its subject. If the subject has disappeared, it moves to the subject `choose`.
         """
         self._layout = layout
         self._lay_out(choose)

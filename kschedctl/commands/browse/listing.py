@@ -71,8 +71,8 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
         if (hits is None or pod in hits.pods) and pod.startswith(namespace_prefix)
     }
 
-    def lines(width: int) -> list[ListLine]:
-        """Lay out the pods, then the nodes and workloads found, or a message that there are none."""
+    def lay_out_lines(width: int) -> list[ListLine]:
+        """Lay out the pods, then the nodes and workloads that were found, or a message that there are none."""
         if pod_listing.order == BY_CAUSE:
             listed = _list_pods_by_cause(session.pods_by_cause, pods, width)
         else:
@@ -87,7 +87,7 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
         message = "no pod is pending here" if hits is None else "no pod, node or workload has this in its name"
         return [ListLine(line, HEADING) for line in wrap_text(message, width)]
 
-    return lines
+    return lay_out_lines
 
 
 def describe_session(session: BrowseSession) -> str:
@@ -110,7 +110,7 @@ def lay_out_namespaces(session: BrowseSession) -> Layout:
         """Build the line that opens a namespace, or all namespaces if it is empty."""
         return ListLine(f" {pods:>6,}  {shorten(name, width - 9)}", "", Openable(NAMESPACE, namespace))
 
-    def lines(width: int) -> list[ListLine]:
+    def lay_out_lines(width: int) -> list[ListLine]:
         """Lay out a line for all namespaces and a line for each namespace."""
         return [
             ListLine("Namespace of the pending pods", HEADING),
@@ -118,7 +118,7 @@ def lay_out_namespaces(session: BrowseSession) -> Layout:
             *(build_line(name, name, pods, width) for name, pods in sorted(pod_counts.items())),
         ]
 
-    return lines
+    return lay_out_lines
 
 
 def _list_sorted_pods(pods: Mapping[str, PendingPod], order: str, width: int) -> list[ListLine]:

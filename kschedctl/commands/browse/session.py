@@ -105,10 +105,10 @@ class BrowseSession:
         `checkpoint` is called for each set of changes that is tried.
         """
 
-        def progress(replays: int) -> None:
+        def on_tried(replays: int) -> None:
             checkpoint()
 
-        return find_pod_remedies(target, progress=progress)
+        return find_pod_remedies(target, tried=on_tried)
 
     def build_node_contents(self, name: str, checkpoint: Checkpoint = lambda: None) -> NodeContents | None:
         """Build the report on a node, or return None if the node no longer exists."""
@@ -168,7 +168,7 @@ class BrowseSession:
         Return an empty string if the cluster came from standard input.
         """
         as_if = [part for word in assumptions.split() for part in ("--as-if", word)]
-        return "".join(build_command(self.source, command, key, as_if, self.scope.to_arguments()))
+        return "".join(build_command(self.source, command, key, as_if, self.scope.to_cli_options()))
 
 
 def format_fix_commands(remedy: Remedy) -> str:

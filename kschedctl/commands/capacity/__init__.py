@@ -195,10 +195,10 @@ def prepare_shapes(
     sampling: SampledFrom | None,
     written: Mapping[Owner, JsonObject] = MappingProxyType({}),
 ) -> PodShapes:
-    """Build a cluster that also holds one pod of each shape, or many if each pod needs claims of its own.
+    """Build a cluster that also has one pod of each shape, or many if each pod needs claims of its own.
 
-    `most` is the maximum number of pods to try, or None. Raises UsageError if there is no shape, or if a shape is a
-    DaemonSet.
+    `most` is the maximum number of pods to try, or None for no limit. Raises UsageError if there is no shape, or if a
+    shape is a DaemonSet.
     """
     # The workloads, which are the shapes
     sorted_manifests = sort_manifests(manifests)
@@ -412,7 +412,12 @@ def _run_uninterrupted_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
 
 
 def _iter_pods_to_try(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:
-    """Yield the positions of the existing pods and, with `repeated`, of endless clones of the first."""
+    """Yield the positions of the existing pods and, with `repeated`, of endless clones of the first.
+
+    Each batch of clones is as large as all before it, because the columns of all pods are copied for each batch.
+    """
     yield from positions
+    batch_size = CLONE_BATCH
     while repeated:
-        yield from view.add_clones(positions[0], CLONE_BATCH)
+        yield from view.add_clones(positions[0], batch_size)
+        batch_size *= 2

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.workloads import get_identity, with_replicas
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, add_foreseen_flavors, foresee_jobs
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, add_expected_flavors, predict_job_outlooks
 from kschedctl.reports.waiting_elsewhere import WaitingState
 
 
@@ -25,16 +25,16 @@ class QuotaRoom(NamedTuple):
 
 def add_flavors_of_queue(cluster: Cluster, workload: Struct, pods: list[Pod]) -> list[Pod]:
     """Return the pods of a workload with the labels and tolerations of the flavor that Kueue gives to the first pod."""
-    outlook = _foresee_pods(cluster, workload, 1)
-    return pods if outlook is None else [add_foreseen_flavors(pod, outlook, cluster) for pod in pods]
+    outlook = _predict_outlook_of_pods(cluster, workload, 1)
+    return pods if outlook is None else [add_expected_flavors(pod, outlook, cluster) for pod in pods]
 
 
 def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom | None:
-    """Count how many of at most ``most`` pods of a workload Kueue admits, with all pods that wait ahead of them.
+    """Count how many of at most ``most`` pods of a workload Kueue would admit behind all pods that wait ahead of them.
 
     The pods of one Job are admitted together. Return None if Kueue does not manage the workload, or is not replayed.
     """
-    first = _foresee_pods(cluster, workload, 1)
+    first = _predict_outlook_of_pods(cluster, workload, 1)
     if first is None or first.report.state is WaitingState.NOT_CHECKED or not (first.report.replayed or first.admitted):
         return None
     if not _count_admitted_pods(first):
@@ -44,7 +44,7 @@ def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom 
     most_admitted, fewest_refused = _count_admitted_pods(first), most + 1
     tried = most
     while most_admitted < tried:
-        outlook = _foresee_pods(cluster, workload, tried) or first
+        outlook = _predict_outlook_of_pods(cluster, workload, tried) or first
         admitted = _count_admitted_pods(outlook)
         if admitted and admitted < tried:  # each pod is a Workload of its own, or the Job starts with fewer pods
             return QuotaRoom(admitted, first.flavors, outlook.reason)
@@ -55,15 +55,15 @@ def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom 
         tried = (most_admitted + fewest_refused) // 2
     if fewest_refused > most:
         return QuotaRoom(most, first.flavors, "")
-    refusing_outlook = _foresee_pods(cluster, workload, fewest_refused) or first
+    refusing_outlook = _predict_outlook_of_pods(cluster, workload, fewest_refused) or first
     return QuotaRoom(most_admitted, first.flavors, refusing_outlook.reason)
 
 
-def _foresee_pods(cluster: Cluster, workload: Struct, pods: int) -> JobOutlook | None:
+def _predict_outlook_of_pods(cluster: Cluster, workload: Struct, pods: int) -> JobOutlook | None:
     """Return what Kueue does with a new workload of this many pods, or None if Kueue does not manage it."""
     new_workload: Any = with_replicas(workload, pods)
     new_workload = replace(new_workload, metadata=replace(new_workload.metadata, uid=""))
-    return next(iter(foresee_jobs(cluster, {get_identity(workload): new_workload}, "")), None)
+    return next(iter(predict_job_outlooks(cluster, {get_identity(workload): new_workload}, "")), None)
 
 
 def _count_admitted_pods(outlook: JobOutlook) -> int:

@@ -36,13 +36,11 @@ def consolidate(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> NodeConsolidation:
-    """Find the nodes that could be removed with all pods placed again, and the reasons that keep the others.
+    """Find the nodes that could be removed because their pods fit elsewhere, and the reasons that keep the other nodes.
 
     `headroom_for` are manifests (dicts) whose pods must still fit. `instance_types` are in the format of kwok's
-    instance_types.json and give hourly prices. `autoscaler` is the answer of `disrupt` or `scale_down`, shown
-    beside each node.
-
-    Raises UsageError for an unknown pool, and InputError.
+    instance_types.json and give hourly prices. `autoscaler` is the answer of `disrupt` or `scale_down`, shown beside
+    each node. Raises UsageError for an unknown pool, and InputError.
 
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]

@@ -25,7 +25,7 @@ from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNo
 from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
 from kschedctl.replay import kubectl
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
-from kschedctl.replay.pools import Pools, compare_pools, select_reported_amounts
+from kschedctl.replay.pools import Pools, compare_pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.settling import build_resulting_cluster, find_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -322,7 +322,7 @@ class ConsolidationRun:
         )
 
     def _find_kept_nodes(self, removed: Sequence[Row]) -> Bools:
-        """Return the mask (N,) of nodes that are not in the rows of the removed ones."""
+        """Return the mask (N,) of the nodes that are not removed, given the rows of the removed nodes."""
         is_kept = np.ones(len(self.remaining), np.bool_)
         is_kept[removed] = False
         return is_kept
@@ -338,10 +338,13 @@ class ConsolidationRun:
         is_candidate[self.order] = True
         is_cordoned = view.nodes.unschedulable & is_in_pool
         is_control_plane = ~self.pools.workers & ~view.nodes.unschedulable & is_in_pool
-        is_nominated = self.pools.workers & is_in_pool & ~is_candidate  # the only reason that is left for workers
+        is_unready = self.pools.workers & is_in_pool & find_unready_nodes(view)
+        # the only reason that is left for workers
+        is_nominated = self.pools.workers & is_in_pool & ~is_candidate & ~is_unready
         counts = {
             "cordoned already": int(is_cordoned.sum()),
             "of the control plane": int(is_control_plane.sum()),
+            "not ready or not initialized": int(is_unready.sum()),
             "nominated for a pod that preempts": int(is_nominated.sum()),
             "of another pool": int((~is_in_pool).sum()),
         }
@@ -350,7 +353,7 @@ class ConsolidationRun:
 
 @dataclass(eq=False)
 class SharedConsolidation:
-    """The data that workers share, from which each process builds its own run."""
+    """The data from which each worker process builds its own run."""
 
     cluster: Cluster
     wishes: ConsolidationWishes

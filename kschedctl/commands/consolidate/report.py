@@ -114,7 +114,7 @@ class NodeConsolidation(Report, frozen=True):
         return (text, self.autoscaler) if self.autoscaler else (text,)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the removable nodes as one fix, and a warning for each zone whose loss gets worse."""
+        """Return the summary with a fix that removes the nodes, and a warning for each zone whose loss gets worse."""
         names = tuple(node.node for node in self.removable)
         fix_text = f"drain and remove {first_few(names)}"
         moved_pods = sum(node.pods for node in self.removable)

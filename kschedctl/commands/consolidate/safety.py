@@ -46,9 +46,12 @@ class RequiredRoom(NamedTuple):
         return ""
 
     def fits_on(self, view: Fork, remaining: Bools) -> bool:
-        """Return whether the pods fit on the nodes in the mask `remaining` (N,)."""
+        """Return whether the pods fit on the nodes in the mask `remaining` (N,).
+
+        Raises KeyboardInterrupt if the user interrupts.
+        """
         simulation = Simulation(self.scheduler, view.without_nodes(~remaining), preemption=False)
-        return all(outcome.row >= 0 for outcome in simulation.schedule(self.pods))
+        return all(outcome.row >= 0 for outcome in simulation.schedule_uninterrupted(self.pods))
 
 
 def compute_shares(before: Fork, after: Fork, remaining: Bools, workers: Bools) -> list[RequestedShare]:

@@ -24,6 +24,6 @@ def demo(view: View) -> Answer:
     source = Source(demo=True)
     report = summarize_pending(Scheduler(load_cluster(source)), source, Scope(all_namespaces=True), view.max_matrices)
     examples = zip(report.groups, OUTPUT_OPTIONS, strict=False)
-    tour = [build_command_line("explain", group.pods[0], source.to_arguments(), form) for group, form in examples]
+    tour = [build_command_line("explain", group.pods[0], source.to_cli_options(), form) for group, form in examples]
     commands = {**find_commands_for_pending(source, report), "": tour}
     return view.answer(replace(report, scope="in the demo cluster"), commands=commands)

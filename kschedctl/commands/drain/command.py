@@ -56,7 +56,7 @@ def drain(
         return library.drain(loaded.cluster, names, selector=selector, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        suggest_commands = make_whatif_builder(run, extending.to_arguments())
+        suggest_commands = make_whatif_builder(run, extending.to_cli_options())
         return ask_and_answer(
             run,
             result,

@@ -21,7 +21,7 @@ from kschedctl.commands.drain.report import DisplacedWorkload, QuotaOutcome
 from kschedctl.replay.edits import is_recreated
 from kschedctl.replay.waiting_elsewhere.entries import is_condition_true
 from kschedctl.replay.waiting_elsewhere.kueue import FINISHED, find_workload_job
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, foresee_jobs
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, predict_job_outlooks
 from kschedctl.replay.waiting_elsewhere.kueue_placement import find_workload_pods
 
 
@@ -73,7 +73,7 @@ def _iter_successor_reports(
         successors[owner] = replace(successor, metadata=metadata)
         pod_by_successor[owner] = key
 
-    outlooks = foresee_jobs(replace_fields(cluster, kueue_workloads=remaining_workloads), successors, "")
+    outlooks = predict_job_outlooks(replace_fields(cluster, kueue_workloads=remaining_workloads), successors, "")
     for outlook in outlooks:
         workload, pod = single_pods[pod_by_successor[outlook.owner]]
         yield _build_successor_report(workload, pod, outlook)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.commands.drain.report import Drain
 from kschedctl.commands.failures.page import NUMBER_DESCRIPTIONS
-from kschedctl.render.page import Bullets, Marked, Page, Paragraph, Style, limit_rows_by_style, paragraph, section
+from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
 from kschedctl.render.sections import (
     REPLAYED,
     build_caveats,
@@ -13,13 +13,18 @@ from kschedctl.render.sections import (
     build_next_section,
     build_order_section,
     build_pods_before_and_after,
+    build_pods_section,
     build_preempted_section,
     build_runs_section,
     build_unplaced_section,
 )
-from kschedctl.render.tables import ROWS_SHOWN, build_struct_table
+from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
+
+LOST = "Lost: no controller recreates them, and kubectl evicts them only with --force"
+DELAYED = "Can be evicted only once replacements of other pods are ready"
+RETURNED = "Come back to the nodes, since they tolerate the cordon"
 
 
 def build_page(report: Drain, style: Style) -> Page:
@@ -28,10 +33,11 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_interruption_line(report.interrupted),
         _build_verdict_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *_build_lost_section(report.lost, style),
-        *_build_returned_section(report.returned, style),
+        *build_pods_section(LOST, report.lost, style),
+        *build_pods_section(RETURNED, report.returned, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),
+        *build_struct_table(report.delayed, style, title=DELAYED),
         *build_unplaced_section(report.unplaced, style),
         *build_preempted_section(report.evicted, style, report.chain),
         *build_struct_table(report.displaced_workloads, style, title="Workloads of Kueue"),
@@ -51,24 +57,3 @@ def _build_verdict_line(report: Drain) -> Paragraph:
     if report.safe:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
     return paragraph(Marked(verdict, tone), Marked(nodes, Tone.STRONG), sentence)
-
-
-def _build_lost_section(lost: tuple[str, ...], style: Style) -> Page:
-    """Build the section on pods that no controller recreates."""
-    return _build_pods_section(
-        "Lost: no controller recreates them, and kubectl evicts them only with --force", lost, style
-    )
-
-
-def _build_returned_section(returned: tuple[str, ...], style: Style) -> Page:
-    """Build the section on pods that come back to the drained nodes."""
-    return _build_pods_section("Come back to the nodes, since they tolerate the cordon", returned, style)
-
-
-def _build_pods_section(title: str, pods: tuple[str, ...], style: Style) -> Page:
-    """Build a section with a list of pods. Without pods, it is empty."""
-    if not pods:
-        return ()
-    shown_pods, note = limit_rows_by_style(pods, style, ROWS_SHOWN)
-    items = (*shown_pods, note) if note else tuple(shown_pods)
-    return section(title, Bullets(items))

@@ -22,12 +22,13 @@ from kschedctl.reports.placements import (
     Spread,
     UnplacedPods,
     describe_evictions,
+    list_unplaced_evicted,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class QuotaOutcome(StrEnum):
@@ -74,7 +75,7 @@ class Drain(Report, frozen=True):
     """Whether in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted."""
     moved: tuple[MovedPod, ...] = ()
     unplaced: tuple[UnplacedPods, ...] = ()
-    """Evicted pods that fit on no other node."""
+    """Evicted pods that fit on no other node, including preempted pods of other nodes."""
     blocked: tuple[BlockedPod, ...] = ()
     """Pods that cannot be evicted."""
     evicted: tuple[EvictedPod, ...] = ()
@@ -118,31 +119,94 @@ class Drain(Report, frozen=True):
     """The Workloads of Kueue whose pods are evicted, with what becomes of their quota."""
     chain: EvictionChain | None = None
     """The fate of the pods that the drained ones preempt. None if there are none, or if the user interrupted."""
+    evicted_elsewhere: tuple[str, ...] = ()
+    """The preempted pods of other nodes, each of them once."""
+    delayed: tuple[BlockedPod, ...] = ()
+    """The pods whose eviction is denied until replacements of pods that were evicted before them run."""
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the verdict, the nodes, and the number of pods with each outcome."""
-        verdict = "Can be drained, with disruption:" if self.drained else "Cannot be drained:"
-        doubt = describe_doubt(self.unknown)
-        if self.safe:
-            verdict = "Probably safe to drain:" if doubt else "Safe to drain:"
-        elif self.interrupted and not self.blocked:
-            verdict = "Not drained yet:"
+        return (
+            f"{self._build_verdict()}:",
+            first_few(self.nodes),
+            f"– {self._count_outcomes()}{describe_doubt(self.unknown)}",
+        )
+
+    def _count_outcomes(self) -> str:
+        """Return the number of pods with each outcome, the worst outcomes first."""
         numbers = (
             (len(self.lost), "pod is lost: no controller recreates it", "pods are lost: no controller recreates them"),
-            (len(self.moved), "pod gets another node", "pods get another node"),
-            (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
-            (self._unplaced_count, "pod fits nowhere else", "pods fit nowhere else"),
+            (self._unplaced_count - self._unplaced_evicted_count, "pod fits nowhere else", "pods fit nowhere else"),
             (self._waiting_count, "pod waits for quota of Kueue", "pods wait for quota of Kueue"),
             (self._not_created_count, "pod is not recreated", "pods are not recreated"),
-            (len(self.blocked), "pod cannot be evicted", "pods cannot be evicted"),
-            (len(self.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
-            (self.untried, "pod was not tried", "pods were not tried"),
-            (self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"),
+            (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
+            (self._moved_count, "pod gets another node", "pods get another node"),
         )
-        counts = ", ".join(counted(number, singular, plural) for number, singular, plural in numbers if number)
-        sentence = counts or "nothing runs there"
-        return (verdict, first_few(self.nodes), f"– {sentence}{doubt}")
+        counts = [counted(number, singular, plural) for number, singular, plural in numbers if number]
+        if self.blocked:
+            cannot = counted(len(self.blocked), "pod cannot be evicted", "pods cannot be evicted")
+            counts.insert(0, f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
+        counts += self._describe_evicted_elsewhere()
+        if self.delayed:
+            waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
+            counts.append(f"{waits} once replacements of others are ready ({first_few([d.pod for d in self.delayed])})")
+        if self.untried:
+            counts.append(counted(self.untried, "pod was not tried", "pods were not tried"))
+        if self.staying:
+            counts.append(counted(self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"))
+        return ", ".join(counts) or "nothing runs there"
+
+    def _build_verdict(self) -> str:
+        """Return the verdict in words: a drain that loses pods or leaves pods without a node says so."""
+        if self.safe:
+            return "Probably safe to drain" if describe_doubt(self.unknown) else "Safe to drain"
+        if not self.drained:
+            return "Not drained yet" if self.interrupted and not self.blocked else "Cannot be drained"
+        if self.lost:
+            return "Can be drained, but loses pods for good"
+        if self._unplaced_count or self._waiting_count or self._not_created_count:
+            return "Can be drained, but leaves pods without a node"
+        return "Can be drained, with disruption"
+
+    def _describe_evicted_elsewhere(self) -> list[str]:
+        """Describe how many pods of other nodes are evicted, and how many of them get no node, in at most one text."""
+        evicted = len(self.evicted_elsewhere)
+        if not evicted:
+            return []
+        text = counted(evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
+        unplaced = self._unplaced_evicted_count
+        if unplaced == evicted:
+            return [f"{text} and {agreeing(evicted, 'fits', 'fit')} nowhere else"]
+        if unplaced:
+            return [f"{text} and {unplaced:,} of them {agreeing(unplaced, 'fits', 'fit')} nowhere else"]
+        if sum(pod.source not in self.nodes for pod in self.moved) == evicted:
+            return [f"{text} and {agreeing(evicted, 'gets', 'get')} another node"]
+        return [text]
+
+    def _describe_lost(self) -> tuple[str, ...]:
+        """Return a text that names the pods that no controller recreates, or () if there are none."""
+        if not self.lost:
+            return ()
+        return (f"lost for good, and evicted by kubectl only with --force: {first_few(self.lost)}",)
+
+    def _describe_order(self) -> tuple[str, ...]:
+        """Return a text that says which nodes to drain later than others, or () if the order does not matter."""
+        later = list(dict.fromkeys(pod.node for pod in self.delayed))
+        first = [node for node in self.nodes if node not in later]
+        if not later or not first:
+            return ()
+        return (f"drain {first_few(first)} first; {first_few(later)} only once the replacements are ready",)
+
+    @property
+    def _moved_count(self) -> int:
+        """The number of pods of the drained nodes that get another node."""
+        return sum(pod.source in self.nodes for pod in self.moved)
+
+    @property
+    def _unplaced_evicted_count(self) -> int:
+        """The number of preempted pods of other nodes that fit on no other node."""
+        return len(list_unplaced_evicted(self.unplaced))
 
     @property
     def _unplaced_count(self) -> int:
@@ -172,12 +236,15 @@ class Drain(Report, frozen=True):
             summary,
             subject=", ".join(self.nodes),
             verdict=verdict,
+            # The summary has its own field for doubts
+            headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._count_outcomes()}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             victims=tuple(evicted.pod for evicted in self.evicted),
-            warnings=describe_evictions(self.evicted),
+            warnings=(*self._describe_lost(), *self._describe_order(), *describe_evictions(self.evicted)),
             figures={
                 "moved": len(self.moved),
                 "unplaced": self._unplaced_count,
+                "unplacedEvicted": self._unplaced_evicted_count,
                 "blocked": len(self.blocked),
                 "evicted": len(self.evicted),
                 "lost": len(self.lost),
@@ -186,7 +253,7 @@ class Drain(Report, frozen=True):
         )
 
     def build_csv_table(self) -> CsvTable:
-        """Return a row for each pod of the drained nodes, and for each pod that is preempted to make room for them."""
+        """Return a row for each pod of the drained nodes, and for each pod that their replacements preempt."""
         rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
         rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
         rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]
@@ -196,7 +263,7 @@ class Drain(Report, frozen=True):
         return CsvTable(("pod", "what", "from", "to", "message"), rows)
 
     def list_pod_names(self) -> tuple[str, ...]:
-        """Return the keys of the pods that cannot be evicted and of the pods that are left without a node."""
+        """Return the keys of the pods that cannot be evicted or that are left without a node."""
         return (
             *(blocked.pod for blocked in self.blocked),
             *(pod for group in self.unplaced for pod in group.pods),
@@ -205,7 +272,7 @@ class Drain(Report, frozen=True):
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each pod that blocks the drain, gets no node or quota, is lost, returns or is evicted.
 
-        A workload whose replacements are denied, and pods that wait for the same reason, give one problem together.
+        Denied replacements of one workload are one problem, and so are pods that wait for the same reason.
         """
         returned = "comes back to a drained node: it tolerates the cordon"
         return [

@@ -33,6 +33,7 @@ from kschedctl.replay.placements import (
     compute_headroom,
     count_pods_by_place,
     group_unplaced_pods,
+    list_evicted_elsewhere,
     report_evictions,
     summarize_evictions,
 )
@@ -140,9 +141,10 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         drained=is_drained,
         safe=is_drained and not has_consequences,
         moved=tuple(iter_moved_pods(node_drain)),
-        unplaced=group_unplaced_pods(simulation, unplaced, {}),
+        unplaced=group_unplaced_pods(simulation, unplaced, {}, displaced_from=frozenset(shared.nodes)),
         in_no_order=always_unplaced,
         blocked=blocked,
+        delayed=tuple(node_drain.report_delayed_pods()),
         evicted=evicted,
         lost=tuple(pods[position].key for position in node_drain.lost),
         returned=returned,
@@ -156,6 +158,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         not_created=not_created,
         displaced_workloads=displaced_workloads,
         chain=summarize_evictions(simulation, evicted),
+        evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
     )
 
 

@@ -189,7 +189,7 @@ def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Ite
 
 
 def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list[DeviceClass]:
-    """Return the distinct DeviceClasses that the pod requests and that no node has a device of."""
+    """Return the distinct DeviceClasses that the pod requests but that no node has a device of."""
     # The requests without devices, as claim and request
     without_devices = set()
     for cause in report.causes:
@@ -211,7 +211,7 @@ def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list
 
 
 def _find_dra_driver(device_class: DeviceClass) -> str:
-    """Return the name of the DRA driver that one of the class's selectors demands, or "" if none demands a driver."""
+    """Return the DRA driver that the class's selectors require, or "" if they require none."""
     expressions = [selector.cel.expression for selector in device_class.spec.selectors if selector.cel is not None]
     matches = (_DRIVER.fullmatch(expression) for expression in expressions)
     return next((match["name"] for match in matches if match is not None), "")

@@ -42,7 +42,7 @@ from kschedctl.commands.explain.report import FINE, Explanation, Explanations
 from kschedctl.errors import UsageError
 from kschedctl.fixes.supposing import SUPPOSABLE, apply_suppositions
 from kschedctl.render.page import Commands, names
-from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
+from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, describe_priority_change
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -67,6 +67,11 @@ class Supposed:
 
     def __bool__(self) -> bool:
         return bool(self.priority is not None or self.priority_class or self.words)
+
+    @property
+    def description(self) -> str:
+        """The changes in the form of --as-if, or "" if nothing is changed."""
+        return " ".join(filter(None, (describe_priority_change(self.priority, self.priority_class), *self.words)))
 
     def apply_to(self, target: TargetPod) -> TargetPod:
         """Apply the assumed changes to the target pod.
@@ -135,7 +140,7 @@ def explain(
             remedies=not (no_remedies or (watch and not pods)),
             call_extender=call_extender,
             sampled=sampled.sampled_from,
-            extender_arguments=extending.to_arguments(),
+            extender_arguments=extending.to_cli_options(),
             in_full=view.max_matrices,
         )
 
@@ -160,7 +165,7 @@ def explain(
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """The question that the command line asks: which pods to explain, with which assumptions and in what detail."""
+    """The question on the command line: the pods to explain, the assumptions, and the level of detail."""
 
     source: Source
     scope: Scope
@@ -238,6 +243,7 @@ class _Question(msgspec.Struct, frozen=True):
                 self.autoscalers.find_fixes,
                 remedies=self.remedies,
                 now=inquiry.now,
+                as_if=self.supposed.description,
             )
             reports.append(cycle_report.drop_unwritten_message(report))
         return reports[0] if len(reports) == 1 else one_pod.combine_explanations(reports)
@@ -287,11 +293,11 @@ class _Question(msgspec.Struct, frozen=True):
 
         An explanation that rests on assumptions (--as-if, or a sampled search) gets no commands.
         """
-        options = [*self.scope.to_arguments(), *self.extender_arguments]
-        node_groups = self.autoscalers.node_groups.to_arguments()
+        options = [*self.scope.to_cli_options(), *self.extender_arguments]
+        node_groups = self.autoscalers.node_groups.to_cli_options()
         if isinstance(report, PendingPods):
             return find_commands_for_pending(
-                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.to_arguments()]
+                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.to_cli_options()]
             )
         if self.supposed or self.sampled:
             return {}
@@ -372,7 +378,7 @@ def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool
     """
     match report:
         case Explanation():
-            if report.replicas is not None or _list_creation_failures(report) or report.claims_without_scheduler:
+            if _list_creation_failures(report) or report.claims_without_scheduler:
                 return False
             return report.verdict in FINE
         case Explanations():

@@ -68,6 +68,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     get_claim_class,
     get_listers,
 )
+from kschedctl.scheduler.plugins.volume_binding.facts import ClaimsUnbound
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -82,7 +83,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     """Explain a pod, given as the API server stores it, by running one scheduling cycle.
 
     A pod that the scheduler does not handle, such as a bound pod, is explained without a cycle. With `nodes=False`, the
-    explanation has no advice and no per-node results, which take most of the time.
+    explanation lacks advice and per-node results, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unread_by_profile = scheduler.find_framework_for(info, scheduler.view)
@@ -94,8 +95,12 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
     headline = build_headline(report, pod, scheduler.configuration.profiles)
-    if report.verdict == UNSCHEDULABLE and (missing := MissingStorageClasses(scheduler.cluster).find(pod)):
-        headline = f"StorageClass {missing.name} does not exist: {headline}"
+    facts = [cause.fact_data for cause in report.causes]
+    is_class_named = any(isinstance(fact, ClaimsUnbound) and fact.names_missing_class for fact in facts)
+    if report.verdict == UNSCHEDULABLE and not is_class_named:
+        missing = MissingStorageClasses(scheduler.cluster).find(pod)
+        if missing is not None:
+            headline = f"StorageClass {missing.name} does not exist: {headline}"
     explanation = replace(report, headline=headline)
     if not nodes:
         return explanation
@@ -142,7 +147,7 @@ def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
 def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info: PodInfo, verdict: str) -> Explanation:
     """Build the explanation of a pod that the scheduler does not handle, without a scheduling cycle.
 
-    It includes claims that stay unbound because the pod bypasses the scheduler, and the gang of a pod that another
+    It includes the claims that stay unbound because the pod bypasses the scheduler, and the gang of a pod that another
     scheduler handles.
     """
     pod = info.pod
@@ -303,9 +308,13 @@ def _report_all_rejections(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
 
 
 def _report_first_rejections(cycle: Cycle, evaluated: Bools) -> dict[str, FirstFailReport]:
-    """Return the first Filter rejection of each node in the mask `evaluated` (N,)."""
+    """Return each node's first Filter rejection, by node name.
+
+    Only nodes in the mask `evaluated` (N,) are included, and only nodes that a plugin rejects.
+    """
     reports = {}
-    for row in np.flatnonzero(evaluated & ~cycle.filter.passing).tolist():
+    rejected_rows = np.flatnonzero(evaluated & ~cycle.filter.passing)
+    for row in rejected_rows.tolist():
         plugin, status = cycle.filter.find_first_rejection(row)
         reports[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
     return reports

@@ -72,7 +72,7 @@ def _build_elimination(
 
 
 def measure_distance(obstacles_of_reason: Sequence[Obstacle]) -> Distances:
-    """Return how far each node (N,) is from passing the check that fails for the reason, or 0 if that is unknown.
+    """Return how far each node (N,) is from passing the check that the reason names, or 0 if that is unknown.
 
     The unit depends on the plugin.
     """
@@ -92,7 +92,7 @@ def find_fact(obstacles_of_reason: Iterable[Obstacle], row: int) -> AnyFact | No
 
 
 def report_nodes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
-    """Report all nodes: feasible ones by score, then rejected ones, closest to fitting first."""
+    """Report all nodes: feasible nodes by score, then rejected nodes, the closest to fitting first."""
     totals = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
     closeness = combine_obstacles(obstacles, len(cycle.view.nodes))
     score = np.array([totals.get(row, -1) for row in range(len(cycle.view.nodes))])
@@ -264,9 +264,9 @@ def _build_cause(
 
 
 def _describe_cause(cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle) -> str:
-    """Describe the cause in a full sentence: its figures (or else its reason), and the nodes to which it applies.
+    """Describe the cause in a sentence: its figures, or else its reason, and the nodes to which it applies.
 
-    `rows` are the nodes that are rejected for the reason.
+    `rows` are the rows of the nodes that are rejected for the reason.
     """
     node_count = len(cycle.view.nodes)
     fact = cause.fact_data

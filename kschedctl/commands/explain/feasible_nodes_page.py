@@ -96,7 +96,7 @@ def _build_equal_scores_line(report: Explanation, node: str, distinguishing: lis
 def _describe_chosen_node(report: Explanation) -> Paragraph:
     """Describe the node that kube-scheduler would choose, or the tied nodes among which it chooses at random.
 
-    For a member of a larger group, a clause says that the pod was tried alone.
+    For a member of a larger group, the text says that the pod was tried without the others.
     """
     has_group = report.pod_group is not None and len(report.pod_group.members) > 1
     alone = "tried without the others of its group, " if has_group else ""

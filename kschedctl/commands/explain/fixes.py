@@ -33,12 +33,15 @@ CHECKED = 10
 
 
 def check_fixes_in_queue(
-    ranking: Iterable[RankedFix], checks: QueueChecks, count: int | None = None
+    ranking: Iterable[RankedFix],
+    checks: QueueChecks,
+    count: int | None = None,
+    on_checked: Callable[[int], None] = lambda number: None,
 ) -> list[CheckedFix]:
     """Check ranked fixes by replaying them with all waiting pods, and return the first `count`, working ones first.
 
     If none of the first `count` fixes works, more are checked until one does. Without `count`, all fixes are returned,
-    but only the first ones are checked.
+    but only the first ones are checked. `on_checked` is called with 1 for each checked fix.
     """
     fixes: list[CheckedFix] = []
     for ranked_fix in ranking:
@@ -49,6 +52,7 @@ def check_fixes_in_queue(
             fixes.append(CheckedFix(ranked_fix, None))  # unchecked
             continue
         fix = checks.find_best_variant(ranked_fix)
+        on_checked(1)
         # Beyond `count`, only a working fix is of interest
         if count is None or len(fixes) < count or not fix.fails:
             fixes.append(fix)
@@ -56,7 +60,7 @@ def check_fixes_in_queue(
 
 
 def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
-    """Return the extenders that were not called and might reject nodes on which a fix makes the pod fit."""
+    """Return the uncalled extenders that might reject the nodes on which fixes make the pod fit."""
     uncalled_extenders = (unknown for candidate in best for unknown in candidate.trial.unheard)
     return summarize_unknowns(uncalled_extenders, {Effect.NARROWS: REMEDIES})
 
@@ -69,6 +73,8 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     if not should_search_fixes(report, target):
         return report
     search, ranking = search_fixes(target, RemedyWishes(smallest=True))
+    if search.interrupted:
+        raise KeyboardInterrupt
     rollouts = Rollouts(target.workload)
     best = check_fixes_in_queue(rollouts.iter_harmless_fixes(ranking), QueueChecks(search.trials), FIXES_SHOWN)
     remedies = []
@@ -92,11 +98,10 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
-    """Return whether fixes could help the pod.
+    """Return whether a fix could help the pod. Fixes are replayed for a single pod.
 
-    Fixes are replayed for a single pod. They cannot help a pod that fits but waits for its group or at Permit, or a pod
-    of a gang that another project places. Pods that are being deleted need no fix. A gated pod can be helped only if
-    nothing but device claims gates it.
+    No fix can help a pod that fits but waits for its group or at Permit, or a pod in a gang placed by another project.
+    A pod that is being deleted needs no fix. A gated pod can be helped only if nothing but device claims gates it.
     """
     if report.pod_group is not None and (report.feasible or report.pod_group.decided_by):
         return False
@@ -110,10 +115,9 @@ def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
 def search_fixes(
     target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[RemedySearch, list[RankedFix]]:
-    """Search for fixes. Return the search and the fixes, best first.
+    """Search for fixes, and return the search and the fixes, best first.
 
-    If the target is a pod of a workload that has no pods yet, its other replicas are pending as well, so that the fixes
-    are checked with all of them.
+    If the target's workload has no pods yet, all of its replicas are pending. Fixes are then checked with all of them.
     """
     if target.workload is not None:
         from kschedctl.replay.controllers.other_replicas import add_other_replicas  # noqa: PLC0415 - not for a pod
@@ -130,7 +134,7 @@ def search_fixes(
 
 
 def find_unchanged_pod(target: TargetPod) -> Pod:
-    """Return the pod as it is written in its manifest or stored in the cluster, so that fixes can change that object.
+    """Return the pod as its manifest or the cluster has it, so that fixes change that object.
 
     If the question changed the pod's spec, for example by --as-if, return the changed pod.
     """

@@ -195,10 +195,10 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
 def _iter_idle_pods(
     view: Fork, key: GangKey, infos: Mapping[Position, PodInfo], framework: Framework | None, any_framework: Framework
 ) -> Iterator[tuple[Position, _IdleVerdict]]:
-    """Yield the position of each waiting pod that will not be placed, with its verdict.
+    """Yield the position of each waiting pod that cannot be placed with the gang, and the reason as a verdict.
 
-    Kueue's own gates are ignored, so that pods which only Kueue holds back are tried. If `framework` is not None, only
-    the pods of its profile are placed.
+    Kueue's own gates are ignored: pods that only Kueue holds back are tried. If `framework` is not None, only pods of
+    its profile can be placed.
     """
     for position, info in infos.items():
         gates = {gate.name for gate in info.spec.scheduling_gates}
@@ -213,7 +213,7 @@ def _iter_idle_pods(
 
 
 def _find_deciding_project(key: GangKey, pod: Pod, framework: Framework | None) -> str:
-    """Return the project that places the gang by rules that are not replayed, or an empty string."""
+    """Return the project that places the gang if its rules are not replayed, otherwise an empty string."""
     if key.project is GangProject.VOLCANO and framework is None:
         return str(key.project)
     if key.project is GangProject.KUEUE and _has_kueue_gate(pod.spec):

@@ -39,10 +39,10 @@ def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> 
 
 
 def get_cause_for_grouping(report: Explanation) -> str:
-    """Return the cause by which pending pods are grouped, which is equal for pods that wait for the same reason.
+    """Return the cause by which to group pending pods. Pods that wait for the same reason have the same cause.
 
-    For an unschedulable pod, this is the main cause without the pod's own figures. For most other pods, it is the
-    headline. If the pod's group is to blame, it is the failure of the group.
+    For an unschedulable pod, this is the main cause without the pod's figures. For most other pods, it is the headline.
+    If the pod's group is to blame, it is the group's failure.
     """
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
         return group_failure
@@ -97,7 +97,7 @@ def _describe_permit_wait(report: Explanation) -> str:
 
 
 def _describe_destination(report: Explanation) -> str:
-    """Describe on which node the pod would be placed, or on which tied nodes, and how many nodes fit."""
+    """Describe the node on which the pod would be placed, or the tied nodes, and how many nodes fit."""
     feasible_count = len(report.feasible)
     if len(report.best) == 1:
         among = f", the best of {feasible_count:,} nodes that fit" if feasible_count > 1 else ""
@@ -154,10 +154,10 @@ def describe_group_placement(report: Explanation) -> str:
 
 
 def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
-    """Describe why a gang of another project is not placed.
+    """Describe why a gang of another project is not placed, or return an empty string if the gang is not to blame.
 
-    Return an empty string if the gang is not to blame: its pods are placed one by one, the pod is gated, or enough pods
-    fit, or PreFilter rejects the pod for another reason.
+    It is not to blame if its pods are placed one by one, if the pod is gated, if enough pods fit, or if PreFilter
+    rejects the pod for another reason.
     """
     if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
         return _describe_gang_deadlock(group)
@@ -173,7 +173,7 @@ def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
 
 
 def describe_bound_gang_failure(group: PodGroupReport) -> str:
-    """Describe why a gang whose pods are bound together is not placed, or return an empty string if it is."""
+    """Describe why a gang whose pods are bound together is not placed. Return an empty string if it is placed."""
     if group.problem or group.verdict == PLACED:
         return group.problem
     if group.deadlocked_with:
@@ -182,7 +182,7 @@ def describe_bound_gang_failure(group: PodGroupReport) -> str:
 
 
 def _describe_externally_decided_gang(group: PodGroupReport) -> str:
-    """Describe a gang that another project places by rules that are not replayed: how many of its pods exist or fit."""
+    """Describe how many pods of the gang exist or fit. Another project places it by rules that are not replayed."""
     project, name = group.decided_by, group.short_name
     if group.missing:
         return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {project} waits for"
@@ -193,7 +193,7 @@ def _describe_externally_decided_gang(group: PodGroupReport) -> str:
 
 
 def _describe_unplaced_group(group: PodGroupReport) -> str:
-    """Describe why the group is not placed: because of the tree of groups that contains it, or else by itself."""
+    """Describe why the group is not placed. The tree of groups that contains it may be the reason."""
     tree_outcome = _describe_unplaced_tree(group, group.tree) if group.tree else ""
     return tree_outcome or _describe_why_group_is_unplaced(group)
 
@@ -257,7 +257,7 @@ def _describe_incomplete_gang(group: PodGroupReport) -> str:
 
 
 def _describe_gang_wait(group: PodGroupReport) -> str:
-    """Describe which gangs a fitting gang waits for at Permit, and which gangs those gangs wait for."""
+    """Describe the gangs that a fitting gang waits for at Permit, and the gangs that these wait for in turn."""
     message = f"its gang {group.short_name} fits, but waits at Permit for {_join_gang_names(group.waits_for)}"
     if not group.apart:
         return message
@@ -278,7 +278,7 @@ def _describe_gang_deadlock(group: PodGroupReport) -> str:
 
 
 def suggest_deadlock_end(group: PodGroupReport) -> str:
-    """Suggest which gang to delete to end the deadlock, or return an empty string if there is no deadlock."""
+    """Suggest which gang to delete to end the deadlock. Return an empty string if there is no deadlock."""
     if not group.deadlocked_with:
         return ""
     other = group.deadlocked_with[0]

@@ -203,8 +203,8 @@ def build_matrices(
     """Build the section with the matrices of several pods. It is empty if no node was examined.
 
     `explained` has groups of equal pods with their explanation. Equal matrices are stored once, and matrices beyond
-    MAX_PACKED_BYTES are left out. `unexplained` is the number of further pods, and `elsewhere` is a note that says
-    where the pods without a matrix are explained.
+    MAX_PACKED_BYTES are left out. `unexplained` is the number of further pods, and `elsewhere` is a note on where to
+    find the explanations of pods without a matrix.
     """
     shared_by_key: dict[tuple[str, str], _SharedMatrix] = {}
     index_by_node: dict[Tonal, int] = {}

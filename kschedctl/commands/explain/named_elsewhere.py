@@ -24,12 +24,10 @@ from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, 
 def build_waiting_objects_report(
     inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source, now: str, *, remedies: bool = False
 ) -> PendingPods | None:
-    """Build a report on the named objects that wait before kube-scheduler sees their pods.
+    """Build a report on the named objects, such as Jobs, that wait before kube-scheduler sees their pods.
 
     Return None if the words name only pods and workloads. With ``remedies``, also search for fixes for Kueue's
-    Workloads.
-
-    Raises UsageError if an object does not exist, or if the words mix such objects with pods and workloads.
+    Workloads. Raises UsageError if an object does not exist, or if the words mix such objects with pods and workloads.
     """
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     waiting = find_waiting_elsewhere(inquiry.cluster, None, now)
@@ -116,7 +114,7 @@ def expand_pod_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, sour
 
 
 def _parse_references_by_word(words: Sequence[str]) -> list[Reference | None]:
-    """Parse each word to a reference, or None for a first word that only names the kind, as in "pods a b"."""
+    """Parse each word into a reference. The first word becomes None if it only names the kind, as in "pods a b"."""
     references: list[Reference | None] = list(parse_references(words))
     if len(references) < len(words):
         references.insert(0, None)
@@ -145,10 +143,10 @@ def _find_group_names(pod: Pod) -> set[str]:
 def _find_waiting_object(
     cluster: Cluster, reference: Reference, scope: Scope, default_namespace: str, waiting: Sequence[WaitingElsewhere]
 ) -> Owner | None:
-    """Find the object that the reference names, and return its identity. Return None for pods and workloads.
+    """Find the object that the reference names, and return its identity, or None if it is a pod or a workload.
 
-    `waiting` has all objects that wait. Raises UsageError if the reference is of a kind whose pods kube-scheduler does
-    not see yet, and no such object exists.
+    `waiting` has all objects that wait. Raises UsageError if the object does not exist and is of a kind whose pods
+    kube-scheduler does not see yet.
     """
     kind, namespace, name = reference
     in_all_namespaces = scope.all_namespaces and not namespace
@@ -172,8 +170,8 @@ def _find_waiting_foreign_job(
 ) -> Owner | None:
     """Find the waiting Job of another API group, such as Volcano's, that the reference names.
 
-    Return None if there is none, or if it has pods or a batch Job has its name. `namespaces` are the namespaces to
-    search; None stands for all.
+    Return None if there is none, if it already has pods, or if a batch Job has the same name. `namespaces` are the
+    namespaces to search, or None for all.
     """
     if reference.kind != "Job":
         return None

@@ -59,7 +59,7 @@ def _describe_queue_answer(new: NewNode) -> str:
 
 
 def _build_autoscaler_event_line(new: NewNode) -> Page:
-    """Build the line that compares our answer with the autoscaler's event, or no line without such an event."""
+    """Build the line that compares our answer with the autoscaler's event. Return nothing if there is no event."""
     event = new.said
     if event is None:
         return ()

@@ -16,7 +16,7 @@ from kschedctl.commands.explain.report import FINE, Explanation, ReplicaCount
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.controllers.manifests import sort_manifests
-from kschedctl.replay.controllers.other_replicas import count_placed_replicas
+from kschedctl.replay.controllers.other_replicas import place_replicas
 from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import (
@@ -60,7 +60,7 @@ def create_target_pod(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
 
 
 def _is_stored_pod(manifest: JsonObject) -> bool:
-    """Return whether the manifest is a pod that the API server has stored, so that it has a uid."""
+    """Return whether the manifest is a pod with a uid. Such a pod was stored by an API server."""
     return manifest.get("kind") == "Pod" and bool(object_at(manifest, "metadata").get("uid"))
 
 
@@ -95,8 +95,8 @@ class CreationDoubts(NamedTuple):
 def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> CreationDoubts:
     """Find reasons why the target, which is not in the cluster, might not be created.
 
-    Webhooks, policies and unread limits are `unknown`, which makes the answer undecided, only if the pod fits (`fits`).
-    Otherwise they cannot make the answer worse, and webhooks and policies are just mentioned in `not_replayed`.
+    If the pod fits (`fits`), webhooks, policies and unread limits are `unknown`, which makes the answer undecided.
+    Otherwise they cannot make the answer worse, so `not_replayed` merely mentions the webhooks and policies.
     """
     namespaces = (target.pod.metadata.namespace,)
     # Namespace -> whether all of its admission was replayed; nothing is replayed for a namespace that is not listed
@@ -116,14 +116,25 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     return CreationDoubts(not_replayed, (*find_unread_limits(cluster, namespaces), *hooks))
 
 
-def add_unplaced_replicas(report: Explanation, target: TargetPod) -> Explanation:
-    """If the pod fits, add to its headline how many of its new workload's replicas do not fit."""
-    placed, total = count_placed_replicas(target)
-    if target.workload is None or placed == total:
-        return report
-    replicas = ReplicaCount(format_title(target.workload), placed, total)
-    headline = ", but ".join(filter(None, (report.headline, replicas.sentence)))
-    return replace(report, headline=headline, replicas=replicas)
+class ChosenReplica(NamedTuple):
+    """The pod of a workload without pods that is explained, and how many of the workload's pods get a node."""
+
+    target: TargetPod
+    counts: ReplicaCount | None
+    """None if all pods get a node or none does."""
+
+
+def choose_replica(target: TargetPod) -> ChosenReplica:
+    """Choose the first pod of the target's workload that gets no node, if others of its pods get one.
+
+    If all get a node or none does, or if some cannot be created, the target itself stands for the workload.
+    """
+    can_be_created = target.not_created is None or target.not_created.past
+    result = place_replicas(target) if can_be_created and target.is_known else None
+    if target.workload is None or result is None:
+        return ChosenReplica(target, None)
+    counts = ReplicaCount(format_title(target.workload), result.placed, result.total, result.victims, result.rollout)
+    return ChosenReplica(result.waiting, counts)
 
 
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:

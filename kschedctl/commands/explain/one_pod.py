@@ -9,10 +9,10 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
-from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation, Explanations
+from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation, Explanations, ReplicaCount
 from kschedctl.errors import UsageError
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
-from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
+from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, describe_priority_change
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
@@ -68,7 +68,7 @@ def explain(
     >>> report.verdict, report.eliminations[0].reason
     ('Unschedulable', 'Insufficient cpu')
     """
-    target = find_target(cluster, pod, call_extender)
+    target = find_or_create_target(cluster, pod, call_extender)
     target = target._replace(pod=change_priority(target, as_if_priority, as_if_priority_class))
     now = now or get_read_time(cluster)
     report = explain_with_fixes(
@@ -77,6 +77,7 @@ def explain(
         lambda target, launched_node: find_autoscaler_fixes(target, launched_node, now),
         remedies=remedies,
         now=now,
+        as_if=describe_priority_change(as_if_priority, as_if_priority_class),
     )
     return drop_unwritten_message(report) if as_written else report
 
@@ -88,18 +89,26 @@ def explain_with_fixes(
     *,
     remedies: bool,
     now: str = "",
+    as_if: str = "",
 ) -> Explanation:
-    """Explain the target, and add advice on retries, the autoscaler's answer and fixes, as of the RFC 3339 time `now`.
+    """Explain the target, and add advice on retries, the autoscaler's answer and fixes.
 
-    `find_new_node` finds out whether an autoscaler adds a node for the pod, and `find_autoscaler_fixes` which changes
-    would make it add one. Fixes are searched only with `remedies`.
+    `now` is the RFC 3339 time of the answer. `find_new_node` finds out whether an autoscaler adds a node for the pod,
+    and `find_autoscaler_fixes` finds changes that would make it add one. Fixes are searched for only with `remedies`.
+    `as_if` describes how the target's pod differs from the pod that was asked about, if it does: the advice on retries,
+    which is about the unchanged pod, is then left out.
     """
-    report = explain_target(target)
+    replicas: ReplicaCount | None = None
+    if target.workload is not None and not as_if:
+        from kschedctl.commands.explain.new_pods import choose_replica  # noqa: PLC0415 - needless for a pod that exists
+
+        target, replicas = choose_replica(target)
+    report = replace(explain_target(target), replicas=replicas, as_if=as_if)
 
     if report.verdict == "Schedulable":
-        from kschedctl.commands.explain.waiting import correct_retry_advice  # noqa: PLC0415 - only for pods that fit
+        from kschedctl.commands.explain.waiting import correct_retry_advice, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
 
-        report = correct_retry_advice(report, target.scheduler, now)
+        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, target.scheduler, now)
     if report.verdict == UNSCHEDULABLE:
         report = replace(report, new_node=find_new_node(target))
     if not remedies:
@@ -122,9 +131,9 @@ def explain_with_fixes(
 
 
 def explain_target(target: TargetPod) -> Explanation:
-    """Explain the target's pod, and report whether its workload fails to create it or waits for a queue.
+    """Explain the target's pod, and report if its workload fails to create it or waits for a queue.
 
-    A fitting pod that cannot be created, or whose workload is not admitted by its queue, gets the verdict NotCreated.
+    A fitting pod gets the verdict NotCreated if it cannot be created, or if its workload is not admitted by its queue.
     """
     scheduler, pod = target.scheduler, target.pod
     if target.is_known:
@@ -136,13 +145,8 @@ def explain_target(target: TargetPod) -> Explanation:
     # A pod that is not in the cluster has to be created first
     doubtful_kinds: tuple[UnknownKind, ...] = ()
     if target.workload is not None or scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
-        from kschedctl.commands.explain.new_pods import (  # noqa: PLC0415 - needless for a pod that exists
-            add_unplaced_replicas,
-            find_creation_doubts,
-        )
+        from kschedctl.commands.explain.new_pods import find_creation_doubts  # noqa: PLC0415 - needless for a pod that exists
 
-        if report.verdict in FINE:
-            report = add_unplaced_replicas(report, target)
         creation = find_creation_doubts(target, scheduler.cluster, fits=report.verdict in FINE)
         doubtful_kinds = creation.unknown
         report = replace(report, not_replayed=(*report.not_replayed, *creation.not_replayed))
@@ -172,7 +176,7 @@ def explain_target(target: TargetPod) -> Explanation:
     return report
 
 
-def find_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
+def find_or_create_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
     """Find the pod to explain in the cluster, or create the target from a decoded pod or a manifest.
 
     Raises UsageError and InputError like `explain`.

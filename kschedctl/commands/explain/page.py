@@ -58,6 +58,7 @@ from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.plugin_answers import StatusReport
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_doubt, describe_verdict_doubts
+from kschedctl.text.counts import capitalize
 
 GROUPS_SHOWN = 10
 COVERED_BY_FIXES = frozenset(
@@ -91,6 +92,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
     return (
         *build_held_back_lines(report.waiting_elsewhere),
         *iter_not_created_lines(report.not_created, style, report.fewer_pods),
+        *build_replicas_line(report),
         *build_answer(report, style),
         *build_stand_in_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
@@ -343,7 +345,7 @@ def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTex
 
 
 def _build_node_table(report: Explanation, style: Style) -> Page:
-    """Build the table of all nodes: feasible ones first, then rejected ones, closest to fitting first."""
+    """Build the table of all nodes: feasible nodes, then rejected nodes, the closest to fitting first."""
     nodes = [node for node in report.nodes if node.refusals or node.feasible]
     columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("rejected by", keep=True)]
     columns += [Column("why"), Column("also rejected by")]
@@ -461,17 +463,19 @@ MAX_HEADLINE_LINES = 2
 
 
 def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the verdict and the headline, with what the verdict depends on.
+    """Yield the verdict and the headline. If the verdict depends on something unread, say so first.
 
-    For a pod that cannot be created, yield only a line that says how it would be scheduled once created.
+    For a pod that cannot be created, only a line says how it would be scheduled once created.
     """
     if report.verdict == NOT_CREATED:
         yield from _iter_once_created_lines(report)
         return
+    condition = (Marked(f"As if {report.as_if}:", Tone.WARNING),) if report.as_if else ()
     pod = Marked(report.pod, Tone.STRONG)
     verdict_doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if verdict_doubts:
         yield paragraph(
+            *condition,
             pod,
             Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING),
             describe_verdict_doubts(verdict_doubts),
@@ -481,7 +485,13 @@ def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
         preemption_clause = report.preemption.preemption_clause if report.preemption is not None else ""
         verdict = f"{describe_verdict(report.verdict)}{preemption_clause}" + (":" if report.headline else "")
         tone = VERDICT_TONES.get(report.verdict, Tone.WARNING)
-        yield from _iter_headline_blocks(f"{report.pod} {verdict} ", (pod, Marked(verdict, tone)), report, style)
+        parts = (*condition, pod, Marked(verdict, tone))
+        yield from _iter_headline_blocks(" ".join(part.text for part in parts) + " ", parts, report, style)
+
+
+def build_replicas_line(report: Explanation) -> Page:
+    """Build the line that says how many pods of a new workload get a node. It is empty if all do or none does."""
+    return () if report.replicas is None else (paragraph(Marked(capitalize(report.replicas.sentence), Tone.BAD)),)
 
 
 def build_stand_in_line(report: Explanation) -> Page:
@@ -505,10 +515,10 @@ def build_preemption_line(report: Explanation) -> Page:
 
 
 def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the headline as one paragraph, or as the first cause and a list of the other causes if it is long.
+    """Yield the headline as one paragraph or, if it is long, as the first cause and a list of the other causes.
 
-    `parts` come before the headline; `prefix` is their text, which counts toward its length. A conflict between two
-    demands of the pod counts as the first cause.
+    `parts` come before the headline, and `prefix` is their text, whose length counts. A conflict between two demands of
+    the pod counts as the first cause.
     """
     conflicts = [cause.conflict for cause in report.causes if cause.conflict]
     causes = [*conflicts, *(cause.plain or cause.reason for cause in report.causes)]

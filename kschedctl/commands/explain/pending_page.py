@@ -70,9 +70,10 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
 
 
 def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
-    """Build the page to show if no pod is pending.
+    """Build the page for the case that no pod is pending.
 
-    It has creation failures, objects that wait for other controllers, and a command if pods are pending elsewhere.
+    It shows creation failures and objects that wait for other controllers. If pods are pending elsewhere, it also has a
+    command that shows them.
     """
     tone = Tone.WARNING if report.undecided or report.waiting_elsewhere else Tone.GOOD
     nothing, where = report.build_first_line()
@@ -137,7 +138,7 @@ def _build_group_row(group: PendingGroup, style: Style) -> Row:
 
 
 def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
-    """Build the lines with the headline that all pods of a group share, or the cause and a few pods' headlines."""
+    """Build the lines with the headline of a group's pods. If their headlines differ, start with the shared cause."""
     tone = VERDICT_TONES.get(group.verdict, Tone.WARNING)
     verdict = "" if group.verdict == "Unschedulable" else f"{describe_verdict(group.verdict)}: "
     distinct_members: dict[str, PendingPod] = {}

@@ -80,8 +80,8 @@ def report_pending(
 ) -> PendingPods:
     """Report the pending pods of a namespace, or of all namespaces if `namespace` is None, and what else waits there.
 
-    Workloads that fail to create pods and objects that wait for other controllers are left out if there is a
-    `selector`. The first `in_full` kinds of pods are explained node by node.
+    With a `selector`, workloads that fail to create pods and objects that wait for other controllers are left out. The
+    first `in_full` kinds of pods are explained node by node.
     """
     cluster = scheduler.cluster
     pods = find_pending_pods(cluster, namespace, selector)
@@ -132,7 +132,7 @@ def group_pending_pods(
     explained node by node, which takes most of the time. `not_created` has the workloads that fail to create pods.
     """
     pods = list(pods)
-    explanations = explain_all_pods(scheduler, pods, in_full)
+    explanations = explain_pods(scheduler, pods, in_full)
     reports = explanations.values()
     faults = dict.fromkeys(f"{report.pod}: {fault}" for report in reports for fault in report.upstream_faults)
     unread_pods = _find_unread_pods_doubt(scheduler)
@@ -163,24 +163,24 @@ def explain_pods_by_node(scheduler: Scheduler, keys: Iterable[str], kinds: int) 
         return ()
     pods = (scheduler.cluster.pod(*key.split("/", 1)) for key in keys)
     existing_pods = (pod for pod in pods if pod is not None)
-    return _group_by_explanation(explain_all_pods(scheduler, existing_pods, kinds))[:kinds]
+    return _group_by_explanation(explain_pods(scheduler, existing_pods, kinds))[:kinds]
 
 
 def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
-    """Return the doubt that other pods may be pending because not all pods were read, or () if all were read."""
+    """Return the doubt that further pods may be pending if not all pods were read, otherwise ()."""
     gap = scheduler.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
 def _group_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
-    """Group pods that share an explanation, which is one object for all of them."""
-    keys_by_report: dict[int, list[str]] = {}
+    """Group the pods that share an explanation: the same object, not just an equal one."""
+    keys_by_report_id: dict[int, list[str]] = {}
     for key, report in explanations.items():
-        keys_by_report.setdefault(id(report), []).append(key)
-    return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in keys_by_report.values())
+        keys_by_report_id.setdefault(id(report), []).append(key)
+    return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in keys_by_report_id.values())
 
 
-def explain_all_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
+def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
     """Explain pods, and return the explanations by `namespace/name`.
 
     Pods that look the same to the scheduler, such as replicas, share an explanation, unless extenders are called. The

@@ -61,7 +61,7 @@ class PendingGroup(Document, frozen=True):
 
 
 class ExplainedPods(Document, frozen=True):
-    """Pods that look the same to the scheduler, and the explanation of the first of them, node by node."""
+    """Pods that look the same to the scheduler, and the explanation of the first pod, node by node."""
 
     pods: tuple[str, ...]
     explanation: Explanation
@@ -133,7 +133,7 @@ class PendingPods(Report, frozen=True):
         return (f"{describe_state_counts(self.waiting_elsewhere)}:", first.resource)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add creation failures, pending pods, objects that wait elsewhere and their fixes, and the new nodes."""
+        """Add creation failures, pending pods, objects waiting elsewhere with their fixes, and new nodes."""
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
         if self.waiting_elsewhere:
             figures["waitingElsewhere"] = len(self.waiting_elsewhere)

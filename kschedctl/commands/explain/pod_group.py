@@ -122,7 +122,7 @@ class CrossedGroupFields(TypedDict, total=False):
 def find_groups_waiting_for_each_other(
     cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool
 ) -> CrossedGroupFields:
-    """Find the groups that the cycle's pods would wait for at Permit, and the groups that those groups wait for."""
+    """Find the groups that the cycle's pods would wait for at Permit, and the groups that these wait for in turn."""
     crossed = find_groups_sharing_pods(cycle, result, own_groups=own_groups)
     return {"waits_for": format_group_keys(crossed.awaited), "apart": format_group_keys(crossed.apart)}
 
@@ -155,9 +155,9 @@ def order_members(
 
 
 def _find_completing_pod(scheduler: Scheduler, key: GroupKey) -> Position | None:
-    """Find the pod whose creation completed the gang, for which earlier pods had to wait.
+    """Find the pod that completed the gang when it was created. Earlier pods had to wait for it.
 
-    Return None if there is no such pod, or if the release does not make the pods wait.
+    Return None if there is no such pod, or if the release does not make pods wait.
     """
     if not scheduler.gates.enabled(GangScheduling.gate):
         return None

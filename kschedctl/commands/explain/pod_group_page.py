@@ -80,9 +80,9 @@ def _build_group_row(group: GroupOfTree) -> Row:
 
 
 def _describe_policy(group: PodGroupReport) -> str:
-    """Describe how many of the group's pods must be placed at once, or that they are placed one by one.
+    """Describe how many of the group's pods must be placed at once, or that the pods are placed one by one.
 
-    A group that does not exist, or whose required number is unknown, is described as such.
+    The text also says if the group does not exist, or if the required number is unknown.
     """
     of_project = f" of {group.project}" if group.project else ""
     if group.policy == "gang":

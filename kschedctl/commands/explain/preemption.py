@@ -62,8 +62,8 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
 def _find_no_lower_priority(plugin: PreemptionPlugin, preemption: Preemption, cycle: Cycle) -> NoLowerPriority | None:
     """Return the range of the evictable pods' priorities if none of them is lower than the pending pod's priority.
 
-    Return None if preemption has a candidate or is not allowed, if the nodes where evictions could help have no pods,
-    or if the plugin does not compare priorities.
+    Return None if preemption has a candidate or is not allowed, if the plugin does not compare priorities, or if there
+    are no pods on the nodes where evictions could help.
     """
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None

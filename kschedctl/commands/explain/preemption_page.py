@@ -56,10 +56,7 @@ def build_preemption_section(report: PreemptionReport | None, style: Style) -> P
 
 
 def _build_outcome_line(report: PreemptionReport) -> list[Block]:
-    """Build the line that says on which node preemption would make room, or why it does not help.
-
-    Return [] if neither is known.
-    """
+    """Build the line on where preemption would make room or why it does not help. Return [] if neither is known."""
     if report.why:
         return [paragraph(Marked("does not help", Tone.WARNING), report.why)]
     if report.chosen is None or report.chosen not in report.candidates:
@@ -84,9 +81,9 @@ def _build_victims_table(report: PreemptionReport, style: Style) -> Page:
 
 
 def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:
-    """Build the list of victims that kube-scheduler might replace with an equal pod on the same node.
+    """Build the list of victims that are tied with other pods of their node, which may be evicted instead.
 
-    Unless all nodes are listed, it covers only the chosen node and nodes that are tied with it.
+    It covers the chosen node and the nodes that are tied with it, or all nodes if all nodes are listed.
     """
     nodes = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
     nodes = [node for node in nodes if style.lists_all_nodes or node == report.chosen or node in report.tied]
@@ -102,7 +99,7 @@ def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:
 
 
 def _describe_tie(node: str, equals: tuple[str, ...], candidate: CandidateReport) -> str:
-    """Describe pods of a node that are equal in priority and start time, so that it is arbitrary which are evicted."""
+    """Describe pods of a node that are equal in priority and start time. Which of them are evicted is arbitrary."""
     victims = [pod for pod in equals if pod in candidate.victims]
     alternatives = ""
     if len(victims) < len(equals):

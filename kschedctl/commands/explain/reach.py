@@ -180,7 +180,7 @@ def _build_constant_fact_finder(text: str) -> FindFact:
 def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
     """Wrap a function that finds facts so that its facts are marked as caused by nominated pods.
 
-    Without a function or a fact, the fact is empty except for the mark.
+    If there is no function or no fact, the result is an empty fact with the mark.
     """
 
     def find_nominated_fact(row: int) -> AnyFact:
@@ -193,7 +193,8 @@ def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
 def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, first_rejected: Bools) -> Obstacle:
     """Build the obstacle for a plugin's rejection of the nodes in `mask` (N,).
 
-    `first_rejected` (N,) are the nodes that no earlier plugin rejects, so that kube-scheduler reports this plugin.
+    `first_rejected` (N,) are the nodes that no earlier plugin rejects. For these nodes kube-scheduler reports this
+    plugin.
     """
     level = _find_rejection_levels(cycle, plugin, rejection)
     return Obstacle(
@@ -208,7 +209,7 @@ def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools
 
 
 def _wrap_plugin_fact_finder(fact: Callable[[int], Fact | str | None] | None) -> FindFact | None:
-    """Wrap a plugin's function that finds facts, so that plain texts become facts. Return None without a function."""
+    """Wrap a plugin's function that finds facts so that plain texts become facts. Return None if `fact` is None."""
     return None if fact is None else lambda row: to_fact(fact(row))
 
 

@@ -15,7 +15,7 @@ from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.new_node import NewNode
-from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
+from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated, OnceCreated
 from kschedctl.reports.plugin_answers import (
     ExtenderCallReport,
     ExtenderErrorReport,
@@ -125,10 +125,10 @@ class NodeGroup(Document, frozen=True):
 
 
 class Cause(Document, frozen=True):
-    """A reason that keeps the pod from the nodes within its reach.
+    """A reason that keeps the pod off some of its eligible nodes.
 
-    Within reach are the nodes that the pod's own constraints, its volumes and its devices leave. Of these, only the
-    nodes that no taint or cordon excludes count, if there are such.
+    Eligible are the nodes that satisfy the pod's own constraints, its volumes and its devices. If possible, nodes with
+    an untolerated taint or a cordon are left out, too.
     """
 
     plugin: str
@@ -165,10 +165,11 @@ class Cause(Document, frozen=True):
     def describe_scope(self, nodes: int, *, with_node: bool = True) -> str:
         """Describe in parentheses to which of `nodes` nodes the cause applies, or return "" if it is not about nodes.
 
-        With `with_node`, the closest node is named, or an example ("such as") if no node is closer than others.
+        With `with_node`, name the node that the cause's figures are about: the closest, or an example if no node is
+        eligible.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").describe_scope(12)
-        ' (all 9 eligible nodes, closest w4)'
+        ' (closest: w4; all 9 eligible nodes fail)'
         """
         if not self.nearest:
             return ""
@@ -179,7 +180,8 @@ class Cause(Document, frozen=True):
             return f" ({self.nearest})"
         if self.within == self.nodes == 1:
             return f" ({self.nearest}, {share})"
-        return f" ({share}, {'closest' if self.within else 'such as'} {self.nearest})"
+        node = f"closest: {self.nearest}" if self.within else f"for example {self.nearest}"
+        return f" ({node}; {share} {agreeing(self.nodes, 'fails', 'fail')})"
 
 
 class Advice(Document, frozen=True):
@@ -240,7 +242,7 @@ class DeviceReport(Document, frozen=True):
 
 
 class NoLowerPriority(Document, frozen=True):
-    """The finding that preemption cannot help, because no pod that could make room has a lower priority."""
+    """The finding that preemption cannot help because no pod to evict has a lower priority."""
 
     priority: int
     """The priority of the pending pod."""
@@ -350,24 +352,31 @@ WORKLOAD_NAME = re.compile(r"\b[A-Z]\w+ [a-z0-9.-]+/[a-z0-9.-]+")
 
 
 class ClaimWithoutScheduler(Document, frozen=True):
-    """A claim of a WaitForFirstConsumer class whose pod has a node by spec.nodeName, so that nobody binds the claim."""
+    """A WaitForFirstConsumer claim that nobody binds, because its pod's node is set by spec.nodeName."""
 
     claim: str
     storage_class: str
 
 
 class ReplicaCount(Document, frozen=True):
-    """How many pods of a workload that has none yet get a node."""
+    """How many pods of a workload get a node once its manifest is applied, if not all of them do."""
 
     workload: str
     placed: int
     total: int
+    victims: tuple[str, ...] = ()
+    """The pods that are evicted for those that get a node."""
+    rollout: str = ""
+    """The state of the rollout that replaces the workload's old pods, such as `stuck: …`; empty if it has none."""
 
     @property
     def sentence(self) -> str:
-        """The counts as a sentence, for a workload of which not all pods fit."""
+        """The counts as a sentence."""
         verb = agreeing(self.placed, "gets", "get")
-        return f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
+        sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
+        if self.rollout:
+            sentence = f"the rollout of {self.workload} gets {self.rollout}"
+        return f"{sentence}, and this evicts {first_few(self.victims)}" if self.victims else sentence
 
 
 class _VerdictPart(Report, frozen=True):
@@ -382,10 +391,12 @@ class _VerdictPart(Report, frozen=True):
     """
     headline: str
     """The answer in one line."""
+    as_if: str = ""
+    """How the explained pod differs from the pod in the cluster or manifest, such as `cpu=500m`; usually empty."""
     stands_for: str = ""
     """The workload that the question is about, if the pod only stands for it; empty otherwise."""
     replicas: ReplicaCount | None = None
-    """The number of the workload's pods that get a node, if the explained pod fits but not all pods do."""
+    """The number of the workload's pods that get a node, if only some do. The explained pod is one of the others."""
     not_created: NotCreated | None = None
     """The pods that the workload could not create."""
     once_created: OnceCreated | None = None
@@ -525,17 +536,17 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """Whether the headline is the list of causes, so that a page may show the causes one by one instead.
+        """Whether the headline is just the list of causes, so that a page may show the causes one by one instead.
 
-        It is not if it is about the pod's group, preemption under way, a missing StorageClass, or no unschedulable pod.
+        A headline about the pod's group, preemption under way or a missing StorageClass is not.
         """
         return bool(self.causes) and self.headline == describe_causes(self.causes)
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the pod, its verdict with what the verdict depends on, and the headline.
 
-        If the workload could not create the pod, or another object awaits admission, that object is named instead of
-        the pod.
+        If the workload could not create the pod, the workload is named instead of the pod. If another object awaits
+        admission, that object is named.
         """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:
@@ -545,7 +556,10 @@ class Explanation(_ExtenderPart, frozen=True):
             return (first.resource, first.headline)
         preemption_clause = self.preemption.preemption_clause if self.preemption is not None else ""
         verdict = f"{self.verdict}{preemption_clause}{describe_doubt(self.unknown)}"
-        return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
+        answer = (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
+        if self.replicas is not None:
+            answer = (f"{self.replicas.sentence}:", *answer)
+        return (f"as if {self.as_if}:", *answer) if self.as_if else answer
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the causes (or else the eliminations), the closest and best nodes, preemption, fixes and advice."""
@@ -562,6 +576,7 @@ class Explanation(_ExtenderPart, frozen=True):
             summary,
             subject=self.pod,
             verdict=self.verdict,
+            as_if=self.as_if,
             message=self.message or "",
             causes=causes or tuple(elimination.short_form for elimination in self.eliminations),
             closest=tuple(group.short_form for group in self.groups),
@@ -573,17 +588,29 @@ class Explanation(_ExtenderPart, frozen=True):
                 *([self.replicas.sentence] if self.replicas is not None else ()),
                 *(self.preemption.warnings if self.preemption is not None else ()),
             ),
-            fixes=tuple(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
+            fixes=(
+                *(fix.to_short_fix() for fix in self._creation_fixes),
+                *(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
+            ),
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
         )
+
+    @property
+    def _creation_fixes(self) -> tuple[CreationFix, ...]:
+        """The changes with which the workload can create its pods now, if it cannot."""
+        failure = self.not_created
+        return () if failure is None or failure.past else failure.fixes
 
     def build_csv_table(self) -> CsvTable:
         """Return a row for each node and reason, or one row if no node was evaluated."""
         return CsvTable(NODE_HEADER, self.iter_csv_rows())
 
     def iter_csv_rows(self) -> Iterator[Sequence[object]]:
-        """Yield a row for a creation failure, then one per node and reason, or one for the pod if there is no node."""
+        """Yield a row for a creation failure, and one per node and reason.
+
+        If there are no nodes, yield one for the pod.
+        """
         failure = self.not_created
         if failure is not None and not failure.past:
             yield failure.workload, NOT_CREATED, "", "", "", "", "", failure.headline, ""
@@ -604,16 +631,14 @@ class Explanation(_ExtenderPart, frozen=True):
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return the problem that should fail a CI gate, as a list of at most one.
 
-        The problem is that the pod, or another pod of its workload, could not be created or gets no node. If the pod
-        itself gets no node, its best fix is included. The list is empty if all of these pods have a node or would get
-        one.
+        It says that the pod, or another pod of its workload, could not be created or gets no node. If the pod gets no
+        node, its best fix is included. The list is empty if all these pods have a node or would get one.
         """
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:  # after past failures, pods were created
             return [creation_failure.gate_problem]
-        unfitting_replicas = self.replicas  # only given if this pod fits, but not all pods of its workload do
-        if unfitting_replicas is not None:
-            return [GateProblem("not-scheduled", unfitting_replicas.workload, unfitting_replicas.sentence)]
+        if self.replicas is not None:
+            return [GateProblem("not-scheduled", self.replicas.workload, self.replicas.sentence)]
         if self.verdict in FINE:
             return []
         # A pod that stands for a workload is reported under the workload's name

@@ -32,7 +32,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 class ReplayedPods(NamedTuple):
-    """Pods that look the same to the scheduler, and the explanation that they share."""
+    """Pods that look the same to the scheduler, and their common explanation."""
 
     pods: tuple[Pod, ...]
     explanation: Explanation
@@ -112,7 +112,7 @@ class ReplayedCluster:
         """The results of `compute_once` by function."""
         return {}
 
-    def seconds_since(self, time: str | None) -> float | None:
+    def measure_seconds_since(self, time: str | None) -> float | None:
         """Return the seconds between an RFC 3339 time and now, or None if either time is unknown or invalid."""
         if not time or not self.now:
             return None
@@ -142,9 +142,9 @@ def group_failure_events(audited: ReplayedCluster) -> Mapping[tuple[str, str], S
 
 
 def find_other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
-    """Find the names of schedulers that run in the cluster and that no profile of the configuration serves.
+    """Find the names of running schedulers that no profile of the configuration serves.
 
-    They are recognized by the events that they write, by their leases, and by Volcano's PodGroups.
+    Schedulers are recognized by the events that they write, by their leases, and by Volcano's PodGroups.
     """
     writers = {
         get_reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)
@@ -192,13 +192,13 @@ def measure_seconds_since_try(pod: Pod, audited: ReplayedCluster) -> float | Non
     For a pod that was never tried, these are the seconds since its creation.
     """
     if events := _find_failure_events(pod, audited):
-        seconds = audited.seconds_since(get_last_time(events[-1]))
+        seconds = audited.measure_seconds_since(get_last_time(events[-1]))
         if seconds is not None and events[-1].series:
             return seconds - SERIES_LAG_SECONDS  # the series may have gone on since it was last written
         return seconds
     if was_rejected(pod):  # at an unknown time, since the condition has the time of the first rejection
         return None
-    return audited.seconds_since(pod.metadata.creation_timestamp)
+    return audited.measure_seconds_since(pod.metadata.creation_timestamp)
 
 
 def _find_failure_events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
@@ -268,7 +268,7 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
         return {}
     simulation = Simulation(audited.scheduler, preemption=False)
     pods, names = simulation.view.pods, simulation.view.nodes.names
-    outcomes = simulation.schedule([pods.index[key] for key in fitting])
+    outcomes = simulation.schedule_uninterrupted([pods.index[key] for key in fitting])
     placed = (outcome for outcome in outcomes if outcome.row >= 0)
     return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 
@@ -293,7 +293,7 @@ def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes
 
 
 def _find_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Find why a pod of another scheduler waits: no such scheduler runs, or the decision is up to that scheduler."""
+    """Find why a pod of another scheduler waits: no such scheduler runs, or the scheduler has not placed it yet."""
     if name not in audited.compute_once(find_other_schedulers):
         return WaitCause("unserved", f'no profile serves scheduler name "{name}"')
     if report.pod_group and report.pod_group.decided_by:
@@ -303,10 +303,10 @@ def _find_other_scheduler_cause(name: str, report: Explanation, audited: Replaye
 
 
 def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Find why a pod waits that is not schedulable alone or with its group.
+    """Find why a pod waits if it cannot be scheduled, alone or with its group.
 
-    A pod that another scheduler handles, a gated pod, an error, and a pod whose victims are still terminating each have
-    their own cause.
+    Each of these cases has its own cause: another scheduler handles the pod, the pod is gated, an error occurred, or
+    the pod's victims are still terminating.
     """
     if report.verdict == "NotResponsible":
         return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
@@ -332,21 +332,22 @@ def _find_fitting_cause(
 ) -> WaitCause:
     """Find why a pod waits although a node fits it.
 
-    Other pods take its room first (crowded), it was tried recently (backoff), it is too young to have been tried
-    (turn), or it is stuck. `nodes` maps the pods that fit one after another to their nodes.
+    Other pods take the place first (crowded), the pod was tried recently (backoff), it is too young to have been tried
+    (turn), or it is stuck. `nodes` maps pods to their nodes, for all pods that fit if they are placed one after
+    another.
     """
     if pod.key not in nodes:
         return WaitCause("crowded", CROWDED)
-    seconds_since_try = audited.seconds_since(last_message.at) if last_message else None
+    seconds_since_try = audited.measure_seconds_since(last_message.at) if last_message else None
     if seconds_since_try is not None and seconds_since_try < audited.scheduler.configuration.pod_max_backoff_seconds:
         return WaitCause("backoff", FITS)
-    age_seconds = audited.seconds_since(pod.metadata.creation_timestamp)
+    age_seconds = audited.measure_seconds_since(pod.metadata.creation_timestamp)
     is_recent = age_seconds is not None and age_seconds < audited.thresholds.stuck_seconds
     return WaitCause(("turn" if is_recent else "stuck"), FITS)
 
 
 def find_unread_pods_doubt(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
-    """Return the doubt that other pods may be pending because not all pods were read, or () if all were read."""
+    """Return the doubt that further pods may be pending if not all pods were read, otherwise ()."""
     gap = audited.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
@@ -366,12 +367,12 @@ def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> t
 
 
 def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
-    """Report on a terminating victim: when its deletion was requested, when it is due, and for how long it is overdue.
+    """Report when a terminating victim's deletion was requested, when it is due, and for how long it is overdue.
 
-    Its metadata.deletionTimestamp is the end of its grace period.
+    The deletion is due at metadata.deletionTimestamp, which is the end of the grace period.
     """
     due = pod.metadata.deletion_timestamp or ""
-    seconds = audited.seconds_since(due)
+    seconds = audited.measure_seconds_since(due)
     late = seconds is not None and seconds > audited.thresholds.overdue_seconds
     grace = pod.spec.termination_grace_period_seconds
     if grace is None:
@@ -410,10 +411,10 @@ ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
 
 
 def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) -> Explanation:
-    """Replace the advice on retries if replaying the other pending pods contradicts it.
+    """Replace the advice on retries if a replay of the other pending pods contradicts it.
 
-    The explanation stays as it is if the pod is not schedulable, has no such advice, or extenders are called. `now` is
-    an RFC 3339 time, or empty if unknown.
+    The explanation is returned unchanged if the pod is not schedulable, has no such advice, or extenders are called.
+    `now` is an RFC 3339 time, or empty if unknown.
     """
     if scheduler.call_extender is not None:  # replaying all pending pods would call the extenders again
         return report
@@ -429,8 +430,13 @@ def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) ->
     return replace(report, advice=(correction, *other_advice))
 
 
+def drop_retry_advice(report: Explanation) -> Explanation:
+    """Drop the advice on retries, for an explanation of a pod that differs from the one in the cluster."""
+    return replace(report, advice=tuple(advice for advice in report.advice if advice.kind not in ABOUT_RETRIES))
+
+
 def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
-    """Return advice for a pod that finds no room or whose retry is overdue, or None if it only waits for its turn."""
+    """Return advice for a pod that other pods leave no place or whose retry is overdue. Return None for other pods."""
     if waiting.cause == "crowded":
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
     seconds = measure_seconds_since_try(waiting.pod, audited)

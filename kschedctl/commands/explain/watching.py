@@ -74,14 +74,14 @@ def follow_cluster(
     follower = Follower(
         connected.server, read_live(connected, build_live_request(source, namespace, live=live)), every=max_seconds
     )
-    log_cluster(follower.reading.cluster())
+    log_cluster(follower.reading.build_cluster())
     yield from (with_admission_plugins(cluster, source) for cluster in follower.iter_clusters())
 
 
 def _extract_essentials(answer: Answer) -> object:
-    """Return the part of an answer whose change is worth printing, without the figures that change all the time.
+    """Return the parts of an answer whose changes are worth printing, without the figures that change all the time.
 
-    The values are only compared with each other.
+    The result is only compared with other results.
     """
     document = answer.document
     if isinstance(document, Explanation):

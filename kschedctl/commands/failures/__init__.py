@@ -32,13 +32,13 @@ def failures(
     """Find what would no longer fit if any one ``unit`` (node, zone or pool) failed.
 
     With ``pairs``, any two units fail at once. The report's ``remedy`` is a scenario with enough nodes to withstand the
-    worst failure. All other arguments are as for ``drain``. Raises UsageError if there is no such unit, and
+    worst failure. The other arguments are as for ``drain``. Raises UsageError if there is no such unit, and
     ConfigurationError if the scheduler's configuration is invalid.
 
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
     >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
     >>> str(failures(Cluster.from_objects(nodes), "zone"))
-    'N-1 safe per zone: yes (2 failures simulated, 0 disruptive)'
+    'Any zone can be lost: every recreated pod gets a node (2 failures simulated)'
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = losses.simulate_failures(

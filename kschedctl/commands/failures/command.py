@@ -55,7 +55,7 @@ def failures(
         return library.failures(loaded.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        suggest_commands = make_whatif_builder(run, extending.to_arguments())
+        suggest_commands = make_whatif_builder(run, extending.to_cli_options())
         return ask_and_answer(
             run, result, load_clusters(source), ask, lambda report: report.safe, suggest_commands=suggest_commands
         )

@@ -41,11 +41,17 @@ from kschedctl.replay.parallel import (
     report_parts,
     run_all,
 )
-from kschedctl.replay.placements import count_pods_by_place, group_unplaced_pods
-from kschedctl.replay.settling import list_victims, schedule_with_victims
+from kschedctl.replay.placements import (
+    count_pods_by_place,
+    group_unplaced_pods,
+    list_evicted_elsewhere,
+    report_evictions,
+)
+from kschedctl.replay.settling import schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.placements import list_unplaced_evicted
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -75,7 +81,7 @@ class Loss:
 
 
 def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
-    """Return the loss of every unit, or of every pair of units if `pairs` is True.
+    """Return the loss of each unit, or of each pair of units if `pairs` is True.
 
     `unit` is a key of `UNITS`. Raises UsageError if no node belongs to such a unit, or if there are too few units or
     too many pairs.
@@ -129,8 +135,11 @@ def simulate_failures(
         if completed_runs:
             failures.append(_combine_runs_of_failure(completed_runs))
     worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
-    # Only the worst failure is reported with the numbers of pods by place.
-    reported = [*worst_first[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in worst_first[1:])]
+    # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
+    others = (
+        replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=()) for failure in worst_first[1:]
+    )
+    reported = [*worst_first[:1], *others]
     covered_nodes = {name for loss in losses for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
@@ -162,7 +171,7 @@ def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
 
 def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
     """Return the worst of several runs of one failure, with the minimum and maximum numbers over all runs."""
-    spreads = compute_spreads([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
+    spreads = compute_spreads([_count_outcomes(run) for run in runs])
     return replace(
         max(runs, key=_get_severity_sort_key),
         over_runs=spreads,
@@ -170,6 +179,16 @@ def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
         in_no_order=merge_proven_unplaced_counts(run.in_no_order for run in runs),
         unknown=merge_unknown_kinds(run.unknown for run in runs),
     )
+
+
+def _count_outcomes(run: Failure) -> dict[str, int]:
+    """Count the pods that the failure leaves without a node or evicts."""
+    return {
+        "unplaced": run.unplaced,
+        "evicted": run.evicted,
+        "unplacedDisplaced": run.unplaced_displaced,
+        "unplacedEvicted": run.unplaced_evicted,
+    }
 
 
 def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
@@ -210,14 +229,19 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     always_unplaced: dict[str, int] = {}
     if view_without_lost_pods is not None:
         always_unplaced = count_always_unplaced(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
+    reasons = group_unplaced_pods(simulation, outcomes, {}, displaced_from=frozenset(loss.nodes))
+    lost = find_positions(is_on_lost_node & is_bare)
     return Failure(
         name=loss.name,
         nodes=loss.nodes,
         displaced=len(displaced),
         unplaced=sum(outcome.row < 0 for outcome in outcomes),
-        evicted=len(list_victims(outcomes)),
-        lost=int((is_on_lost_node & is_bare).sum()),
-        reasons=group_unplaced_pods(simulation, outcomes, {}),
+        unplaced_evicted=len(list_unplaced_evicted(reasons)),
+        evicted=len(list_evicted_elsewhere(simulation, frozenset(loss.nodes))),
+        lost=len(lost),
+        reasons=reasons,
+        evicted_pods=report_evictions(simulation),
+        lost_pods=tuple(view.pods.objects[position].key for position in lost),
         in_no_order=always_unplaced,
         **count_pods_by_place(view, view.requested, requested_after),
         unknown=find_simulation_unknowns(simulation),
@@ -273,9 +297,9 @@ def _get_pod_fates(shared: SharedCluster) -> tuple[Bools, Bools]:
 
 
 def classify_pods(view: Fork) -> tuple[Bools, Bools]:
-    """Return the masks (P,) of pods that are recreated elsewhere if their node fails, and of pods without an owner.
+    """Return two masks (P,): the pods that are recreated elsewhere if their node fails, and the pods without an owner.
 
-    Pods without an owner are lost with their node, unless they are terminating already.
+    Pods without an owner are lost with their node. Terminating pods are not counted among them.
     """
     is_recreated = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
     is_bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")

@@ -23,6 +23,8 @@ from kschedctl.render.sections import (
     build_next_section,
     build_order_section,
     build_pods_before_and_after,
+    build_pods_section,
+    build_preempted_section,
     build_unplaced_section,
 )
 from kschedctl.render.tables import Row, build_table, number_columns
@@ -48,7 +50,7 @@ FAILURES_SHOWN = 20
 
 def build_page(report: Failures, style: Style) -> Page:
     """Build the page: the verdict, the ranking of failures, and the reasons of the worst failure."""
-    question, answer, sentence = report.build_first_line()
+    answer, consequences, doubt = report.build_first_line()
     if not all(failure.safe for failure in report.failures):
         tone = Tone.BAD
     elif report.undecided or report.interrupted:
@@ -56,7 +58,7 @@ def build_page(report: Failures, style: Style) -> Page:
     else:
         tone = Tone.GOOD
     return (
-        paragraph(Marked(question, Tone.STRONG), Marked(answer, tone), sentence),
+        paragraph(Marked(answer, tone), consequences, doubt),
         *_build_outside_note(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),
@@ -68,12 +70,15 @@ def build_page(report: Failures, style: Style) -> Page:
 def _build_worst_failure(worst: Failure, runs: int, style: Style) -> Page:
     """Build the sections on the worst failure.
 
-    They show denied and unplaced pods, the number of pods by place, and what depends on the order of the pods.
+    They show denied, lost, unplaced and evicted pods, the number of pods by place, and what depends on the order of the
+    pods.
     """
     reasons: Page = ()
     if worst.not_created:
         reasons += build_not_created_section(worst.not_created, style)
+    reasons += build_pods_section("Lost for good: no controller recreates them", worst.lost_pods, style)
     reasons += build_unplaced_section(worst.reasons, style)
+    reasons += build_preempted_section(worst.evicted_pods, style)
     return (
         *(build_subsection(f"The worst: {worst.name}", reasons) if reasons else ()),
         *build_pods_before_and_after(worst.zones, worst.nodes_changed, f" the loss of {worst.name}"),
@@ -82,7 +87,7 @@ def _build_worst_failure(worst: Failure, runs: int, style: Style) -> Page:
 
 
 def _build_outside_note(report: Failures) -> Page:
-    """Build a note about nodes that belong to no unit, so that no failure includes them, or nothing without any."""
+    """Build a note about the nodes that no failure includes, because they belong to no unit. Return () without any."""
     if not report.outside:
         return ()
     unit = report.unit.removeprefix("pair of ").rstrip("s")
@@ -99,7 +104,9 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
     """
     same_node_count = len({len(failure.nodes) for failure in report.failures}) == 1
     columns = [Column(report.unit, keep=True)]
-    columns += number_columns("nodes", "displaced", "not scheduled", "evicted", "lost")
+    columns += number_columns(
+        "nodes", "displaced", "not scheduled", "evicted elsewhere", "evicted, not scheduled", "lost for good"
+    )
     build_row = partial(_build_failure_row, same_node_count=same_node_count)
     table = build_table(
         report.failures,
@@ -116,10 +123,11 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
     """Build the table row of a failure. With `same_node_count`, the number of nodes is left out."""
     nodes = "" if same_node_count else f"{len(failure.nodes):,}"
-    unplaced = _format_number(failure, "unplaced", failure.unplaced)
+    unplaced = _format_number(failure, "unplacedDisplaced", failure.unplaced_displaced)
     evicted = _format_number(failure, "evicted", failure.evicted)
+    unplaced_evicted = _format_number(failure, "unplacedEvicted", failure.unplaced_evicted) if failure.evicted else ""
     lost = f"{failure.lost:,}" if failure.lost else ""
-    return (failure.name, nodes, f"{failure.displaced:,}", unplaced, evicted, lost)
+    return (failure.name, nodes, f"{failure.displaced:,}", unplaced, evicted, unplaced_evicted, lost)
 
 
 def _format_number(failure: Failure, name: str, number: int) -> Cell:
@@ -132,12 +140,17 @@ def _format_number(failure: Failure, name: str, number: int) -> Cell:
 
 
 def _plot_pods_lost_by_failure(report: Failures, style: Style) -> tuple[Plot, ...]:
-    """Plot how many pods each failure costs. Failures without consequences are left out.
+    """Plot how many pods each failure costs, each pod counted once. Failures without consequences are left out.
 
     If all bars would be equal, the plot is only drawn if plots were requested.
     """
     amounts = {
-        failure.name: {"without a node": failure.unplaced, "evicted": failure.evicted, "lost for good": failure.lost}
+        failure.name: {
+            "without a node": failure.unplaced_displaced,
+            "evicted elsewhere, without a node": failure.unplaced_evicted,
+            "evicted elsewhere": failure.evicted - failure.unplaced_evicted,
+            "lost for good": failure.lost,
+        }
         for failure in report.failures
         if failure.unplaced or failure.evicted or failure.lost
     }

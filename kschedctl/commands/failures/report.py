@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import PodCount, Spread, UnplacedPods
+from kschedctl.reports.placements import EvictedPod, PodCount, Spread, UnplacedPods, describe_evictions
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, capitalize, counted, first_few
 
 
 class Failure(Document, frozen=True):
@@ -27,9 +27,9 @@ class Failure(Document, frozen=True):
     displaced: int
     """The number of pods that are recreated."""
     unplaced: int
-    """The number of recreated pods that fit nowhere else."""
+    """The number of pods that fit nowhere else: displaced pods, and pods of other nodes that are preempted."""
     evicted: int
-    """The number of pods on other nodes that are preempted."""
+    """The number of pods of other nodes that are preempted, each counted once."""
     lost: int
     """The number of pods that no controller recreates."""
     reasons: tuple[UnplacedPods, ...] = ()
@@ -47,11 +47,63 @@ class Failure(Document, frozen=True):
     """The number of pods on each node on which it changes, for the worst failure only."""
     not_created: tuple[NotCreated, ...] = ()
     """The displaced pods that the API server denies because of quotas or LimitRanges."""
+    unplaced_evicted: int = 0
+    """The number of preempted pods of other nodes among the unplaced ones."""
+    evicted_pods: tuple[EvictedPod, ...] = ()
+    """The pods that preemption evicts, for the worst failure only."""
+    lost_pods: tuple[str, ...] = ()
+    """The pods that no controller recreates, for the worst failure only."""
 
     @property
     def safe(self) -> bool:
         """Whether every recreated pod gets a node and no other pod is preempted."""
         return not (self.unplaced or self.evicted or self.not_created)
+
+    @property
+    def unplaced_displaced(self) -> int:
+        """The number of displaced pods that fit nowhere else, without preempted pods of other nodes."""
+        return self.unplaced - self.unplaced_evicted
+
+    @property
+    def consequences(self) -> str:
+        """What the failure costs in words, or an empty string if it costs nothing."""
+        return ", ".join(filter(None, (self._describe_displaced(), self._describe_evicted(), self._describe_lost())))
+
+    def _describe_displaced(self) -> str:
+        """Describe how many displaced pods get no node or are not created, or return an empty string."""
+        denied = sum(workload.missing or 0 for workload in self.not_created)
+        texts = []
+        if self.unplaced_displaced == self.displaced > 1:
+            texts.append(f"none of its {self.displaced:,} displaced pods gets a node")
+        elif self.unplaced_displaced == self.displaced == 1:
+            texts.append("its only displaced pod gets no node")
+        elif self.unplaced_displaced:
+            verb = agreeing(self.unplaced_displaced, "gets", "get")
+            of_pods = f"of its {counted(self.displaced, 'displaced pod')}"
+            texts.append(f"{self.unplaced_displaced:,} {of_pods} {verb} no node")
+        elif self.evicted:
+            texts.append(f"{counted(self.displaced - denied, 'displaced pod gets', 'displaced pods get')} another node")
+        if denied:
+            texts.append(counted(denied, "pod is not recreated", "pods are not recreated"))
+        return ", ".join(texts)
+
+    def _describe_evicted(self) -> str:
+        """Describe how many pods of other nodes are evicted and get no node, or return an empty string."""
+        if not self.evicted:
+            return ""
+        evicted = counted(self.evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
+        if not self.unplaced_evicted:
+            return evicted
+        if self.unplaced_evicted == self.evicted:
+            return f"{evicted} and {agreeing(self.evicted, 'gets', 'get')} no node"
+        verb = agreeing(self.unplaced_evicted, "gets", "get")
+        return f"{evicted} and {self.unplaced_evicted:,} of them {verb} no node"
+
+    def _describe_lost(self) -> str:
+        """Describe how many pods no controller recreates, or return an empty string."""
+        if not self.lost:
+            return ""
+        return counted(self.lost, "pod without a controller is lost", "pods without a controller are lost")
 
 
 class Failures(Report, frozen=True):
@@ -80,23 +132,33 @@ class Failures(Report, frozen=True):
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the question whether the cluster is safe, the answer, and how many failures were simulated."""
+        """Return the answer, the consequences of the worst failure, and what makes the answer uncertain."""
+        return (*self._build_answer(), describe_doubt(self.unknown).strip())
+
+    def _build_answer(self) -> tuple[str, str]:
+        """Return which units can be lost, and the consequences of the worst failure or how many were simulated."""
         unsafe = sum(not failure.safe for failure in self.failures)
-        if unsafe:
-            answer = "no"
+        tried = len(self.failures)
+        units = self.unit.replace("pair", "pairs", 1) if self.unit.startswith("pair") else f"{self.unit}s"
+        if unsafe == tried == self.scenarios and tried:
+            answer = f"No {self.unit} can be lost without disruption"
+        elif unsafe:
+            number = f"{unsafe:,} of {tried:,} {units if tried > 1 else self.unit}"
+            answer = f"{number} cannot be lost without disruption"
         elif self.interrupted:
-            answer = "unknown"
-        elif describe_doubt(self.unknown):
-            answer = "probably"
+            answer = f"Unknown whether any {self.unit} can be lost without disruption"
         else:
-            answer = "yes"
+            sentence = f"any {self.unit} can be lost: every recreated pod gets a node"
+            answer = f"Probably {sentence}" if describe_doubt(self.unknown) else capitalize(sentence)
         failures = counted(self.scenarios, "failure")
-        tried = f"{failures} simulated"
+        simulated = f"({failures} simulated)"
         if self.interrupted:
-            tried = f"interrupted after {len(self.failures):,} of {failures}"
-        lost = 2 if self.unit.startswith("pair") else 1
-        counts = f"({tried}, {unsafe:,} disruptive){describe_doubt(self.unknown)}"
-        return (f"N-{lost} safe per {self.unit}:", answer, counts)
+            simulated = f"(interrupted after {tried:,} of {failures})"
+        worst = self.failures[0] if self.failures else None
+        if worst is None or not worst.consequences:
+            return answer, simulated
+        shows_simulated = self.interrupted or not unsafe
+        return f"{answer}{f' {simulated}' if shows_simulated else ''}.", f"Worst is {worst.name}: {worst.consequences}"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the numbers of failures and, if there are any, the consequences of the worst one."""
@@ -108,18 +170,38 @@ class Failures(Report, frozen=True):
         return replace(
             summary,
             subject=f"worst: {worst.name}",
-            headline=f"{summary.headline}{_describe_worst(worst)}",
+            headline=" ".join(self._build_answer()),  # the summary has its own field for doubts
             pods=tuple(_iter_short_pods(worst)),
-            figures=figures | {"displaced": worst.displaced, "unplaced": worst.unplaced, "evicted": worst.evicted},
+            figures=figures
+            | {
+                "displaced": worst.displaced,
+                "unplaced": worst.unplaced,
+                "unplacedEvicted": worst.unplaced_evicted,
+                "evicted": worst.evicted,
+                "lost": worst.lost,
+            },
+            victims=tuple(dict.fromkeys(pod.pod for pod in worst.evicted_pods)),
+            warnings=(*_describe_lost_pods(worst), *describe_evictions(worst.evicted_pods)),
         )
 
     def build_csv_table(self) -> CsvTable:
         """Return a table with a row for each simulated failure, the worst first."""
         rows = [
-            (rank, loss.name, len(loss.nodes), loss.displaced, loss.unplaced, loss.evicted, loss.lost)
+            (
+                rank,
+                loss.name,
+                len(loss.nodes),
+                loss.displaced,
+                loss.unplaced,
+                loss.evicted,
+                loss.lost,
+                loss.unplaced_evicted,
+            )
             for rank, loss in enumerate(self.failures, 1)
         ]
-        return CsvTable(("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost"), rows)
+        return CsvTable(
+            ("rank", "failure", "nodes", "displaced", "unplaced", "evicted", "lost", "unplacedEvicted"), rows
+        )
 
     def list_pod_names(self) -> tuple[str, ...]:
         """Return the pods that some failure leaves without a node."""
@@ -131,21 +213,16 @@ class Failures(Report, frozen=True):
             GateProblem(
                 "loss-not-borne",
                 f"{self.unit.capitalize()} {failure.name}",
-                f"{counted(failure.unplaced, 'pod')} without a node, {counted(failure.evicted, 'pod')} evicted",
+                failure.consequences,
             )
             for failure in self.failures
             if not failure.safe
         ]
 
 
-def _describe_worst(worst: Failure) -> str:
-    """Describe the worst failure as the end of the headline, or return an empty string if it has no consequences."""
-    if worst.safe and not worst.lost:
-        return ""
-    evicted = f", {counted(worst.evicted, 'pod')} evicted" if worst.evicted else ""
-    lost = f", {counted(worst.lost, 'pod')} lost" if worst.lost else ""
-    unplaced = f"{worst.unplaced:,} of {counted(worst.displaced, 'pod')} not scheduled"
-    return f"; worst: {worst.name}, {unplaced}{evicted}{lost}"
+def _describe_lost_pods(worst: Failure) -> tuple[str, ...]:
+    """Return a text that names the pods that no controller recreates, or () if there are none."""
+    return (f"lost for good, since no controller recreates them: {first_few(worst.lost_pods)}",) if worst.lost else ()
 
 
 def _iter_short_pods(worst: Failure) -> Iterator[ShortPods]:

@@ -25,7 +25,7 @@ from kschedctl.lint.reporting import ALL_OBJECTS, REPORT_EVERYTHING, LintScope, 
 from kschedctl.lint.rule import Rule, RuleProfile, Severity
 from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.sources.documents.files import find_files, relative_path
+from kschedctl.sources.documents.files import find_files, make_relative_path
 from kschedctl.sources.repository import HINTS, Repository, read_repository
 
 
@@ -70,9 +70,9 @@ def lint(
     gates = FeatureGates(kube_version, feature_gates or {})
     described_cluster = None if cluster is None else DescribedCluster(cluster)
     names = [os.fspath(path) for path in paths]
-    files = [relative_path(file) for file in find_files(names, recursive=True).files]
+    files = [make_relative_path(file) for file in find_files(names, recursive=True).files]
     manifests = read_repository(files) if names else None
-    destination = Destination(namespace, [], [relative_path(path) for path in names if not os.path.isdir(path)])
+    destination = Destination(namespace, [], [make_relative_path(path) for path in names if not os.path.isdir(path)])
     context = build_context(manifests, described_cluster, gates, destination, instance_types)
     rules = choose_rules(select, ignore, RuleProfile(profile))
     condensed = not select and profile != RuleProfile.ALL
@@ -98,7 +98,7 @@ def build_context(
     destination: Destination,
     instance_types: Sequence[JsonObject] | None = None,
 ) -> LintContext:
-    """Build the context that rules check: that of the manifests, or of the cluster if there are no manifests.
+    """Build the context for the rules, from the manifests or, if there are none, from the cluster.
 
     Raises UsageError if there is neither, and InputError for invalid instance types.
     """

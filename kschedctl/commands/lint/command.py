@@ -42,7 +42,7 @@ from kschedctl.lint.rule import RuleProfile, Severity
 from kschedctl.lint.suppression import STDIN_NAME, render_baseline
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.sources.documents.files import STDIN, find_files, relative_path
+from kschedctl.sources.documents.files import STDIN, find_files, make_relative_path
 from kschedctl.sources.output_file import validate_output_files, write_file
 from kschedctl.sources.repository import Repository, read_repository
 from kschedctl.text.counts import counted
@@ -307,12 +307,12 @@ def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:
 
 def _resolve_together(project: Project) -> list[list[str]]:
     """Return the lists of paths in the setting ``together``, relative to the current folder."""
-    return [[relative_path(str(project.folder / path)) for path in paths] for paths in project.settings.together]
+    return [[make_relative_path(str(project.folder / path)) for path in paths] for paths in project.settings.together]
 
 
 def _list_named_files(paths: list[str]) -> list[str]:
     """Return the paths that are not folders, written as in findings."""
-    return [STDIN_NAME if path == STDIN else relative_path(path) for path in paths if not os.path.isdir(path)]
+    return [STDIN_NAME if path == STDIN else make_relative_path(path) for path in paths if not os.path.isdir(path)]
 
 
 def _load_cluster_from_files(source: Source) -> DescribedCluster:
@@ -333,7 +333,7 @@ def _read_manifests(paths: list[str], source: Source, rule_options: RuleOptions,
     if not paths:
         return None
     included = rule_options.exclude_files(find_files(paths, source.recursive).files, project)
-    files = [file if file == STDIN else relative_path(file) for file in included]
+    files = [file if file == STDIN else make_relative_path(file) for file in included]
     builds = source.builds(files)
     with show_progress() as progress:
         return read_repository(files, builds, strict=rule_options.strict, progress=progress.begin)

@@ -47,8 +47,8 @@ def find_described_cluster(
 ) -> DescribedCluster:
     """Find the cluster that the manifests describe.
 
-    The result is without a cluster if there are no nodes, if a node cannot be read, or if the nodes do not belong to
-    all manifests. A warning is logged in the last case.
+    The result contains no cluster if there are no nodes, if a node cannot be read, or if the nodes do not belong to all
+    manifests. In the last case, a warning is logged.
     """
     known_manifests = [
         m for m in manifests if m.value["kind"] in KINDS and not is_custom_api(str(m.value.get("apiVersion") or ""))
@@ -113,7 +113,7 @@ def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedC
 
 
 def _describe_fault(manifest: Read, kind: str) -> str:
-    """Return why a manifest cannot be read, such as `field: what is wrong`, or "" if it can."""
+    """Return why a manifest cannot be read, such as `field: what is wrong`, or "" if it can be read."""
     try:
         is_version_readable(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
         obj = decode_document(manifest.value, KINDS[kind].struct, _NOWHERE)

@@ -177,9 +177,9 @@ def _read_bytes(text: Text) -> bytes:
 
 
 def _find_failed_files(before: Findings, after: Findings, fixes: Iterable[FixedText], *, hiding: bool) -> set[str]:
-    """Return the files in which fixes left findings that they should have corrected, or caused new findings.
+    """Return the files in which a finding remains despite its fix, or in which a fix caused a new finding.
 
-    With `hiding`, new findings do not count, since the fixed findings may have hidden them.
+    With `hiding`, new findings are ignored, because the corrected findings may have hidden them.
     """
     corrected_counts = Counter(_get_key(finding) for fix in fixes for finding in fix.findings)
     allowed_counts = Counter(map(_get_key, before.findings))

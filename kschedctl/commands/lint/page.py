@@ -105,7 +105,7 @@ def _build_finding_row(finding: Finding, style: Style) -> tuple[Cell, ...]:
 
 
 def _describe_skipped(report: Findings, style: Style) -> str:
-    """Describe how many files or documents of each kind were skipped, or which ones if the output is wide."""
+    """Describe the skipped files or documents of each kind: how many there are or, in wide output, which ones."""
     parts = []
     for passed_over in report.passed_over:
         if style.wide:
@@ -148,7 +148,7 @@ def build_rule_list_page(report: RuleList, style: Style) -> Page:
 
 
 def _format_marks(rule: RuleReport) -> str:
-    """Return ★ for a rule that needs a cluster, ◦ for one that the default profile leaves out, or both or neither."""
+    """Return ★ if a rule needs a cluster, followed by ◦ if the default profile leaves the rule out."""
     return ("★" if rule.needs_cluster else "") + ("◦" if rule.profile != "default" else "")
 
 

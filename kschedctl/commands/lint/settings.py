@@ -19,7 +19,7 @@ from kschedctl.lint.reporting import LintScope
 from kschedctl.lint.rule import Severity
 from kschedctl.lint.suppression import PathIgnores, matches_path, parse_baseline
 from kschedctl.sources.documents.documents import SMALL, load_documents
-from kschedctl.sources.documents.files import STDIN, display_path, open_file
+from kschedctl.sources.documents.files import STDIN, format_file_path, open_file
 
 DOT_FILE, PYPROJECT = ".kschedctl.yaml", "pyproject.toml"
 TOML_TABLE = b"[tool.kschedctl"
@@ -60,19 +60,19 @@ def read_settings(file: Path | None) -> LintSettings:
     if file is None:
         return LintSettings()
     document = _read_toml_table(str(file)) if file.suffix == ".toml" else _read_only_document(str(file))
-    return parse_settings({} if document is None else document, display_path(str(file))).lint
+    return parse_settings({} if document is None else document, format_file_path(str(file))).lint
 
 
 def read_baseline(file: str) -> Counter[str]:
     """Read how often each fingerprint is in a baseline file. Raises InputError."""
-    return parse_baseline(_read_only_document(file), display_path(file))
+    return parse_baseline(_read_only_document(file), format_file_path(file))
 
 
 def _read_only_document(file: str) -> object:
     """Read the only document of a file, or return None if the file is empty. Raises InputError if it has several."""
     documents = load_documents(file)
     if len(documents) > 1:
-        raise InputError(f"expected one document, found {len(documents)}", where=display_path(file))
+        raise InputError(f"expected one document, found {len(documents)}", where=format_file_path(file))
     return documents[0].value if documents else None
 
 
@@ -81,9 +81,9 @@ def _read_toml_table(file: str) -> object:
     try:
         document = tomllib.loads(_read_small_file(file).decode())
     except RecursionError:
-        raise InputError("nested too deeply", where=display_path(file)) from None
+        raise InputError("nested too deeply", where=format_file_path(file)) from None
     except ValueError as error:  # no UTF-8, no TOML, or an integer of more than 4,300 digits
-        raise InputError(" ".join(str(error).split()), where=display_path(file)) from None
+        raise InputError(" ".join(str(error).split()), where=format_file_path(file)) from None
     tools = document.get("tool")
     return tools.get("kschedctl") if isinstance(tools, dict) else None
 
@@ -93,7 +93,7 @@ def _read_small_file(file: str) -> bytes:
     with open_file(file) as reader:
         data = reader.read(SMALL + 1)
     if len(data) > SMALL:
-        raise InputError(f"larger than {SMALL >> 20} MiB", where=display_path(file))
+        raise InputError(f"larger than {SMALL >> 20} MiB", where=format_file_path(file))
     return data
 
 

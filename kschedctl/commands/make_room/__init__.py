@@ -15,7 +15,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import find_target
+from kschedctl.commands.explain.one_pod import find_or_create_target
 from kschedctl.commands.make_room.document import build_report
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import DraftTask, RoomMaking, RoomWishes
@@ -56,7 +56,7 @@ def make_room(
     """
     if isinstance(pods, str):
         return make_room_for_waiting(
-            [find_target(cluster, pods, call_extender)],
+            [find_or_create_target(cluster, pods, call_extender)],
             wishes,
             seed=seed,
             call_extender=call_extender,
@@ -139,7 +139,7 @@ def find_room(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """Find the moves that let waiting pods of the cluster fit, given by their keys, `namespace/name`.
+    """Find moves with which the waiting pods `keys` (`namespace/name`) fit.
 
     The search runs in this process, with `workers` that judge plans in parallel. Raises UsageError and InputError if
     the wishes are invalid, and ClusterError if workers are lost.
@@ -168,7 +168,7 @@ class SharedRoom:
 def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
     """Return whether a draft works after the plans that were adopted so far.
 
-    This runs in a worker process, which first adopts the plans that it has not adopted yet.
+    This runs in a worker process, which first catches up on the plans that were adopted elsewhere.
     """
     with STATE_LOCK:
         if shared.room is None:

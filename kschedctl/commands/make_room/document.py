@@ -170,7 +170,7 @@ def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
 
 
 def iter_fragmented(search: PlanSearch) -> Iterator[FragmentedResource]:
-    """Yield the resources and devices that are free in total, but not on a single node that the pod may use."""
+    """Yield the resources and devices that are free in total, but not on any single node that the pod may use."""
     yield from _iter_fragmented_resources(search)
     yield from _iter_fragmented_devices(search)
 

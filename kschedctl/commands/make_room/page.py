@@ -73,7 +73,7 @@ def _build_commands_section(report: MakeRoom) -> Page:
 
 
 def _build_preemption_warning(report: MakeRoom) -> Page:
-    """Build the warning that kube-scheduler preempts pods before the plan is carried out, or nothing if it does not."""
+    """Build the warning that kube-scheduler preempts pods before the plan is carried out. Return () if it does not."""
     if not report.preempts:
         return ()
     return (paragraph(Marked("Preempts:", Tone.WARNING), report.preemption_sentence),)
@@ -106,7 +106,7 @@ def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequen
 
 
 def _build_missing_section(report: MakeRoom) -> Page:
-    """Build the section on the pods that do not fit, with kube-scheduler's message for the first of them and its cause.
+    """Build the section on the pods that do not fit, with kube-scheduler's message for the first pod and its cause.
 
     There is no section if all pods fit or there is no message.
     """

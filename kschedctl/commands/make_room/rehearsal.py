@@ -88,12 +88,11 @@ class Rehearsal:
         return Simulation(self.scheduler, self.view, seed=self.seed)
 
     def move_pods(self, positions: Sequence[Position]) -> list[PlayedMove]:
-        """Evict the pods one by one in the current state, and return the moves.
+        """Evict the pods one after the other, and return the moves.
 
-        Each pod has to get a node before the next goes.
-
-        Waiting pods are scheduled in between. The replay ends with the first pod that has no node, whose eviction is
-        denied, or whose replacement gets no node without preemption. There are then fewer moves than pods.
+        Each replacement must get a node before the next pod is evicted. Waiting pods are scheduled in between. There
+        are fewer moves than pods if the replay stops early: at a pod without a node, at a denied eviction, or at a
+        replacement that gets no node without preemption.
         """
         simulation = self.build_simulation()
         simulation.preemption = False
@@ -114,11 +113,11 @@ class Rehearsal:
         return moved
 
     def _place_replacement(self, simulation: Simulation, position: Position, source: Row) -> Outcome | None:
-        """Schedule the replacement of a pod that was evicted from a node, and return the outcome.
+        """Schedule the replacement of a pod that was evicted from the node `source`, and return the outcome.
 
-        If the pod lingers, its replacement is tried while the pod still is on its node, and may then preempt other
-        pods. If no attempt is made that way, the replacement is tried once the pod is gone. The result is None if no
-        attempt is made at all.
+        If the evicted pod lingers while it terminates, its replacement is first tried beside it, and may preempt other
+        pods. If no attempt is made that way, the replacement is tried once the evicted pod is gone. Return None if no
+        attempt is made.
         """
         terminating_position = self.lingering.get(position)
         if terminating_position is not None:
@@ -144,7 +143,7 @@ class Rehearsal:
         """
         unplaced_pods = self._unplaced
         if unplaced_pods:
-            simulation.schedule(unplaced_pods)
+            simulation.schedule_uninterrupted(unplaced_pods)
 
     @property
     def _unplaced(self) -> list[Position]:
@@ -152,11 +151,11 @@ class Rehearsal:
         return [position for position in self.waiting if self.view.node[position] < 0]
 
     def place_waiting(self) -> dict[Position, Row] | None:
-        """Schedule the waiting pods, and map each to the row of its node, or to -1 if it gets none.
+        """Schedule the waiting pods, and map each one to the row of its node, or to -1 if it gets no node.
 
-        The result is None if one of the pods would preempt other pods.
+        Return None if one of the pods would preempt other pods.
         """
-        outcomes = self.build_simulation().schedule(self._unplaced)
+        outcomes = self.build_simulation().schedule_uninterrupted(self._unplaced)
         if any(outcome.victims for outcome in outcomes):
             return None
         return {position: Row(int(self.view.node[position])) for position in self.waiting}
@@ -243,7 +242,10 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
 
 
 def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bool:
-    """Return whether the pod may still terminate while its replacement, by affinity or anti-affinity, counts it."""
+    """Return whether the pod may still be terminating when its replacement is placed, in a way that matters to it.
+
+    It matters if the affinity or anti-affinity of the replacement matches the pod.
+    """
     info = view.pods.infos[view.pods.info[position]]
     if not may_terminate_during_rescheduling(info.pod, waiting_jobs):
         return False

@@ -144,7 +144,7 @@ class MakeRoom(Report, frozen=True):
 
     @property
     def _pronoun(self) -> str:
-        """The words for the pods that do not fit: "it" for a single pod, and "N of them" for several pods."""
+        """The words for the pods that do not fit: "it" if a single pod was asked about, otherwise "N of them"."""
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
     def to_short_fix(self) -> ShortFix:
@@ -166,9 +166,9 @@ class MakeRoom(Report, frozen=True):
         return ShortFix(moves, "platform", but=drawbacks, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the verdict, all moves as one fix, the pods that fit nowhere, and a warning.
+        """Return the summary with the verdict, all moves as one fix, and the pods that fit nowhere.
 
-        The warning says that kube-scheduler preempts pods before the plan is carried out, if it does so.
+        If kube-scheduler preempts pods before the plan is carried out, a warning says so.
         """
         left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(

@@ -147,7 +147,7 @@ class RoomMaking:
 
     @classmethod
     def start(cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int) -> RoomMaking:
-        """Schedule all waiting pods that are not wanted, and return the search that starts from this state.
+        """Schedule the waiting pods that are not in `wanted`, and return the search that starts from this state.
 
         Raises UsageError and InputError for invalid wishes, and KeyboardInterrupt if the user interrupts.
         """
@@ -196,7 +196,7 @@ class RoomMaking:
                 self.unplaced += unit
 
     def _list_unplaced_units(self) -> list[Unit]:
-        """List the gangs and single pods that do not fit yet, as tuples of pods, in the order of the queue."""
+        """List the gangs and single pods that do not fit yet, each as a tuple of pods, in the order of the queue."""
         units: dict[object, list[Position]] = {}
         for position in self.simulation.sort_for_queue(self.wanted):
             if position not in self.rows:
@@ -296,7 +296,7 @@ class RoomMaking:
         return self._place_unit_members(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
-        """Adopt plans that another process has found, in order, so that this process has the same state."""
+        """Adopt the plans found by another process, in their order, so that this process reaches the same state."""
         for unit, plan, emptied in plans:
             self._adopt_if_it_works(unit, plan, emptied)
 
@@ -331,10 +331,10 @@ class RoomMaking:
         return PlacedMembers(replace(stage, nodes=stage.view.nodes.objects), row)
 
     def _replay_in_all_ways(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan for a gang or single pod in every way in which chance may decide, and return the replays.
+        """Return the replays of a plan for a gang or single pod, one for each possible outcome of random choices.
 
-        The list is empty if one of these pods does not fit in one of the replays. Replays with evicted pods that linger
-        come last. The latest result is cached.
+        The list is empty if a pod of the gang does not fit in one of the replays. The replays in which evicted pods
+        linger come last. The latest result is cached.
         """
         key = unit, plan, emptied, len(self.adopted), len(self.unplaced)
         if key not in self.latest_replays:
@@ -342,7 +342,9 @@ class RoomMaking:
         return self.latest_replays[key]
 
     def _compute_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan in all ways, and do so again with evicted pods that linger while they terminate, if some may.
+        """Replay a plan for all outcomes of random choices.
+
+        If evicted pods may linger, replay the plan with lingering pods, too.
 
         The list is empty if a pod for which room is made does not fit in one of the replays.
         """

@@ -48,7 +48,7 @@ class OutOfTimeError(Exception):
 
 
 class AcceptingNodes:
-    """The nodes that may take pods in the state of a stage, which must not change meanwhile."""
+    """The nodes that may take pods in the state of a stage. The stage must not change meanwhile."""
 
     def __init__(self, stage: Rehearsal) -> None:
         self.stage = stage
@@ -67,10 +67,11 @@ class AcceptingNodes:
         return nodes is None or bool(nodes.sum() > nodes[row])
 
     def _find_accepting_nodes(self, position: Position) -> Bools | None:
-        """Return the mask (N,) of nodes that no plugin rejects for the pod because of the node or its own pods alone.
+        """Return the mask (N,) of the nodes that may accept the pod, or None if any node may.
 
-        The result is None, which means any node, for a pod that tolerates cordons, that releases resources of other
-        nodes when it leaves, for which a plugin fails, or which no profile serves.
+        A node is excluded if a plugin rejects the pod because of the node itself or the pods on it. The result is None
+        if the pod tolerates cordons or releases resources of other nodes when it leaves, if a plugin fails, or if no
+        profile serves the pod.
         """
         framework = self._simulation.framework(position)
         if framework is None or releases_resources_on_exit(self._simulation, position):
@@ -189,9 +190,11 @@ class PlanSearch:
         return min(self._compute_cost((Position(position),)) for position in self.movable.pods.tolist())
 
     def _is_no_better(self, plan: Plan) -> bool:
-        """Return whether the plan, and therefore every plan that begins with it, is not cheaper than the best plan.
+        """Return whether the plan is not cheaper than the best plan.
 
-        The result is False if there is no best plan yet.
+        This also rules out every plan that begins with it.
+
+        Return False if there is no best plan yet.
         """
         if self.best is None or not plan:
             return False
@@ -210,10 +213,10 @@ class PlanSearch:
         return self.helped is not None and not self.helped.any() and not self.depends_on_other_nodes
 
     def _iter_all_sequences(self, moves: int) -> Iterator[Plan]:
-        """Yield all sequences of `moves` movable pods, which may help although they are not likely to.
+        """Yield all sequences of `moves` movable pods, including those that are unlikely to help.
 
-        Nothing is yielded if there are more than MAX_SEQUENCES, or if no sequence can help: no node has enough pods
-        without which the pod fits, and it makes no difference where other pods are.
+        Nothing is yielded if there are more than MAX_SEQUENCES, or if no sequence can help: the pod fits on no node
+        even without the movable pods there, and it does not depend on pods elsewhere.
         """
         pods = [Position(position) for position in self.movable.pods.tolist()]
         if self._is_hopeless or not (self.may_have_sets or self.depends_on_other_nodes or self.lacks_held_resources):
@@ -275,8 +278,8 @@ class PlanSearch:
     ) -> Iterator[Plan]:
         """Yield plans that move a set of pods off their node, in each order that works.
 
-        Exactly `further_moves` moves of other pods make room for these pods first. Without further moves, at most one
-        plan is yielded. All nodes in `spared`, and the emptied node, are cordoned meanwhile.
+        Before that, exactly `further_moves` moves of other pods make room for the set. Without further moves, at most
+        one plan is yielded. All nodes in `spared` and the emptied node are cordoned meanwhile.
         """
         stage = accepting_nodes.stage
         row = Row(int(stage.view.node[pod_set[0]]))
@@ -305,10 +308,10 @@ class PlanSearch:
         emptied: frozenset[Row],
         safe_moves: int,
     ) -> Iterator[Plan]:
-        """Yield plans that make room elsewhere for the first pod of `order` that cannot move yet, and then move it.
+        """Yield plans that make room elsewhere for the first pod of `order` that cannot move yet.
 
-        The first `safe_moves` pods of `order` can move as it is, and do so first. All further moves make room for the
-        next pod. It is assumed that the pods after it can then move as well.
+        The first `safe_moves` pods of `order` can already move, and move first. All further moves make room for the
+        next pod. The plan then moves this pod and, on the assumption that they can move, the pods after it.
         """
         safe_pods, last_pods = order[:safe_moves], order[safe_moves:]
         blocked_pod = last_pods[0]
@@ -325,10 +328,10 @@ class PlanSearch:
     def _iter_plans_after_move(
         self, stage: Rehearsal, wanted: Position, moves: int, moved_before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """Yield plans that first move the last pod of `moved_before`, whose place affects verdicts about other nodes.
+        """Yield plans that first move the last pod of `moved_before`, because its place affects other nodes.
 
-        `moves` counts this move. If it is the only move, the plan is yielded if the pod `wanted` then fits. Otherwise,
-        the likely plans for the remaining moves follow.
+        `moves` is the number of moves including this one. If it is the only move, the plan is yielded if the pod
+        `wanted` then fits. Otherwise, the likely plans for the remaining moves follow.
         """
         self._check_time()
         replayed = replay_plan(stage, moved_before[-1:], spared)
@@ -344,10 +347,10 @@ class PlanSearch:
     def _find_interfering_pods(
         self, view: Fork, cycle: Cycle, moved_before: Plan, held_elsewhere: Bools
     ) -> list[Position]:
-        """Return the movable pods on any node that make plugins reject nodes for the incoming pod, cheapest first.
+        """Return the movable pods that may cause plugins to reject any node for the incoming pod, cheapest first.
 
-        Pods that affinity or spreading counts are included, and pods whose PodInfos are in the mask `held_elsewhere`
-        (T,). Pods in `moved_before` are left out.
+        These are the pods that affinity or spreading counts, and the pods whose PodInfos are in the mask
+        `held_elsewhere` (T,). Pods in `moved_before` are left out.
         """
         is_counted = held_elsewhere
         if _find_pod_dependent_rejecters(cycle) & COUNTING_PLUGINS:
@@ -379,9 +382,9 @@ class PlanSearch:
 
 
 def _find_eligible_nodes(cycle: Cycle, ignored_plugin: str = "") -> Bools:
-    """Return the mask (N,) of nodes that pass all Filter plugins that read nothing but nodes.
+    """Return the mask (N,) of the nodes that pass every Filter plugin that looks only at nodes.
 
-    `ignored_plugin`, if it is not empty, need not be passed.
+    The plugin `ignored_plugin` is skipped, unless the name is empty.
     """
     eligible = cycle.considered.copy()
     results = cycle.pre_filter.results
@@ -407,19 +410,19 @@ def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
 
 
 def depends_on_other_nodes(cycle: Cycle) -> bool:
-    """Return whether a node may be rejected because of pods on other nodes, or of resources that these pods hold."""
+    """Return whether a node may be rejected because of pods on other nodes, or because of resources that they hold."""
     return bool(_find_pod_dependent_rejecters(cycle) - NODE_LOCAL_PLUGINS)
 
 
 def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
-    """Return the mask (T,) of PodInfos whose pods affinity or spreading relates to the incoming pod.
+    """Return the mask (T,) of the PodInfos that affinity or spreading connects with the incoming pod.
 
     These have required anti-affinity, or the incoming pod's required terms or hard spread constraints select them.
     """
     info = cycle.info
     interacting = view.pods.where(lambda other: bool(other.required_anti_affinity))
     for term in (*info.required_anti_affinity, *info.required_affinity):
-        interacting = interacting | view.pods.matching(term.selector, None)
+        interacting = interacting | view.pods.match_infos(term.selector, None)
     for counts in cycle.pre_filter.find_state(PodTopologySpread) or []:
-        interacting = interacting | view.pods.matching(counts.constraint.selector, frozenset((info.namespace,)))
+        interacting = interacting | view.pods.match_infos(counts.constraint.selector, frozenset((info.namespace,)))
     return interacting

@@ -32,7 +32,7 @@ from kschedctl.snapshot.delta import Delta
 
 
 class ReleasableHoldings:
-    """Resources, such as devices, that pods hold and that plugins miss on nodes when they reject the incoming pod.
+    """Resources held by pods, such as devices, for lack of which plugins reject nodes for the incoming pod.
 
     The object is true if there are such resources.
     """
@@ -121,7 +121,7 @@ class ReleasableHoldings:
 
 
 def releases_resources_on_exit(simulation: Simulation, position: Position) -> bool:
-    """Return whether the pod, when it leaves, releases something in other objects, such as the devices of its claim."""
+    """Return whether the pod releases something in other objects when it leaves, such as the devices of its claim."""
     framework = simulation.framework(position)
     if framework is None:
         return False
@@ -142,7 +142,7 @@ MAX_SHORTAGE = 2.0**62
 
 
 class SetsOnNodes:
-    """The sets of movable pods on some nodes that have to leave so that an incoming pod fits."""
+    """Sets of movable pods whose removal from their node makes room for an incoming pod."""
 
     truncated = False
     """Whether some node has too many pods to look at all sets."""
@@ -173,7 +173,7 @@ class SetsOnNodes:
     def _find_useful_pods(self) -> Bools:
         """Return the mask (M,) of the pods on promising nodes whose removal may help.
 
-        On a node that only lacks resources that pods hold, the removal of a pod that holds none of them does not help.
+        Some nodes lack only resources held by pods. There, removing a pod without such resources does not help.
         """
         node = self.view.node[self.pods]
         lacks_only_held = self.holdings.passes_others[node] & bool(self.holdings)
@@ -185,10 +185,9 @@ class SetsOnNodes:
         return self.holdings.holders[self.view.pods.info[self.pods]]
 
     def _find_holders_elsewhere(self) -> Bools:
-        """Return the mask (T,) of PodInfos whose pods may hold resources that a promising node lacks.
+        """Return the mask (T,) of the PodInfos whose pods may hold resources that a promising node lacks.
 
-        This can help only if some promising node runs no such pods, so that pods elsewhere hold the resources.
-        Otherwise the mask is empty.
+        The mask is empty if each promising node runs such pods itself, so that pods on other nodes need not leave.
         """
         if not self.holdings:
             return self.holdings.holders.copy()
@@ -269,10 +268,10 @@ class SetsOnNodes:
         return self.view.requests[self.view.pods.info[pods]][:, columns]
 
     def _select_pods_freeing_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
-        """Return the pods that may be in a sufficient set of this size.
+        """Return the pods that may belong to a sufficient set of `size` pods.
 
-        A pod may be in such a set if it frees enough of each resource in the columns together with `size` - 1 pods as
-        large as the node's largest pod. `shortages` (N, C) are the amounts that nodes lack of these resources.
+        This requires that the pod frees enough of each resource together with `size` - 1 pods as large as the node's
+        largest pod. `columns` are the resources, and `shortages` (N, C) are the amounts of them that each node lacks.
         """
         node = self.view.node[self.pods]
         requests = self._get_requests(self.pods, columns)
@@ -300,7 +299,7 @@ class SetsOnNodes:
         return pods[is_within_limit]
 
     def _find_node_shortages(self) -> tuple[list[int], Amounts]:
-        """Return the columns (C) of the resources that nodes lack, and how much each node lacks of them, (N, C).
+        """Return the columns (C) of the resources that nodes lack, and how much of them each node lacks, (N, C).
 
         The amount is 0 for a node that has enough of a resource.
         """

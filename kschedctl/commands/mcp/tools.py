@@ -109,19 +109,17 @@ def explain_pod(call: ToolCall, arguments: Arguments) -> PlainReport:
 
 def find_remedies(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find fixes for a pod in the cluster or in a manifest."""
-    from kschedctl.commands.explain.one_pod import find_target  # noqa: PLC0415 - as the commands below
+    from kschedctl.commands.explain.one_pod import find_or_create_target  # noqa: PLC0415 - as the commands below
     from kschedctl.commands.remedies import find_remedies_with_room  # noqa: PLC0415
 
-    pod = find_target(call.cluster, get_only_argument(arguments, "pod", "manifest"))
-    return find_remedies_with_room(pod, tried=call.progress.begin("trying remedies", 0), now=call.now)
+    pod = find_or_create_target(call.cluster, get_only_argument(arguments, "pod", "manifest"))
+    return find_remedies_with_room(pod, progress=call.progress, now=call.now)
 
 
 def clear_pending_pods(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find the changes that let the most pending pods schedule."""
-    count_tried = call.progress.begin("trying remedies", 0)
-    return kschedctl.pending_remedies(
-        call.cluster, str(arguments.get("namespace", "")), now=call.now, tried=count_tried
-    )
+    namespace = str(arguments.get("namespace", ""))
+    return kschedctl.pending_remedies(call.cluster, namespace, now=call.now, progress=call.progress)
 
 
 def get_only_argument(arguments: Arguments, *names: str) -> Any:

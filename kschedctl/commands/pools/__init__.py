@@ -81,7 +81,7 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
         name: _report_pool(name, np.flatnonzero(division.code == code), view)
         for code, name in enumerate(division.names)
     }
-    reports = groups.add_groups(reports) if groups else reports
+    reports = groups.complete_reports(reports) if groups else reports
 
     # Karpenter's NodePools, with or without nodes
     states = build_state_nodes(cluster) if cluster.karpenter_node_pools else []
@@ -157,16 +157,16 @@ class PoolGroups:
 
     def __init__(self, cluster: Cluster, node_groups: NodeGroups, now: str) -> None:
         self.node_groups = node_groups
-        self._read = read_autoscaled_groups(node_groups.groups)
+        self._groups = read_autoscaled_groups(node_groups.groups)
         flags, faults = read_autoscaler_options(node_groups.options)
-        self.faults = (*node_groups.faults, *self._read.errors, *faults)
-        self._loop = AutoscalerLoop.from_cluster(cluster, self._read, flags, now, node_groups.active_scale_ups)
+        self.faults = (*node_groups.faults, *self._groups.errors, *faults)
+        self._loop = AutoscalerLoop.from_cluster(cluster, self._groups, flags, now, node_groups.active_scale_ups)
 
     def assign_pools(self, by_label: Pools, view: Fork) -> Pools:
         """Move the nodes of each group to a pool that is named after the group, and return the new pools."""
         names = {name: index for index, name in enumerate(by_label.names)}
         code = by_label.code.copy()
-        for node, group in self._read.of_node.items():
+        for node, group in self._groups.of_node.items():
             row = view.nodes.index.get(node)
             if row is not None:
                 code[row] = names.setdefault(group.id, len(names))
@@ -176,15 +176,19 @@ class PoolGroups:
             tuple(all_names[index] for index in used_codes.tolist()), new_codes.astype(np.int32), by_label.workers
         )
 
-    def add_groups(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
-        """Add size limits and pending pods to the groups' reports, and add reports for groups without nodes."""
+    def complete_reports(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
+        """Return the reports with each group's size limits and pending pods. Groups without nodes get a report, too."""
         loop = self._loop
-        waiting = {} if loop.ends_immediately else ScaleUpRun(loop).count_acceptable_pods(loop.place_waiting_pods())
-        with_groups = dict(pools)
-        for group in self._read.all:
-            report = replace(pools.get(group.id, PoolReport(group.id)), waiting=waiting.get(group.id))
-            with_groups[group.id] = self._add_limits(report, group)
-        return with_groups
+        waiting_by_group: Mapping[str, int] = {}
+        if not loop.ends_immediately:
+            waiting_by_group = ScaleUpRun(loop).count_acceptable_pods(loop.place_waiting_pods())
+
+        completed = dict(pools)
+        for group in self._groups.all:
+            report = pools.get(group.id, PoolReport(group.id))
+            report = replace(report, waiting=waiting_by_group.get(group.id))
+            completed[group.id] = self._add_limits(report, group)
+        return completed
 
     def _add_limits(self, pool: PoolReport, group: AutoscaledGroup) -> PoolReport:
         """Add the group's size limits to the report on the pool, if they are known."""

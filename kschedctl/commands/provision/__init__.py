@@ -34,10 +34,10 @@ def provision(
     """Find the nodes that Karpenter (v1.14) would launch for pending pods, and explain why other pods get none.
 
     ``instance_types`` are in the format of kwok's instance_types.json. Without them, only the types of existing nodes
-    are known, without prices, so that it is not certain that no type fits. ``options`` are preferencePolicy,
+    are known, without prices, and it is uncertain whether another type would fit. ``options`` are preferencePolicy,
     minValuesPolicy, maxInstanceTypes and featureGates. ``now`` is an RFC 3339 time and defaults to the time at which
-    the cluster was read. If nodes would be launched, kube-scheduler's queue is replayed with these nodes, to see which
-    pods stay pending nevertheless. Raises InputError.
+    the cluster was read. If nodes would be launched, kube-scheduler's queue is replayed with them, to see which pods
+    stay pending nevertheless. Raises InputError.
 
     >>> str(provision(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No pending pods: Karpenter would launch no node'
@@ -74,9 +74,9 @@ def disrupt(
     now: str = "",
     progress: Progress = NO_PROGRESS,
 ) -> Disruption:
-    """Find the nodes that Karpenter (v1.14) would remove or replace, and explain what keeps each other node.
+    """Find the nodes that Karpenter (v1.14) would remove or replace, and explain why the other nodes stay.
 
-    The arguments and errors are as for ``provision``. Without prices no replacement is known to be cheaper.
+    The arguments and errors are as for ``provision``. Without prices, no replacement can be shown to be cheaper.
 
     >>> import kschedctl
     >>> str(disrupt(kschedctl.Cluster.from_objects([]), [], now="2026-01-01T00:00:00Z"))
@@ -97,9 +97,10 @@ REQUIRED_KINDS = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
 
 
 def find_unread_kinds(cluster: Cluster, *further_kinds: str) -> tuple[UnknownKind, ...]:
-    """Return the kinds that Karpenter needs but that were not read: REQUIRED_KINDS, `further_kinds`, node classes.
+    """Return the kinds that Karpenter needs but that were not read.
 
-    Node classes are reported only if reading them failed, because they are optional.
+    Needed are REQUIRED_KINDS, `further_kinds` and the pools' node classes. Node classes are optional, so they are
+    reported only if reading them failed.
     """
     gaps = {kind: cluster.gap(kind) for kind in (*REQUIRED_KINDS, *further_kinds)}
     class_kinds = {kind.name for pool in cluster.karpenter_node_pools if (kind := find_class_kind(pool))}

@@ -23,7 +23,7 @@ from kschedctl.queueing.kueue.amounts import (
 )
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue
 from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
-from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, foresee_workloads, start_replay
+from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, predict_workloads, start_replay
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
 from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
@@ -40,11 +40,11 @@ def queues(
     now: str = "",
     installation: KueueInstallation | None = None,
 ) -> KueueQueues:
-    """Report the ClusterQueues and cohorts of Kueue with their quota, and what each waiting Workload waits for.
+    """Report Kueue's ClusterQueues and cohorts with their quota, and why each waiting Workload waits.
 
-    `names` are ClusterQueues or cohorts to report on, empty for all. `now` is an RFC 3339 time, by default the present.
-    `installation` is the Kueue to replay, by default the cluster's. Raises InputError if a name is unknown
-    or ``now`` is invalid.
+    `names` are the ClusterQueues or cohorts to report on, all by default. `now` is an RFC 3339 time, by default the
+    current time. `installation` is the Kueue to replay, by default the cluster's. Raises InputError if a name is
+    unknown or ``now`` is invalid.
 
     >>> str(queues(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No ClusterQueues'
@@ -55,7 +55,9 @@ def queues(
     quotas = tuple(_iter_quotas(replay, selected))
     states = tuple(_report_queue(replay, name) for name in selected)
     cohorts = tuple(_report_cohort(replay, cohort) for cohort in _list_cohorts(replay, selected))
-    outlook = foresee_workloads(replay)
+    outlook = predict_workloads(replay)
+    selected_queues = frozenset(selected) if names else None  # None selects the Workloads of all queues
+    waiting = _report_waiting_workloads(cluster, WaitingQueues(cluster, outlook), selected_queues)
     unknown = _list_unread_kueue_kinds(cluster)
     doubts = (
         *(doubt for doubt in (installation.doubt, outlook.doubt) if doubt),
@@ -65,7 +67,7 @@ def queues(
         states,
         cohorts,
         quotas,
-        _report_waiting_workloads(cluster, WaitingQueues(cluster, outlook), None if not names else frozenset(selected)),
+        waiting,
         installation.release.value,
         tuple(replay.cache.problems),
         doubts,

@@ -22,9 +22,9 @@ def races(
 ) -> Races:
     """Return how many pods would be double-booked with each size, rate and expiry.
 
-    Pods are simulated that are assumed, bound and confirmed, or that expire. `fields` are the parameters, such as
-    numbers of `nodes`, `rates` in pods per second, `expiries` and `seconds`. Parameters that are not given come from a
-    `cluster` or its `measures`, otherwise defaults are used. Raises UsageError.
+    In the simulation, pods are assumed, bound and confirmed, or they expire. `fields` are the parameters, such as
+    numbers of `nodes`, `rates` in pods per second, `expiries` and `seconds`. Missing parameters come from a `cluster`
+    or its `measures`, or else have defaults. Raises UsageError.
 
     >>> races({"nodes": [10], "rates": [1.0], "seconds": 10.0}).assumptions.seconds
     10.0

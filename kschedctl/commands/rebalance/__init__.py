@@ -24,14 +24,13 @@ def rebalance(
     now: str = "",
     progress: Progress = NO_PROGRESS,
 ) -> Rebalancing:
-    """Find what the descheduler would evict, where the pods go, whether that ends, and which budgets stop it.
+    """Find which pods the descheduler would evict, where they go, whether that ends, and which budgets stop it.
 
-    `policy` is a DeschedulerPolicy of descheduler/v1alpha2 as a dict. Without one, a built-in policy restores what
-    pods require themselves. A plugin that is not replayed makes the answer undecided. `name` is the policy's name in
-    errors. At most `rounds` rounds are replayed, each once all pods of the previous one run. `seed` decides between
-    equally good nodes, and `now` is the time for the age of pods, by default when the cluster was read.
-
-    Raises InputError for a policy that cannot be used.
+    `policy` is a DeschedulerPolicy of descheduler/v1alpha2 as a dict. The default is a built-in policy that restores
+    what pods require. A plugin that is not replayed makes the answer undecided. `name` is the policy's name in errors.
+    At most `rounds` rounds are replayed, each once all pods of the previous one run. `seed` decides between equally
+    good nodes, and `now` is the time for the age of pods, by default when the cluster was read. Raises InputError for a
+    policy that cannot be used.
 
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]

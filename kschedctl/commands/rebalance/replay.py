@@ -90,9 +90,7 @@ class EvictionReplay:
         """
         simulation = Simulation(scheduler, seed=seed, preemption=False)
         lingering = LingeringPods.take_off_nodes(simulation.view, stand_ins)
-        simulation.schedule(find_pending(simulation))
-        if simulation.interrupted:
-            raise KeyboardInterrupt
+        simulation.schedule_uninterrupted(find_pending(simulation))
         was_moved = np.zeros(len(simulation.view.pods), np.bool_)
         still_pending = find_pending(simulation)
         return cls(simulation, was_moved, Evictions(simulation), lingering, pending=still_pending)
@@ -107,7 +105,7 @@ class EvictionReplay:
     def evict(self, position: Position, plugin: str) -> str:
         """Evict a pod at the request of a plugin, place its replacement, and try the pending pods again.
 
-        Return the reason if the eviction is denied, or if it would do harm and is not carried out, otherwise "".
+        Return "" or, if the pod was not evicted, the reason: a denial, or harm that the eviction would do.
         """
         view = self.simulation.view
         pod = view.pods.objects[position]
@@ -163,7 +161,7 @@ class EvictionReplay:
     def _try_pending_pods(self) -> None:
         """Try the pending pods again and record the pods that get a node."""
         if self.pending:
-            outcomes = self.simulation.schedule(self.pending)
+            outcomes = self.simulation.schedule_uninterrupted(self.pending)
             self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
             self.pending = [position for position in self.pending if position not in self.placed]
 
@@ -235,10 +233,10 @@ class LingeringPods(NamedTuple):
 
 
 def add_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tuple[Cluster, dict[str, str]]:
-    """Add a stand-in for each pod template whose evicted pods terminate beside their replacements.
+    """Add a stand-in for each pod template whose evicted pods may still terminate while their replacements are placed.
 
-    Return the cluster and, for each stand-in, the pod for which it stands, both as `namespace/name`. `grace_seconds` is
-    the grace period of evictions in seconds, or None if each pod's own period counts.
+    Return the cluster, and a mapping from one pod of each such template to its stand-in, both as `namespace/name`.
+    `grace_seconds` is the grace period of evictions in seconds, or None if each pod's own period counts.
     """
     pods = cluster.pods
     waiting_jobs = find_jobs_awaiting_termination(cluster)

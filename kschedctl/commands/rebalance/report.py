@@ -51,7 +51,7 @@ class RemovedPod(Document, frozen=True):
 
 
 class HeldBack(Document, frozen=True):
-    """Pods that a plugin wants to evict but that stay because of a limit, a PDB, or harm that the eviction would do."""
+    """Pods that a plugin wants to evict but that stay: because of a limit, a PDB, or the harm of the eviction."""
 
     plugin: Annotated[str, Column("plugin", keep=True)]
     why: Annotated[str, Column("why it stays", tone=Tone.WARNING)]
@@ -137,7 +137,7 @@ class Rebalancing(Report, frozen=True):
         """Return the number of evictions and rounds as text, and whether the evictions loop, end or continue."""
         rounds = len({step.round for step in self.steps})
         if not self.steps:
-            return "Nothing is evicted"
+            return "Nothing is evicted so far" if self.interrupted else "Nothing is evicted"
         evicted = f"{counted(len(self.steps), 'eviction')} in {counted(rounds, 'round')}"
         if self.loops:
             return f"Never settles: after {evicted} an earlier placement recurs"

@@ -97,27 +97,28 @@ class DeschedulerReplay:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the last round evicted no pod."""
-        return bool(self.evicted_per_round) and not self.evicted_per_round[-1]
+        """Whether the last round was complete and evicted no pod."""
+        return bool(self.evicted_per_round) and not self.evicted_per_round[-1] and not self.interrupted
 
     def run_rounds(self, rounds: int, progress: Progress) -> None:
         """Replay rounds until one evicts no pod, a placement recurs, or there were `rounds` rounds.
 
-        If the user interrupts, the rounds so far remain. Raises InputError.
+        If the user interrupts, the rounds so far remain, the last one with its evictions so far. Raises InputError.
         """
         done = progress.begin("Rounds", rounds)
         self.placements.add(self.replay.compute_placement_hash())
         try:
             while len(self.evicted_per_round) < rounds and not (self.is_quiet or self.has_recurred):
-                self._run_round()
+                self._run_round(progress)
                 done(1)
         except KeyboardInterrupt:
             self.interrupted = True
 
-    def _run_round(self) -> None:
+    def _run_round(self, progress: Progress) -> None:
         """Replay one round and record its evictions, its denials and the resulting placement.
 
-        The first round also records the pods that the evictor protects.
+        If the user interrupts, the evictions and denials so far are recorded. The first round also records the pods
+        that the evictor protects.
         """
         replay = self.replay
         replay.begin_round()
@@ -126,21 +127,21 @@ class DeschedulerReplay:
 
         # Plugins evict pods that run and delete pods that have terminated. Limits count both.
         seen = SeenPods(replay.simulation.view.fork(), self.now, replay.was_moved.copy(), self.policy.nodes)
-        counter = EvictionCounter(seen, self.policy.limits, replay.evict)
+        counter = EvictionCounter(seen, self.policy.limits, replay.evict, progress.begin)
         seen_terminated, delete = self.terminated.prepare_round(self.now, self.policy.nodes, replay.round)
         counter_of_terminated = counter.build_counter_for_other_pods(seen_terminated, delete)
-        evictors = run_descheduling_round(self.policy, counter, counter_of_terminated)
-
         is_first_round = not self.evicted_per_round
+        try:
+            evictors = run_descheduling_round(self.policy, counter, counter_of_terminated)
+        finally:
+            self.denied.append(counter.denied)
+            self.terminated.denied.append(counter_of_terminated.denied)
+            moved_count = len(replay.played) - played_before
+            deleted_count = len(self.terminated.deletions) - deleted_before
+            self.evicted_per_round.append(moved_count + deleted_count)
+
         if is_first_round and evictors:
             self.protected = evictors[0].count_protected_pods(seen.on_ready_nodes)
-
-        self.denied.append(counter.denied)
-        self.terminated.denied.append(counter_of_terminated.denied)
-        moved_count = len(replay.played) - played_before
-        deleted_count = len(self.terminated.deletions) - deleted_before
-        self.evicted_per_round.append(moved_count + deleted_count)
-
         placement = replay.compute_placement_hash()
         self.has_recurred = bool(moved_count) and placement in self.placements
         self.placements.add(placement)
@@ -183,7 +184,7 @@ class DeschedulerReplay:
         )
 
     def _iter_round_summaries(self) -> Iterator[DeschedulerRound]:
-        """Yield a summary of each round: how many pods were evicted or deleted, and how many of them were denied."""
+        """Yield a summary of each round: how many pods were evicted or deleted, and how many evictions were denied."""
         rounds = zip(self.evicted_per_round, self.denied, self.terminated.denied, strict=True)
         for number, (evicted, denied, denied_deletions) in enumerate(rounds, 1):
             denied_count = count_denied_pods(denied) + count_denied_pods(denied_deletions)
@@ -267,7 +268,7 @@ class DeletedPod(NamedTuple):
 
 @dataclass
 class TerminatedPods:
-    """The terminated pods, which need no replacement and count for no budget, and which of them were deleted."""
+    """The terminated pods and their deletion. They need no replacement and do not count for budgets."""
 
     view: Fork
     is_deleted: Bools
@@ -285,9 +286,9 @@ class TerminatedPods:
     def prepare_round(
         self, now: int, node_selector: Selector, round_number: int
     ) -> tuple[SeenPods, Callable[[Position, str], str]]:
-        """Return the terminated pods as a round sees them, and the function that deletes one of them for a plugin.
+        """Return the terminated pods as a round sees them, and the function by which plugins delete one of them.
 
-        The function returns "", since nothing speaks against the deletion of a terminated pod.
+        The function always returns "", because nothing prevents the deletion of a terminated pod.
         """
         seen_pods = SeenPods(self.view, now, nodes=node_selector)
         seen_pods.evicted = self.is_deleted

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import PodReference, find_target
+from kschedctl.commands.explain.one_pod import PodReference, find_or_create_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
 from kschedctl.commands.make_room import SharedRoom, collect_waiting_pods, make_room_and_report, start_room_making
 from kschedctl.commands.make_room.movable import find_movable_pods
@@ -40,6 +40,7 @@ from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.remedy import sort_complete_first
@@ -62,12 +63,13 @@ def remedies(
     *,
     call_extender: CallExtender | None = None,
     tried: ProgressCallback = lambda number: None,
+    progress: Progress = NO_PROGRESS,
 ) -> Remedies:
     """Return all minimal sets of changes that let a pod schedule, each verified by replay.
 
     `pod` and the errors are as for `explain`. `wishes` limit the number of changes, who makes them and their kinds.
     `call_extender` calls a scheduler extender about the changed pod. `tried` is called for each set of changes that is
-    tried.
+    tried. If the user interrupts, the report has the fixes so far.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -77,7 +79,7 @@ def remedies(
     >>> found.remedies[0].kinds
     ('Uncordon',)
     """
-    return find_remedies_with_room(find_target(cluster, pod, call_extender), wishes, tried)
+    return find_remedies_with_room(find_or_create_target(cluster, pod, call_extender), wishes, tried, progress=progress)
 
 
 def pending_remedies(
@@ -89,12 +91,13 @@ def pending_remedies(
     now: str = "",
     call_extender: CallExtender | None = None,
     tried: ProgressCallback = lambda number: None,
+    progress: Progress = NO_PROGRESS,
 ) -> RemediesOfMany:
     """Find a small set of changes that lets most waiting pods schedule, verified by simulation.
 
     The pods are in one `namespace`, or in all namespaces if it is empty, and match the label `selector`, such as
-    `app=web`. `now` is as for `pending`, and the other arguments are as for `remedies`. Without a selector, workloads
-    whose pods cannot be created are listed separately.
+    `app=web`. Without a selector, workloads whose pods cannot be created are listed separately. `now` is as for
+    `pending`, and the other arguments are as for `remedies`.
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
@@ -103,7 +106,9 @@ def pending_remedies(
     keys = {pod.key for pod in find_pending_pods(cluster, namespace or None, selector)}
     scope = describe_scope(namespace or None, selector)
     smallest = replace(wishes, smallest=True)
-    report = find_remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
+    report = find_remedies_of_many(
+        cluster, keys, scope, smallest, tried, progress=progress, call_extender=call_extender
+    )
 
     # Workloads without pods have no labels of pods by which the selector could choose them.
     if not selector:
@@ -126,18 +131,25 @@ def manifest_remedies(
     written: Mapping[Owner, JsonObject] | None = None,
     call_extender: CallExtender | None = None,
     tried: ProgressCallback = lambda number: None,
+    progress: Progress = NO_PROGRESS,
 ) -> RemediesOfMany:
-    """Find a small set of changes that lets most of the pods schedule that would wait once the manifests are applied.
+    """Find a small set of changes that lets most of the manifests' pods schedule once the manifests are applied.
 
-    `written` has the documents of manifests that are given as structs, since admission reads more fields than these
-    have. The other arguments are as for `remedies`. Workloads whose pods cannot be created are listed separately.
-    Raises InputError if a manifest is invalid.
+    If manifests are given as structs, `written` has their documents, because admission reads more fields than the
+    structs have. The other arguments are as for `remedies`. Workloads whose pods cannot be created are listed
+    separately. Raises InputError if a manifest is invalid.
     """
     applied = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     scope = f"of {counted(len(applied.changes), 'workload')} in the manifests"
     smallest = replace(wishes, smallest=True)
     report = find_remedies_of_many(
-        applied.cluster, set(applied.workload_by_pod), scope, smallest, tried, call_extender=call_extender
+        applied.cluster,
+        set(applied.workload_by_pod),
+        scope,
+        smallest,
+        tried,
+        progress=progress,
+        call_extender=call_extender,
     )
     return structs.replace(report, not_created=tuple(applied.not_created))
 
@@ -147,41 +159,57 @@ def find_remedies_with_room(
     wishes: RemedyWishes = RemedyWishes(),
     tried: ProgressCallback = lambda _: None,
     *,
+    progress: Progress = NO_PROGRESS,
     now: str = "",
     user_groups: UserGroups = NO_USER_GROUPS,
 ) -> Remedies:
-    """Return the fixes of a pod, a plan that moves other pods if no fix only moves pods, and fixes of the autoscaler.
+    """Return the fixes of a pod, including a plan that moves other pods, and the fixes of the autoscaler.
 
-    `user_groups` are node groups that the user names. `now` is the RFC 3339 time of the autoscaler's loop, by default
-    the time when the cluster was read. Raises InputError if the node groups are invalid.
+    There is no plan if one of the fixes only moves pods. `user_groups` are node groups that the user names. `now` is
+    the RFC 3339 time of the autoscaler's loop, by default the time when the cluster was read. Raises InputError if the
+    node groups are invalid. If the user interrupts, the report has the fixes so far.
     """
-    report = add_room_plan(find_pod_remedies(target, wishes, tried), target, wishes)
-    return _add_autoscaler_fixes(report, target, wishes, now or get_read_time(target.scheduler.cluster), user_groups)
+    report = find_pod_remedies(target, wishes, tried, progress=progress)
+    if report.interrupted:
+        return report
+    try:
+        report = add_room_plan(report, target, wishes, progress)
+        now = now or get_read_time(target.scheduler.cluster)
+        return _add_autoscaler_fixes(report, target, wishes, now, user_groups)
+    except KeyboardInterrupt:
+        return replace(report, interrupted=True)
 
 
-def add_room_plan(report: Remedies, target: TargetPod, wishes: RemedyWishes) -> Remedies:
-    """Add a plan that moves other pods to the report. Without such a plan, the report is returned unchanged.
+def add_room_plan(
+    report: Remedies, target: TargetPod, wishes: RemedyWishes, progress: Progress = NO_PROGRESS
+) -> Remedies:
+    """Add a plan that moves other pods to the report, or return the report unchanged if there is none.
 
-    No plan is searched for if the pod is not unschedulable, if the wishes exclude moves, or if one of the report's
-    fixes only moves pods.
+    There is none if the pod is not unschedulable, if the wishes exclude moves, if one of the report's fixes only moves
+    pods, or if moves alone do not let the pod fit.
     """
     has_moving_fix = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
     if report.verdict != UNSCHEDULABLE or has_moving_fix or not wishes.considers(FixKind.MOVE_POD, "operator"):
         return report
+    on_planned = progress.begin("trying moves", 0)
+    on_planned(0)
     cluster, keys = collect_waiting_pods([target])
     is_same_cluster = cluster is target.scheduler.cluster
     scheduler = target.scheduler if is_same_cluster else Scheduler(cluster, target.scheduler.call_extender)
     if not _can_moves_help(scheduler, keys[0]):
         return report
-    room = make_room_and_report(start_room_making(scheduler, SharedRoom(cluster, tuple(keys), ROOM_WISHES, seed=0)))
+    room_making = start_room_making(scheduler, SharedRoom(cluster, tuple(keys), ROOM_WISHES, seed=0))
+    room_making.advance = on_planned
+    room = make_room_and_report(room_making)
+    report = replace(report, interrupted=room.interrupted)
     return replace(report, make_room=room) if room.fits and room.moves else report
 
 
 def _can_moves_help(scheduler: Scheduler, key: str) -> bool:
     """Return whether moving other pods may let the pod with this key fit.
 
-    This is so if the pod would fit on some node without the movable pods there, or if pods on other nodes keep it away.
-    It is not so if no profile serves the pod.
+    Moves may help if the pod would fit on some node without the movable pods there, or if pods on other nodes keep it
+    away. They do not help if no profile serves the pod.
     """
     simulation = Simulation(scheduler)
     position = Position(simulation.view.pods.index[key])

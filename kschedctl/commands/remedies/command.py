@@ -199,16 +199,15 @@ def _find_pod_fixes(
     If the pod waits for admission elsewhere, such as by Kueue, the report has fixes for that, too.
     """
     with show_progress() as shown:
-        tried = shown.begin("trying remedies", 0)
-        report = find_remedies_with_room(target, wishes, tried, now=now, user_groups=node_groups.read_groups())
+        report = find_remedies_with_room(target, wishes, progress=shown, now=now, user_groups=node_groups.read_groups())
     manifests = () if target.workload is None else (target.workload,)
     waiting = search_admission_fixes(target.scheduler.cluster, target.waiting_elsewhere, now, manifests)
     if waiting:
         report = structs.replace(report, waiting_elsewhere=waiting)
     if has_unadmitted(waiting):
-        return report, choose_exit_code(good=False, interrupted=False, undecided=report.undecided)
-    all_fit = report.verdict in FINE and report.replicas is None
-    return report, choose_exit_code(all_fit, interrupted=False, undecided=report.undecided)
+        return report, choose_exit_code(good=False, interrupted=report.interrupted, undecided=report.undecided)
+    is_good = report.verdict in FINE
+    return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)
 
 
 def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:
@@ -248,7 +247,7 @@ def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) ->
             selector=scope.selector or "",
             now=inquiry.now,
             call_extender=inquiry.call_extender,
-            tried=shown.begin("trying remedies", 0),
+            progress=shown,
         )
     unadmitted: tuple[WaitingElsewhere, ...] = ()
     if not scope.selector:  # the selector is about labels of pods
@@ -265,9 +264,8 @@ def _find_manifest_fixes(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[Remedi
     manifests = [inquiry.manifests[key] for key in inquiry.targets if key in inquiry.manifests]
     written = {key: inquiry.written[key].document for key in inquiry.targets if key in inquiry.written}
     with show_progress() as shown, locate_errors(inquiry.places):
-        tried = shown.begin("trying remedies", 0)
         report = manifest_remedies(
-            inquiry.cluster, manifests, wishes, written=written, call_extender=inquiry.call_extender, tried=tried
+            inquiry.cluster, manifests, wishes, written=written, call_extender=inquiry.call_extender, progress=shown
         )
     all_schedule = not report.waiting and not report.not_created
     return report, choose_exit_code(all_schedule, interrupted=report.interrupted, undecided=report.undecided)

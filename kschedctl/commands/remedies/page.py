@@ -31,12 +31,13 @@ from kschedctl.render.unseen_pods import build_held_back_section, build_not_crea
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedy import TEAMS
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_verdict_doubts
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import capitalize, counted
 
 
 def build_remedies_page(report: Remedies, style: Style) -> Page:
     """Build the page for one pod: its verdict, the fixes with their commands, a plan that moves pods, and notes."""
     return (
+        *build_interruption_line(report.interrupted, "the fixes so far, which may be unchecked with other pods"),
         *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_fixes_section(report.remedies, report.impossible, style, with_manifests=True),
@@ -52,22 +53,24 @@ def _build_verdict_lines(report: Remedies) -> Page:
 
     If the pod stands for other pods, such as the pods of a workload, a line says so.
     """
+    replicas = report.replicas
+    counts = () if replicas is None else (paragraph(Marked(capitalize(replicas.sentence), Tone.BAD)),)
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:
         verdict = Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING)
-        return (paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
+        return (*counts, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
     _, _, headline_text = report.build_first_line()
     headline = paragraph(pod, mark_verdict(report.verdict, ":"), headline_text)
     if not report.stands_for:
-        return (headline,)
-    return (headline, paragraph(Marked(report.stands_for, Tone.FAINT)))
+        return (*counts, headline)
+    return (*counts, headline, paragraph(Marked(report.stands_for, Tone.FAINT)))
 
 
 def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
     """Build the page for many pods: how many no longer wait, the chosen fixes, and which pods still wait.
 
-    If no pod waits, the page says only that, with uncreated pods and objects that wait elsewhere.
+    If no pod waits, the page says only that, and lists uncreated pods and objects that wait elsewhere.
     """
     title, *scope = report.build_first_line()
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
@@ -88,8 +91,8 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         incomplete_note = "not all changes were tried: there may be better ones"
         incomplete = (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)
     return (
+        *build_interruption_line(report.interrupted, "the changes so far"),
         *section(title, *fixes),
-        *build_interruption_line(report.interrupted),
         *incomplete,
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *not_created,
@@ -99,7 +102,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
 
 
 def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
-    """Build the blocks of one chosen fix: the workloads that it changes, how many pods it clears, and its commands."""
+    """Build the blocks of a chosen fix: the workloads that it changes, how many pods it clears, and its commands."""
     facts = []
     if chosen.workloads:
         facts.append(Marked(f"of {names(chosen.workloads)}", Tone.FAINT))
@@ -125,7 +128,7 @@ def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) ->
 
 
 def _build_incomplete_note(report: Remedies) -> Page:
-    """Build a note that there may be more fixes, or nothing if the search tried all sets or there was none."""
+    """Build a note that there may be more fixes, or () if the search tried all sets or did not run."""
     if report.searched is None or report.searched.complete:
         return ()
     note = f"the search ended after {counted(report.searched.replays, 'replay')}: there may be more"

@@ -33,6 +33,7 @@ from kschedctl.fixes.trial.trials import Trials, apply_edits_to_cluster
 from kschedctl.fixes.ways.new_nodes import build_added_nodes_fix
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.edits import ObjectKey
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.settling import SettledCluster, UnexplainedSettling, settle
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -49,7 +50,6 @@ SEARCH_SECONDS = 15.0
 """The time for the search for remedies of all groups. The report says if it was not enough."""
 SIMULATION_SECONDS = 30.0
 """The time for the greedy choice. The report says if it was not enough."""
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,9 @@ class GreedyChoice:
     proposals: list[Proposal]
     settled: SettledCluster
     """The settled cluster with the chosen proposals applied."""
-    progress: Progress
+    tried: Callable[[int], None]
+    """Called with 1 for each proposal that is simulated."""
+    progress: Progress = NO_PROGRESS
     call_extender: CallExtender | None = None
     rollouts: Rollouts = field(default_factory=Rollouts)
     chosen: list[tuple[Proposal, Collection[str]]] = field(default_factory=list)
@@ -147,7 +149,12 @@ class GreedyChoice:
                 return
             # The first choice may take a bit more than half of the time, and each further one an equal share.
             deadline = begin + seconds * (max_changes + number) / (2 * max_changes)
-            if not self._choose_next_proposal(remaining_changes, deadline):
+            try:
+                if not self._choose_next_proposal(remaining_changes, deadline):
+                    return
+            except KeyboardInterrupt:
+                self.interrupted = True
+                self.complete = False
                 return
 
     def _choose_next_proposal(self, remaining_changes: int, deadline: float) -> bool:
@@ -159,7 +166,9 @@ class GreedyChoice:
         """
         best: tuple[Proposal, UnexplainedSettling] | None = None  # with the cluster after the proposal
         queue = self._rank_promising_proposals(remaining_changes)
+        on_considered = self.progress.begin("simulating remedies", len(queue))
         while queue:
+            on_considered(1)
             proposal = queue.pop(0)
             if best and self._cannot_be_better(proposal, *best):
                 continue
@@ -171,7 +180,7 @@ class GreedyChoice:
                 self.interrupted = True
                 self.complete = False
                 return False
-            self.progress(1)
+            self.tried(1)
 
             # Remember the proposal if it is the best so far, and try it with more nodes as well.
             waiting_after = self._count_relevant_pods(after.waiting)
@@ -191,8 +200,8 @@ class GreedyChoice:
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
         """Return the proposal with as many nodes as its pods may need, or None if it does not add a single node.
 
-        `cleared` is the number of relevant pods that one node clears. If it clears none, pods outside took the node, so
-        that the nodes have to be enough for these pods, too.
+        `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node. The nodes
+        must then be enough for these pods, too.
         """
         if proposal not in self.proposals:
             return None  # it has several nodes already
@@ -241,7 +250,8 @@ class GreedyChoice:
     def _add_chosen_proposal(self, proposal: Proposal, after: UnexplainedSettling) -> None:
         """Add a proposal to the chosen ones, with the pods that it clears, and continue from the cluster `after` it.
 
-        Proposals with the same edits, or that would edit an object that it creates, are dropped.
+        Remaining proposals are dropped if they have the same edits, or if they would edit an object that the chosen one
+        creates.
         """
         settled = after.explain()
         self.chosen.append((proposal, [key for key in self.settled.waiting if key not in settled.waiting]))
@@ -264,7 +274,7 @@ class GreedyChoice:
         return sum(key in self.settled.waiting for key in proposal.may_help)
 
     def _rank_promising_proposals(self, remaining_changes: int) -> list[Proposal]:
-        """Return the proposals that may help waiting pods, those expected to clear the most pods first.
+        """Return the proposals that may help waiting pods. Those expected to clear the most pods come first.
 
         Only proposals with at most `remaining_changes` changes are included.
         """
@@ -344,14 +354,15 @@ def find_remedies_of_many(
     keys: Collection[str],
     scope: str,
     wishes: RemedyWishes = RemedyWishes(smallest=True),
-    progress: Progress = lambda _: None,
+    tried: Callable[[int], None] = lambda _: None,
     *,
+    progress: Progress = NO_PROGRESS,
     call_extender: CallExtender | None = None,
 ) -> RemediesOfMany:
     """Find up to `wishes.max_changes` changes that clear most of the waiting pods with these keys (`namespace/name`).
 
-    `scope` describes the pods in words. `progress` is called for each group that is searched and each fix that is
-    simulated. The report says if the time did not suffice or the user interrupted.
+    `scope` describes the pods in words. `tried` is called for each searched group and for each simulated fix. The
+    report says if time ran out or the user interrupted.
     """
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
@@ -360,16 +371,25 @@ def find_remedies_of_many(
     # Find the fixes of each group, as far as the time suffices.
     groups = [] if initial.interrupted else _group_similar_pods(scheduler, waiting)
     deadline = time.monotonic() + SEARCH_SECONDS
-    searched_groups = [
-        _find_group_fixes(scheduler, group, wishes, progress) for group in groups if time.monotonic() < deadline
-    ]
+    on_searched = progress.begin("searching remedies", len(groups))
+    searched_groups: list[SimilarWaitingPods] = []
+    interrupted = initial.interrupted
+    try:
+        for group in groups:
+            if time.monotonic() >= deadline:
+                break
+            searched_groups.append(_find_group_fixes(scheduler, group, wishes, tried))
+            on_searched(1)
+    except KeyboardInterrupt:
+        interrupted = True
     groups_without_search = groups[len(searched_groups) :]
 
     # Choose among these fixes by simulation.
     outside = frozenset(initial.waiting).difference(keys)
     proposals = merge_group_proposals(searched_groups)
-    choice = GreedyChoice(cluster, proposals, initial, progress, call_extender, outside=outside)
-    choice.run(wishes.max_changes, SIMULATION_SECONDS)
+    choice = GreedyChoice(cluster, proposals, initial, tried, progress, call_extender, outside=outside)
+    if not interrupted:
+        choice.run(wishes.max_changes, SIMULATION_SECONDS)
 
     # A later change can displace a pod that an earlier one cleared, and can place a pod that an earlier one evicted.
     placed = set(initial.waiting).difference(choice.settled.waiting)
@@ -388,7 +408,7 @@ def find_remedies_of_many(
         ),
         left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice.settled)),
         complete=choice.complete and not groups_without_search,
-        interrupted=initial.interrupted or choice.interrupted,
+        interrupted=interrupted or choice.interrupted,
         **build_cluster_basis(unknown, scheduler),
     )
 
@@ -406,7 +426,7 @@ def _group_similar_pods(scheduler: Scheduler, keys: Iterable[str]) -> list[Simil
 
 
 def _find_group_fixes(
-    scheduler: Scheduler, group: SimilarWaitingPods, wishes: RemedyWishes, progress: Progress
+    scheduler: Scheduler, group: SimilarWaitingPods, wishes: RemedyWishes, tried: Callable[[int], None]
 ) -> SimilarWaitingPods:
     """Search for fixes of the group's first pod, and return the group with these fixes.
 
@@ -416,7 +436,9 @@ def _find_group_fixes(
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
     search, best = search_fixes(target, wishes)
-    progress(1)
+    if search.interrupted:
+        raise KeyboardInterrupt
+    tried(1)
     return replace(group, fixes=tuple(best), impossible=explain_impossible_fixes(search))
 
 

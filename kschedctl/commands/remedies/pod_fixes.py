@@ -8,46 +8,54 @@ from msgspec.structs import replace
 
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import (
+    CHECKED,
     check_fixes_in_queue,
     find_uncalled_extenders,
     search_fixes,
     should_search_fixes,
 )
-from kschedctl.commands.explain.new_pods import add_unplaced_replicas
+from kschedctl.commands.explain.new_pods import choose_replica
 from kschedctl.commands.explain.one_pod import explain_target
-from kschedctl.commands.explain.report import FINE, Explanation
+from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
+from kschedctl.fixes.ranking import CheckedFix
+from kschedctl.fixes.rollout_replay import RolloutResult
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.shared_cluster import build_extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
 from kschedctl.reports.remedy import Remedy, sort_complete_first
+from kschedctl.text.counts import capitalize
 
 
 def find_pod_remedies(
-    target: TargetPod, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
+    target: TargetPod,
+    wishes: RemedyWishes = RemedyWishes(),
+    tried: Callable[[int], None] = lambda _: None,
+    *,
+    progress: Progress = NO_PROGRESS,
 ) -> Remedies:
     """Return the fixes of a pod, or of the pod that represents a workload.
 
-    If the API server denies the pod's creation, the fixes of the creation come before the scheduling fixes. `progress`
-    is called for each set of changes that is tried.
+    If the API server denies the pod's creation, the fixes of the creation come before the scheduling fixes. `tried`
+    is called for each set of changes that is tried. If the user interrupts, the report has the fixes so far.
     """
     # The pod exists, or its creation failed only in the past.
     not_created = target.not_created
     if not_created is None or not_created.past:
-        report = explain_pod(target.scheduler, target.pod)
-        if report.verdict in FINE:
-            report = add_unplaced_replicas(report, target)
-        return _build_remedies_document(target, report, wishes, progress)
+        target, replicas = choose_replica(target)
+        report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
+        return _build_remedies_document(target, report, wishes, tried, progress)
 
     # The creation fails, so that a fix of the creation is needed first.
-    document = _build_remedies_document(target, explain_target(target), wishes, progress)
+    document = _build_remedies_document(target, explain_target(target), wishes, tried, progress)
     if document.verdict == NOT_CREATED:
         return replace(document, remedies=tuple(build_creation_remedies(not_created, wishes)))
     document = prepend_creation_fix(document, not_created, wishes)
@@ -58,11 +66,17 @@ def find_pod_remedies(
 
 
 def _build_remedies_document(
-    target: TargetPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]
+    target: TargetPod,
+    report: Explanation,
+    wishes: RemedyWishes,
+    tried: Callable[[int], None],
+    progress: Progress,
 ) -> Remedies:
-    """Build the remedies document of the pod from its explanation, with scheduling fixes if changes can help the pod.
+    """Build the pod's remedies document from its explanation.
 
-    Fixes whose rollout would do harm are left out, and explained among the impossible ones.
+    Scheduling fixes are searched for if changes can help the pod.
+
+    Fixes whose rollout would do harm are explained among the impossible ones.
     """
     document = Remedies(
         pod=report.pod,
@@ -78,19 +92,31 @@ def _build_remedies_document(
     if not should_search_fixes(report, target):
         return document
 
-    # Check the found fixes against rollouts and against the other waiting pods.
-    search, ranking = search_fixes(target, wishes, progress)
+    on_tried = progress.begin("trying remedies", 0)
+
+    def count_tried(number: int) -> None:
+        """Count tried sets of changes."""
+        tried(number)
+        on_tried(number)
+
+    search, ranking = search_fixes(target, wishes, count_tried)
+    interrupted = search.interrupted
+
+    # Check the found fixes against rollouts and against the other waiting pods, unless the user interrupts.
     rollouts = Rollouts(target.workload)
-    checked_fixes = check_fixes_in_queue(rollouts.iter_harmless_fixes(ranking), QueueChecks(search.trials))
+    checked_fixes = [CheckedFix(fix, None) for fix in ranking]
+    rollout_results: list[RolloutResult | None] = [None] * len(ranking)
+    if not interrupted:
+        on_checked = progress.begin("checking remedies", min(len(ranking), CHECKED))
+        try:
+            harmless_fixes = rollouts.iter_harmless_fixes(ranking)
+            checked_fixes = check_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked=on_checked)
+            rollout_results = [rollouts.replay(fix.ranked.trial) for fix in checked_fixes]
+        except KeyboardInterrupt:
+            interrupted = True
     remedies = [
-        build_remedy(
-            fix.ranked,
-            search.trials.key,
-            target.workload,
-            rollout=rollouts.replay(fix.ranked.trial),
-            result=fix.result,
-        )
-        for fix in checked_fixes
+        build_remedy(fix.ranked, search.trials.key, target.workload, rollout=rollout_result, result=fix.result)
+        for fix, rollout_result in zip(checked_fixes, rollout_results, strict=True)
     ]
     return replace(
         document,
@@ -99,11 +125,12 @@ def _build_remedies_document(
         extended=build_extender_notes(target.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
         unknown=merge_unknown_kinds((document.unknown, find_uncalled_extenders(fix.ranked for fix in checked_fixes))),
+        interrupted=interrupted,
     )
 
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
-    """Return creation fixes that the wishes allow and that also get one of the pods a node.
+    """Return the creation fixes that the wishes allow and that also get one of the pods a node.
 
     Fixes that the author of the manifest can make come first, and then fixes that give up nothing.
     """
@@ -121,7 +148,7 @@ def is_wished_for(fix: CreationFix, wishes: RemedyWishes) -> bool:
 def build_creation_remedy(fix: CreationFix) -> Remedy:
     """Return a fix of a pod's failed creation in the form of a remedy, whose summary starts with a capital letter."""
     return Remedy(
-        summary=fix.what[:1].upper() + fix.what[1:],
+        summary=capitalize(fix.what),
         by=fix.by,
         weakens=fix.weakens or None,
         opens=fix.opens,
@@ -137,11 +164,11 @@ def build_creation_remedy(fix: CreationFix) -> Remedy:
 
 
 def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: RemedyWishes) -> Remedies:
-    """Return the report of a pod that is not created, with each scheduling fix combined with a creation fix before it.
+    """Return the report of an uncreated pod with a creation fix before each scheduling fix.
 
-    The first creation fix that neither changes the pod nor gives anything up is used. Without one, no fixes remain.
-    Scheduling fixes that change the pod are left out, as the API server might reject the changed pod, and so are
-    combinations with too many changes. Creation fixes after which the pod still waits are explained among the
+    This is the first creation fix that neither changes the pod nor weakens anything. Without one, no fixes remain.
+    Scheduling fixes that change the pod are left out, because the API server might reject the changed pod. Combinations
+    with too many changes are left out, too. Creation fixes after which the pod still waits are explained among the
     impossible fixes.
     """
     creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)
@@ -159,7 +186,7 @@ def _combine_creation_and_scheduling_fix(fix: CreationFix, remedy: Remedy) -> Re
     """Return a remedy that first makes a creation fix and then a scheduling fix."""
     return replace(
         remedy,
-        summary=f"{fix.what[:1].upper()}{fix.what[1:]}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",
+        summary=f"{capitalize(fix.what)}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",
         by="operator",
         commands=(*fix.commands, *remedy.commands),
         changes=(*fix.changes, *remedy.changes),

@@ -44,7 +44,7 @@ class Remedies(Report, frozen=True):
     """The extent of the search, None if there was none."""
     stands_for: str = ""
     replicas: ReplicaCount | None = None
-    """The number of the workload's pods that get a node, if the pod fits but not all pods do."""
+    """The number of the workload's pods that get a node, if only some do."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -52,6 +52,8 @@ class Remedies(Report, frozen=True):
     undecided: bool = False
     make_room: MakeRoom | None = None
     """A plan that moves other pods so that the pod fits, if no remedy is one."""
+    interrupted: bool = False
+    """Whether the user interrupted, so that fixes are missing, or were not replayed with the other pods."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     kind: str = "Remedies"
@@ -68,7 +70,10 @@ class Remedies(Report, frozen=True):
         fixes = tuple(remedy.to_short_fix() for remedy in self.remedies)
         if self.make_room:
             fixes = (*fixes, self.make_room.to_short_fix())
-        return replace(summary, subject=self.pod, verdict=self.verdict, fixes=fixes, advice=self.impossible)
+        warnings = () if self.replicas is None else (self.replicas.sentence,)
+        return replace(
+            summary, subject=self.pod, verdict=self.verdict, warnings=warnings, fixes=fixes, advice=self.impossible
+        )
 
 
 class ChosenRemedy(Document, frozen=True):

@@ -15,7 +15,7 @@ from kschedctl.commands.audit.sampling.sampled_searches import (
     compute_default_sampling_costs,
     compute_sampling_costs_of_targets,
 )
-from kschedctl.commands.explain.one_pod import PodReference, find_target
+from kschedctl.commands.explain.one_pod import PodReference, find_or_create_target
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
@@ -33,17 +33,18 @@ def sampling_costs(
 ) -> SamplingCosts:
     """Return what percentageOfNodesToScore costs and saves on this cluster, and the percentage that is enough.
 
-    One more pod is placed of each kind: of `pods`, given as for `explain`, or by default of the largest workloads
-    (`kinds` of them, in one `namespace` or all) that have pending pods, otherwise running pods. `max_loss` is the
-    number of points of score that a pod may lose on average. Raises UsageError and the errors of `explain`.
+    One more pod of each kind is placed. The kinds are those of `pods`, which are given as for `explain`. By default
+    they are the `kinds` largest workloads of a `namespace`, or of all, that have pending pods, or else running pods.
+    `max_loss` is the number of points of score that a pod may lose on average. Raises UsageError and the errors of
+    `explain`.
 
     >>> import kschedctl
     >>> sampling_costs(kschedctl.Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])).nodes
     1
     """
     if pods:
-        targets = [find_target(cluster, pod) for pod in pods]
-        return sampling_costs_of_targets(targets, max_loss=max_loss, progress=progress)
+        targets = [find_or_create_target(cluster, pod) for pod in pods]
+        return compute_sampling_costs(targets, max_loss=max_loss, progress=progress)
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: must be at least one")
     limits = build_limits(max_loss)
@@ -52,7 +53,7 @@ def sampling_costs(
     )
 
 
-def sampling_costs_of_targets(
+def compute_sampling_costs(
     targets: Sequence[TargetPod], *, max_loss: float = MAX_LOSS, progress: Progress = NO_PROGRESS
 ) -> SamplingCosts:
     """Return the costs for at least one pod. All pods share a scheduler's view.

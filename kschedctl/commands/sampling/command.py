@@ -65,7 +65,7 @@ def sampling(
                 inquiry.cluster, namespace=namespace or "", kinds=kinds, max_loss=max_loss, progress=progress
             )
         else:
-            report = library.sampling_costs_of_targets(targets, max_loss=max_loss, progress=progress)
+            report = library.compute_sampling_costs(targets, max_loss=max_loss, progress=progress)
     return view.answer(report, _choose_code(report))
 
 

@@ -11,11 +11,14 @@ from typing import TypedDict
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Pod
 from kschedctl.api.unhealthy_pods import explain_used_up_budgets
 from kschedctl.autoscaling.cluster_autoscaler import scale_down as going_down
 from kschedctl.autoscaling.cluster_autoscaler import scale_up as going_up
 from kschedctl.autoscaling.cluster_autoscaler.drainability import NOT_ENOUGH_BUDGET
 from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups
+from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaler_options
+from kschedctl.autoscaling.cluster_autoscaler.pods import is_daemon_set_pod, is_expendable
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.new_node import get_node_groups, replay_queue_with_new_nodes
@@ -103,9 +106,26 @@ def scale_down(
     causes = explain_used_up_budgets(protected_pods, cluster.pod_disruption_budgets, cluster.pods)
     report = replace(report, budget_causes=causes)
 
+    ignored_pods = _find_ignored_pods(cluster, node_groups, report.unneeded)
     undecided = not node_groups.are_certain or bool(report.faults)
     faults, waits = (*node_groups.faults, *report.faults), dict(node_groups.waits)
-    return replace(report, undecided=undecided, faults=faults, waits=waits, **_build_groups_basis(node_groups))
+    report = replace(report, undecided=undecided, faults=faults, waits=waits, ignored_pods=ignored_pods)
+    return replace(report, **_build_groups_basis(node_groups))
+
+
+def _find_ignored_pods(
+    cluster: Cluster, node_groups: NodeGroups, unneeded: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return, by unneeded node, its pods whose priority is so low that the autoscaler deletes the node under them."""
+    options, _ = read_autoscaler_options(node_groups.options)
+
+    def is_ignored(template: Pod) -> bool:
+        return is_expendable(template, options) and not (template.terminated or is_daemon_set_pod(template))
+
+    pods_by_node: dict[str, list[str]] = {}
+    for pod in cluster.pods.filter_by_template(is_ignored):
+        pods_by_node.setdefault(pod.spec.node_name, []).append(pod.key)
+    return {node: tuple(pods_by_node[node]) for node in unneeded if node in pods_by_node}
 
 
 class LoopArguments(TypedDict):

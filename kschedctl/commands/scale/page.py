@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
 from kschedctl.render.sections import build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
@@ -11,7 +13,8 @@ from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
 ONE_RUN = paragraph(Marked("One possible run: the autoscaler takes nodes and groups in random order.", Tone.FAINT))
-NO_PLACE = "NoPlaceToMovePods"
+EMPTY = "empty"
+NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
 MAX_KEEPERS = 3
 UNBLOCKS = {
     "ControllerNotFound": "gets an owner that exists",
@@ -23,6 +26,30 @@ UNBLOCKS = {
     "NotEnoughPdb": "has a budget that allows one more disruption",
 }
 """The change to a pod after which it no longer keeps its node, by the rule that applies."""
+NODE_REASONS = {
+    "NotUnderutilized": "above the utilization threshold",
+    "CurrentlyBeingDeleted": "already being deleted",
+    "ScaleDownDisabledAnnotation": "its scale-down-disabled annotation is true",
+    "ScaleDownUnreadyDisabled": "not ready, and unready nodes are not removed",
+    "NodeGroupMinSizeReached": "the group is at its minimum size",
+    "MinimalResourceLimitExceeded": "the cluster would have fewer cores or less memory than its configured minimum",
+    "NotUnneededLongEnough": "not unneeded for long enough yet",
+    "NotUnreadyLongEnough": "not unready for long enough yet",
+    "AtomicScaleDownFailed": "its group is removed as a whole or not at all, and some of its nodes must stay",
+    "BlockedByOnCompletionPod": "a pod on it has to finish first",
+    NO_PLACE: "its pods fit nowhere else",
+}
+"""The autoscaler's reasons to keep a node, in plain words."""
+POD_REASONS = {
+    "ControllerNotFound": "its controller does not exist",
+    "MinReplicasReached": "its workload has fewer replicas than --min-replica-count",
+    "NotReplicated": "no controller would recreate it",
+    "UnmovableKubeSystemPod": "a kube-system pod without a PDB",
+    "NotSafeToEvictAnnotation": 'annotated safe-to-evict: "false"',
+    "LocalStorageRequested": "it has local storage",
+    "NotEnoughPdb": "its PDB allows no disruption",
+}
+"""The autoscaler's reasons why a pod keeps its node, in plain words."""
 STATES = {
     "unneeded": "not needed",
     "unremovable": "stays",
@@ -32,7 +59,7 @@ STATES = {
 
 
 def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
-    """Build the page of a scale-up: the groups that grow, then why other groups do not."""
+    """Build the page of a scale-up: which groups grow, which pods stay pending, and why other groups do not help."""
     first, pods = report.build_first_line()
     is_good = report.are_all_placed
     errors = [line for line in (report.loop_error, report.error) if line]
@@ -52,12 +79,7 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
 
 def _build_uncertainty_lines(report: ScaleUp | ScaleDown) -> Page:
     """Build a line for each reason why the report is not certain."""
-    lines = list(report.doubts)
-    if report.seen_groups:
-        lines.insert(0, "node groups by labels; their minimum and maximum are not known: specify --node-groups FILE")
-    all_doubts = "".join(report.doubts)
-    lines += [f"left out: {fault}" for fault in report.faults if fault not in all_doubts]
-    return tuple(paragraph(Marked("Not certain:", Tone.WARNING), line) for line in lines)
+    return tuple(paragraph(Marked("Not certain:", Tone.WARNING), line) for line in report.iter_doubts())
 
 
 def _build_sources_line(report: ScaleUp | ScaleDown) -> Page:
@@ -74,7 +96,7 @@ def _build_filtered_out_line(report: ScaleUp) -> Page:
 
 
 def _build_template_gap_lines(report: ScaleUp) -> Page:
-    """Build paragraphs about labels and taints that templates of empty groups lack, with the tags that supply them."""
+    """Build paragraphs about labels and taints that templates of empty groups lack, and the tags that supply them."""
     blocks: list[Paragraph] = []
     for gap in report.template_gaps:
         lacks = " and the ".join(gap.lacks)
@@ -123,7 +145,7 @@ def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> 
 
 def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     """Build the page of a scale-down: the nodes that are deleted, then the other nodes with their reasons."""
-    first, details = report.build_first_line()
+    headline, *details = report.build_first_line()
     deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("why"))
     nodes = sorted(
@@ -131,9 +153,12 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     )
 
     def build_row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
-        """Return the cells for a node, whose reason is extended by why its budget allows nothing and its mark."""
+        """Return the cells for a node. Its reason includes the cause of an exhausted budget and the node's mark."""
         name, node = item
         *cells, reason = _build_node_cells(name, node, report.kept.get(name), name in deleted)
+        if ignored := report.ignored_pods.get(name):
+            remains = "otherwise empty" if reason == EMPTY else reason
+            reason = f"{remains}; {first_of(ignored)} {'ends' if len(ignored) == 1 else 'end'} with the node"
         if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
             reason += f"; {cause}"
         if since := report.marked_since.get(name):
@@ -142,7 +167,8 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
 
     return (
         *_build_uncertainty_lines(report),
-        paragraph(Marked(first, Tone.GOOD if deleted else Tone.PLAIN), details),
+        paragraph(Marked(headline, Tone.GOOD if deleted and not report.lost_pods else Tone.PLAIN), *details),
+        *([paragraph(Marked(report.describe_lost_pods(), Tone.WARNING))] if report.lost_pods else []),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
         *build_table(nodes, columns, build_row, style, title="Nodes"),
         *([ONE_RUN] if nodes else []),
@@ -158,19 +184,26 @@ def _build_node_cells(name: str, node: NodeRemoval, kept: NodeKeepers | None, is
 
 
 def _describe_node_reason(node: NodeRemoval, kept: NodeKeepers | None) -> str:
-    """Return why a node is deleted or kept, and whether it could be deleted if it were the only one."""
+    """Return why a node is deleted or kept, and whether it could be deleted if no other node were."""
     if node.state == "unneeded":
-        return f"{counted(len(node.moves), 'pod')} would move" if node.moves else "empty"
-    reason = node.reason or ""
+        return f"{counted(len(node.moves), 'pod')} would move" if node.moves else EMPTY
+    code = node.reason or ""
     if node.blocking_pod is not None:
-        reason += f": {node.blocking_pod.pod} ({node.blocking_pod.reason})"
-        reason += _describe_unblocking(kept)
-    is_removable_alone = reason == NO_PLACE and node.alone is not None and node.alone.removable
+        blocking = node.blocking_pod
+        reason = f"kept by {blocking.pod}: {_add_code(POD_REASONS, blocking.reason)}{_describe_unblocking(kept)}"
+        return reason if code == BLOCKED else f"{_add_code(NODE_REASONS, code)}; {reason}"
+    is_removable_alone = code == NO_PLACE and node.alone is not None and node.alone.removable
+    reason = _add_code(NODE_REASONS, code)
     return f"{reason}; could be deleted if it were the only one" if is_removable_alone else reason
 
 
+def _add_code(texts: Mapping[str, str], code: str) -> str:
+    """Return the autoscaler's reason in plain words, followed by its own name for it in parentheses."""
+    return f"{texts[code]} ({code})" if code in texts else code
+
+
 def _describe_unblocking(kept: NodeKeepers | None) -> str:
-    """Describe what the pods that keep a node would need, or that its pods would have no room elsewhere even then.
+    """Describe what would have to change for the pods that keep a node, or that even then they would fit nowhere else.
 
     Return an empty string if neither is known.
     """

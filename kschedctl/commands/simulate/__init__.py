@@ -83,7 +83,7 @@ MAX_STUCK_WITH_FIXES = 3
 
 @dataclass(eq=False)
 class PreparedCluster(SharedCluster):
-    """A cluster with the pods that leave and the pods that arrive, and the changes to carry out."""
+    """A cluster with the leaving and the arriving pods, and the changes to carry out."""
 
     changes: Sequence[WorkloadChange] = ()
     """The changes of each workload."""
@@ -280,7 +280,7 @@ def _iter_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iter
 
 
 def _find_reported_pods(shared: PreparedCluster, simulation: Simulation) -> frozenset[Position]:
-    """Return the pods that the report is about: new and kept pods of the workloads, and pending pods that take part."""
+    """Return the pods to report on: new and kept pods of the workloads, and pending pods that take part."""
     index = simulation.view.pods.index
     kept_pods = (pod.key for change in shared.changes for pod in change.kept)
     return frozenset(index[key] for key in (*shared.workload_by_pod, *shared.pending_pods, *kept_pods))
@@ -536,7 +536,7 @@ def _iter_suspended_jobs(workloads: Iterable[Struct], outlooks: Mapping[Owner, J
 
 
 class _QueuedWorkloads(NamedTuple):
-    """The workloads of the manifests after Kueue has admitted or suspended those that name a queue."""
+    """The workloads of the manifests, after Kueue has admitted or suspended those that name a queue."""
 
     cluster: Cluster
     """Without the pods that Kueue preempts, and with those that it starts."""
@@ -552,10 +552,10 @@ class _QueuedWorkloads(NamedTuple):
 
 
 def _admit_through_queues(cluster: Cluster, workloads: list[Struct], *, include_waiting: bool) -> _QueuedWorkloads:
-    """Let Kueue admit or suspend the workloads that name a queue and that it does not know yet.
+    """Let Kueue admit or suspend the new workloads that name a queue.
 
-    CronJobs and objects that already exist are skipped: a CronJob creates no pods yet, and Kueue has already created a
-    Workload for an existing object. With `include_waiting`, Kueue also starts the Workloads that are already waiting.
+    CronJobs are skipped, because they create no pods yet. Existing objects are skipped, because Kueue has already
+    created their Workloads. With `include_waiting`, Kueue also starts the Workloads that are already waiting.
     """
     if not has_queues(cluster):
         return _QueuedWorkloads(cluster, workloads)
@@ -590,7 +590,7 @@ def _admit_through_queues(cluster: Cluster, workloads: list[Struct], *, include_
 def _update_quotas(
     cluster: Cluster, admissions: Admissions, creation: Creation, changes: Iterable[WorkloadChange]
 ) -> Cluster:
-    """Return the cluster with quotas that count the arriving pods and the claims that their templates create."""
+    """Return the cluster with quotas that include the arriving pods and the claims created from their templates."""
     new_pods = {change.workload: change.new for change in changes}
     return create_allowed_claims(admissions.with_current_quotas(cluster), creation, new_pods)
 
@@ -603,9 +603,9 @@ def _iter_change_notes(changes: Iterable[WorkloadChange]) -> Iterator[str]:
 
 
 def _iter_assumptions(cluster: Cluster, creation: Creation) -> Iterator[str]:
-    """Yield a note on each namespace that the cluster does not have, then the assumptions and notes of the creation.
+    """Yield a note on each namespace that has to be created, then the assumptions and notes of the creation.
 
-    If the cluster's namespaces were not read, no notes on namespaces are given.
+    If the cluster's namespaces were not read, there are no notes on namespaces.
     """
     existing_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
     if existing_namespaces:
@@ -642,7 +642,10 @@ def compare_runs(runs: Sequence[SimulationReport]) -> Variation:
 
 
 def _build_outcome_key(run: SimulationReport) -> object:
-    """Return a key that is equal for runs with the same pods per workload and domain, and the same evicted pods."""
+    """Return a key that is equal for runs with the same outcome.
+
+    The outcome consists of the number of pods of each workload in each domain, and the evicted pods.
+    """
     placed = tuple((workload.running, repr(workload.domains)) for workload in run.workloads)
     return placed, frozenset(evicted.pod for evicted in run.evicted)
 

@@ -301,7 +301,7 @@ def _suggest_commands(
     report: SimulationReport, source: Source, namespace: str | None, extending: Extending
 ) -> Iterator[str]:
     """Yield commands to run next: how many pods fit, what helps, or how old pods would be replaced."""
-    options = [*(["-n", namespace] if namespace else []), *extending.to_arguments()]
+    options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
     has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
     if not has_daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
         command = ("capacity",) if source.filename else ("remedies", "-A")

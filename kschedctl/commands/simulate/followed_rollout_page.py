@@ -104,7 +104,7 @@ def _build_placements_table(title: str, placements: Sequence[FollowedPlacement],
 
 
 def _iter_placement_explanations(placement: FollowedPlacement) -> Iterator[str]:
-    """Yield lines that say how the replay differs, and which overlapping bindings may explain the difference."""
+    """Yield lines on how the replay differs, and on the overlapping bindings that may explain the difference."""
     yield from _iter_replay_difference_lines(placement)
     before = [binding for binding in placement.overlapping if binding.milliseconds <= 0]
     after = [binding for binding in placement.overlapping if binding.milliseconds > 0]

@@ -86,7 +86,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
 def _iter_fitting_workload_lines(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line that says how many of several workloads fit, and which do not.
 
-    Nothing is yielded if all fit, or if several seeds or new nodes give several answers.
+    Nothing is yielded if all fit, or if the answer depends on seeds or new nodes.
     """
     if report.growth or report.variation:
         return

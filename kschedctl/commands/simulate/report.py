@@ -132,7 +132,9 @@ class SimulationReport(Report, frozen=True):
         return (f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:", sentence)
 
     def _describe_waiting_objects(self) -> str:
-        """Describe how many objects wait for other controllers, apart from those that Kueue admits in this simulation.
+        """Describe how many objects wait for other controllers.
+
+        Objects that Kueue admits in this simulation do not count.
 
         Return an empty string if none waits.
         """
@@ -227,7 +229,7 @@ class SimulationReport(Report, frozen=True):
         return text
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the verdict, pods that are not created, not placed or not admitted, and victims."""
+        """Return the summary with the verdict, the victims, and the pods that are not created, placed or admitted."""
         return replace(
             summary,
             verdict=self._summary_verdict,
@@ -273,7 +275,7 @@ class SimulationReport(Report, frozen=True):
         return tuple(pod for group in self.pending for pod in group.pods)
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
-        """Return a problem for each workload or pod that is not created, not admitted, gets no node or is evicted."""
+        """Return a problem for each workload or pod that is not created, not admitted, not placed, or evicted."""
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),

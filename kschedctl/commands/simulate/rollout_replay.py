@@ -71,8 +71,8 @@ def replay_rollout(
 ) -> FollowedRollout:
     """Try every pod at the time when it was really scheduled, and put it on the node on which it really ran.
 
-    `cluster` may be from before or after the rollout: pods of the placements have no node until their turn, and pods
-    created later arrive when they were created. `manifests` are applied first. If a placed pod is not in the cluster, a
+    `cluster` may be from before or after the rollout. Pods of the placements have no node until their turn, and pods
+    that were created later arrive at that time. `manifests` are applied first. If a placed pod is not in the cluster, a
     pod that the manifests create for its workload takes its place. Raises InputError if a manifest is invalid, and
     ConfigurationError if the scheduler's configuration is invalid.
     """
@@ -166,7 +166,7 @@ def _explain_no_comparison(outcomes: Counter[str]) -> UnknownKind:
 
 
 class _TimedPod(NamedTuple):
-    """A pod on a node, or nominated for it, and the time from which that holds."""
+    """A pod that is on a node, or nominated for it, from a certain time on."""
 
     nanoseconds: int
     position: Position
@@ -234,7 +234,8 @@ class _RolloutReplay:
         """Return the nominations of pods that were created after the first placement, latest first."""
         first = placements[0].nanoseconds if placements else 0
         later = []
-        for row, position in zip(*(column.tolist() for column in self.view.nominations), strict=True):
+        rows, positions = self.view.nominations
+        for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
             created = _parse_creation_time(self.view.pods.objects[position].metadata.creation_timestamp)
             if created > first:
                 later.append(_TimedPod(created, Position(position), Row(row)))
@@ -264,20 +265,20 @@ class _RolloutReplay:
         tried = self.following.attempt(position)
         comparison = _compare_placement(placement, tried, row, self.following)
         if comparison.outcome in (NOT_BEST, NOT_FEASIBLE):
-            comparison = self._explain_by_other_order(number, position, row, comparison)
+            comparison = self._explain_by_reordering(number, position, row, comparison)
         if row != NO_ROW:
             self._put_pod_on_real_node(tried, row)
             self._placed.append(_TimedPod(placement.nanoseconds, position, row))
         return comparison
 
-    def _explain_by_other_order(
+    def _explain_by_reordering(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
-        """Look for an order of nearby placements that makes the replay choose the pod's real node.
+        """Explain by the order of nearby placements why a pod is not on the node that the replay chose.
 
-        Return the comparison in that order if events leave the order open, or else the given comparison together with
-        the overlapping bindings that explain it. After MAX_UNEXPLAINED placements without such an explanation,
-        overlapping bindings are no longer searched.
+        First reorder placements whose order the events leave open. If one order makes the replay choose the real node,
+        return the comparison in this order. Otherwise return `placement` with the overlapping bindings that explain it.
+        After MAX_UNEXPLAINED placements without an explanation, overlapping bindings are no longer searched.
         """
         nearby = self._find_nearby_placements(number, position)
 
@@ -369,8 +370,8 @@ class _RolloutReplay:
     def _find_pod_position(self, pod: str) -> Position | None:
         """Return the position of a pod, or None if neither the cluster nor a manifest has the pod.
 
-        For a pod that is not in the cluster, the next unused pod that a manifest created for its workload is taken. The
-        workload is found by name: the pod's name begins with the workload's, and the longest such name counts.
+        A pod that is not in the cluster is replaced by the next unused pod that a manifest created for its workload.
+        The pod's name must begin with the workload's name. If several names match, the longest one counts.
         """
         if pod in self.view.pods.index:
             return self.view.pods.index[pod]
@@ -461,8 +462,8 @@ def _compare_placement(
 def _compare_infeasible_placement(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
     """Build the comparison for a real node that is not feasible in the replay.
 
-    The reason is a rejection by PreFilter or Filter, a node that the search did not reach, or a PreFilter plugin that
-    narrowed the search to other nodes.
+    The node was rejected by PreFilter or Filter, it was not reached by the search, or a PreFilter plugin limited the
+    search to other nodes.
     """
     if cycle.pre_filter.status.rejected:
         plugin = cycle.pre_filter.plugin
@@ -500,11 +501,11 @@ def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> _ScoreDefi
 
 
 def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
-    """Return whether the node may be the best of a sample, so that the scheduler did not see a better node.
+    """Return whether the scheduler may have chosen the node because its search stopped before it reached a better node.
 
-    The scheduler searches until it has found a certain number of feasible nodes. The node may be the best of them if it
-    is among at least as many consecutive feasible nodes, in the scheduler's order, that are no better. Scores are
-    computed as if all nodes had been searched.
+    The scheduler stops once it has found a certain number of feasible nodes. The node may be the best of them if it is
+    among at least as many consecutive feasible nodes, in the scheduler's order, that are no better. Scores are computed
+    as if all nodes had been searched.
     """
     offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     nodes_needed = following.start_sampling(SampledFrom()).count_nodes_needed_for_scoring(
@@ -548,10 +549,10 @@ class NearbyPlacement(NamedTuple):
 
 
 def iter_reorderings(nearby: Sequence[NearbyPlacement]) -> Iterator[Sequence[NearbyPlacement]]:
-    """Yield groups of placements so close in time to the pod's that they may really have been on its other side.
+    """Yield groups of placements that may really have happened on the other side of the pod's placement.
 
-    Groups of earlier placements come first, then groups of later placements. Each group adds the next closest placement
-    to the group before, up to MAX_REORDERED placements.
+    They are close to the pod's placement in time. Groups of earlier placements come first, then groups of later ones.
+    Each group adds the next closest placement to the previous group, up to MAX_REORDERED placements.
     """
     simultaneous = [placement for placement in nearby if abs(placement.nanoseconds) <= UNORDERED_NANOSECONDS]
     before = [placement for placement in reversed(simultaneous) if placement.nanoseconds <= 0]

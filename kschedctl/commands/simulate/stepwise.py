@@ -35,12 +35,11 @@ def follow(
 ) -> FollowingReport:
     """Schedule pods (``namespace/name``) one after the other on all nodes.
 
-    Each pod sees the effects of the pods before.
+    Each pod sees the effects of the previous ones.
 
-    Each pod gets one of its best nodes: the node in ``choices``, which has one entry per step, if it is among them,
-    otherwise the first by name. Reserved pods are assumed, never bound. If nothing fits, preemption runs, its victims
-    leave at once, and the pod is tried again, at most three times: next (``now``) or after all others (``end``).
-
+    ``choices`` has one entry per step. A pod gets the chosen node if it is one of the pod's best nodes, otherwise the
+    first best node by name. Reserved pods are assumed, never bound. If nothing fits, preemption runs and its victims
+    leave at once. The pod is then tried again, at most three times: next (``now``) or after all others (``end``).
     Raises UsageError for unknown pods and nodes, and ConfigurationError if the scheduler's configuration is invalid.
 
     >>> follow(Cluster.from_objects([]), []).steps
@@ -64,7 +63,7 @@ def _iter_steps(
 ) -> Iterator[FollowedStep]:
     """Yield one step per attempt, until `queue` is empty.
 
-    A pod that preempts others is retried, up to MAX_TRIES times in all: at once, or at the end of the queue.
+    A pod that preempts others is tried again, at once or at the end of the queue, up to MAX_TRIES times in all.
     """
     tries: Counter[Position] = Counter()
     step_number = 0
@@ -83,10 +82,10 @@ def _iter_steps(
 
 
 def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:
-    """Try a pod and return the step: the pod is placed, rejected, gated or gone, or an error occurs.
+    """Try a pod, and return the step: the pod is placed, rejected, gated or gone, or an error occurs.
 
-    If several nodes are best, the pod is placed on the node named `choice` or, if `choice` is None or not one of them,
-    on the node that comes first by name.
+    Of several best nodes, the pod gets the node named `choice` if it is among them, otherwise the one that comes first
+    by name.
     """
     pod = scheduler.view.pods.objects[position].key
     if position in scheduler.gone:
@@ -106,7 +105,7 @@ def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | Non
 
 
 def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, choice: str | None) -> FollowedStep:
-    """Assume the pod on the chosen node if it is one of the best, otherwise on the best node that comes first by name.
+    """Assume the pod on the chosen node if that is one of the best, otherwise on the first best node by name.
 
     The step has an error if a plugin fails to reserve. Scores are reported only if several nodes are feasible.
     """
@@ -179,8 +178,7 @@ def _search_nodes_for_pod(
 ) -> SampledPod:
     """Search nodes for one pod, or report why the pod is not tried.
 
-    `searches` has the start of the next search. The kinds that were not read and that matter for the pod are added to
-    `unknown`.
+    `searches` has the start of the next search. Kinds that matter for the pod but were not read are added to `unknown`.
     """
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)

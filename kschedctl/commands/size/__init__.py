@@ -152,10 +152,10 @@ Documents = Mapping[str, Sequence[JsonObject]]
 def apply_steps(
     cluster: Cluster, scenario: parts.Scenario, files: Documents, where: str = ""
 ) -> tuple[Cluster, list[NotCreated]]:
-    """Apply the steps of a scenario, and return the cluster and the workloads with pods that the API server would deny.
+    """Apply the steps of a scenario. Return the cluster, and the workloads whose pods the API server would deny.
 
-    Nothing is scheduled between the steps, since all pods are placed anew afterwards. Raises KschedctlError that names
-    the step.
+    Nothing is scheduled between the steps, because all pods are placed anew afterwards. Raises KschedctlError that
+    names the step.
     """
     run = ScenarioRun(SettledCluster(cluster, {}), files.__getitem__, where, 0, None)
     for number, (name, part) in enumerate(map(get_step, scenario.steps), 1):

@@ -44,7 +44,8 @@ class FillLevels(NamedTuple):
     def build_set_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
         """Build the basis of a set whose nodes get no fuller than these levels.
 
-        The set uses the shapes with a level that are not in the mask `crowded` (S,), and the crowded shape `needed`.
+        The set uses the crowded shape `needed`, and the other shapes with a level that are not crowded. `crowded` is a
+        mask (S,).
         """
         has_nodes = np.isfinite(self.shares)
         uncrowded = np.flatnonzero(has_nodes & ~crowded).tolist()
@@ -58,10 +59,10 @@ class FillLevels(NamedTuple):
 
 
 def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bools:
-    """Return the mask (S,) of shapes that waiting pods need while pods that could run elsewhere fill them.
+    """Return the mask (S,) of the shapes that waiting pods need but that other, more flexible pods may fill.
 
-    `waiting` are the keys of the waiting pods. No shape is returned if the pods need different sets of shapes, none of
-    which contains the others, or if they can use most shapes.
+    `waiting` are the keys of the waiting pods. No shape is returned if these pods can use most shapes, or if they need
+    different sets of shapes and no set is part of all others.
     """
     no_shape = np.zeros(len(program.names), np.bool_)
     groups = sorted({program.group_of[key] for key in waiting})
@@ -103,10 +104,10 @@ def measure_levels_when_full(
     outcomes: Sequence[Outcome],
     waiting: Sequence[str],
 ) -> list[FillLevels]:
-    """Measure the fill levels of all shapes at the moment when each crowded shape gets full.
+    """Measure the fill levels of all shapes, once for each crowded shape, at the moment when it gets full.
 
-    `rows_by_shape` are the rows of the nodes of each shape in the simulation, and `waiting` the keys of the pods that
-    wait. The list is empty if no shape is crowded.
+    `rows_by_shape` are the rows of the nodes of each shape in the simulation. `waiting` are the keys of the waiting
+    pods. The list is empty if no shape is crowded.
     """
     crowded = find_crowded_shapes(program, waiting)
     if not crowded.any():

@@ -80,9 +80,9 @@ class OptimalityCheck:
                 return
 
     def _probe_cheaper_sets(self) -> None:
-        """Replay a few cheaper sets, and again below the cheapest that takes all pods, until none of them does.
+        """Replay a few cheaper sets. If one takes all pods, repeat this with sets that are even cheaper.
 
-        Ends early if time is up.
+        End early if time is up.
         """
         has_found_cheaper_set = True
         while self._end and has_found_cheaper_set:
@@ -116,7 +116,7 @@ def enumerate_cheaper_sets(
     """Return all sets that cost less than `cost_limit` and satisfy the cuts, or None if there are too many.
 
     `bound` is a lower bound on the cost of any set. Sets that are hardly cheaper than `cost_limit` are left out. The
-    sets are built shape by shape, the most expensive shape first.
+    sets are built shape by shape, starting with the most expensive shape.
     """
     cost_limit -= NEGLIGIBLE_SHARE * cost_limit
     order = np.argsort(-program.costs, kind="stable")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.commands.size.report import NodeSizing, SizingAlternative
-from kschedctl.render.page import Marked, Page, Stack, Style, paragraph
+from kschedctl.render.page import Marked, Page, Stack, Style, Table, paragraph
 from kschedctl.render.sections import (
     build_caveats,
     build_interruption_line,
@@ -20,9 +20,12 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     """Build the page: the best set, caveats, its nodes, alternative sets, pods without a node, and the pools."""
     first, *notes = report.build_first_line()
     tone = Tone.GOOD if report.good and not report.undecided else Tone.WARNING
+    if report.loses_node:
+        tone = Tone.BAD
     remarks: Page = ()
     if report.shapes:
         remarks = (
+            *(paragraph(Marked(line, Tone.WARNING)) for line in (report.zone_warning,) if line),
             paragraph(Marked(report.choice_warning, Tone.FAINT)),
             paragraph(Marked(_describe_lower_bound(report), Tone.FAINT)),
         )
@@ -33,7 +36,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
-        *build_struct_table(report.shapes, style, title="Nodes"),
+        *_drop_empty_columns(build_struct_table(report.shapes, style, title="Nodes")),
         *remarks,
         *(_build_sets_table(report, style) if len(report.alternatives) > 1 else ()),
         *build_struct_table(
@@ -47,7 +50,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
 
 
 def _build_incomplete_note(report: NodeSizing) -> Page:
-    """Build a note that there may be a better set, or nothing if all starting sets were searched to the end."""
+    """Build a note that there may be a better set. Return () if all starting sets were searched to the end."""
     if report.complete:
         return ()
     note = "there may be a better set (--search-seconds)"
@@ -58,9 +61,13 @@ def _build_incomplete_note(report: NodeSizing) -> Page:
 
 def _build_sets_table(report: NodeSizing, style: Style) -> Page:
     """Build a table of the sets. Each set took, in its replay, all pods that any set takes."""
-    return build_struct_table(
-        report.alternatives, style, {"shapes": _mark_replayed}, title="Sets of nodes, each replayed with all pods"
-    )
+    title = "Sets of nodes, each replayed with all pods"
+    return _drop_empty_columns(build_struct_table(report.alternatives, style, {"shapes": _mark_replayed}, title=title))
+
+
+def _drop_empty_columns(page: Page) -> Page:
+    """Drop the columns of the page's tables that have no values, such as prices if none is known."""
+    return tuple(block.without_empty_columns() if isinstance(block, Table) else block for block in page)
 
 
 def _mark_replayed(alternative: SizingAlternative) -> Marked:
@@ -69,7 +76,7 @@ def _mark_replayed(alternative: SizingAlternative) -> Marked:
 
 
 def _describe_lower_bound(report: NodeSizing) -> str:
-    """Describe what the lower bound ignores, how to get a better bound, and the bound that replays prove, if any."""
+    """Describe what the lower bound ignores and how to get a better one, and the bound that replays prove, if any."""
     text = "the lower bound ignores spreading, affinity, zones, and where kube-scheduler puts pods"
     if not report.solver:
         text += "; pip install 'kschedctl[solver]' for a better one"

@@ -136,7 +136,8 @@ class PackingProgram:
     def prefer_shapes(self, names: Iterable[str]) -> Bools:
         """Return a mask (G, S) of the shapes that each group may use.
 
-        A group may use the preferred shapes that take its pods or, if there are none, all shapes that take its pods.
+        These are the preferred shapes that take the group's pods. If there are none, all shapes that take them are
+        used.
         """
         preferred: Bools = self.takes & np.asarray(np.isin(self.names, list(names)))
         has_preferred = np.asarray(preferred.any(axis=1))
@@ -145,7 +146,8 @@ class PackingProgram:
     def find_undominated(self, takes: Bools) -> Bools:
         """Return a mask (S,) of the undominated shapes, given which shapes each group may use, (G, S).
 
-        A shape is dominated if another offers as much of each resource to as many groups for the same money or less.
+        A shape is dominated if another shape offers at least as much of each resource to at least the same groups, for
+        the same or less money.
         """
         is_undominated = np.ones(len(self.costs), np.bool_)
         for shape in np.argsort(-self.costs, kind="stable").tolist():
@@ -180,18 +182,22 @@ class PackingProgram:
                     measures.append(fill)
         return measures
 
-    def count_nodes_if_alone(self, pods_by_group: Table) -> npt.NDArray[np.int64]:
-        """Return the number of nodes (S,) that each shape needs at least if it takes all pods that it can take.
+    def count_minimum_nodes(self, pods_by_group: Table) -> npt.NDArray[np.int64]:
+        """Return a lower bound, per shape (S,), on the nodes needed if the shape took every pod that it can take.
 
-        `pods_by_group` (G,) are the numbers of pods of each group.
+        `pods_by_group` (G,) are the numbers of pods of each group. The bound is at least 1 if the shape can take a pod.
         """
         pods_on_shape = self.takes * pods_by_group[:, None]
         minimum = np.zeros(len(self.names))
+
+        # Each measure says how much of a node one pod fills, so its sum over all pods is a bound.
         for measure in self.measures:
             minimum = np.maximum(minimum, (measure * pods_on_shape).sum(axis=0))
-        # Pods that may not share a node need a node each.
+
+        # Pods of a group that may not share a node need a node each. Pods of other groups may join them.
         minimum = np.maximum(minimum, (self.apart[:, None] * pods_on_shape).max(axis=0, initial=0.0))
-        needed: npt.NDArray[np.int64] = np.ceil(minimum - 1e-9).astype(np.int64)
+
+        needed: npt.NDArray[np.int64] = np.ceil(minimum - 1e-9).astype(np.int64)  # 1e-9 is for rounding errors
         return np.maximum(needed, pods_on_shape.any(axis=0))
 
 
@@ -209,7 +215,7 @@ class _GroupKey(NamedTuple):
 def build_program(
     view: Fork, row_by_shape: Mapping[str, int], costs: Mapping[str, float], takers: Mapping[str, tuple[str, ...]]
 ) -> PackingProgram:
-    """Build the program from the pods in `takers`, which maps their keys to the shapes that take them.
+    """Build the program from the pods in `takers`, which maps pod keys to the shapes that take the pod.
 
     `row_by_shape` gives the row of an empty node of each shape in `view`, and `costs` the cost of such a node.
     """
@@ -246,7 +252,9 @@ def build_program(
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
-    """Yield for each PodInfo a key that is shared by pods that exclude each other from a node, or None for other pods.
+    """Yield a key for each PodInfo.
+
+    Pods with the same key exclude each other from a node. Other pods have the key None.
 
     Pods exclude each other because of host ports or because of anti-affinity to their own workload.
     """
@@ -310,19 +318,19 @@ class PlainPacking:
         has_pods = takes.any(axis=1) & (program.pods > 0)
 
         # Each group goes to the shape that would be cheapest if it took all of its pods alone.
-        cost_if_alone = np.where(takes, program.count_nodes_if_alone(program.pods) * program.costs, np.inf)
+        cost_if_alone = np.where(takes, program.count_minimum_nodes(program.pods) * program.costs, np.inf)
         best = cost_if_alone.argmin(axis=1)
         node_counts = np.zeros(len(program.names), np.int64)
         for shape in np.unique(best[has_pods]).tolist():
             shape_pods = np.where(has_pods & (best == shape), program.pods, 0.0)
-            node_counts[shape] = max(int(program.count_nodes_if_alone(shape_pods)[shape]), 1)
+            node_counts[shape] = max(int(program.count_minimum_nodes(shape_pods)[shape]), 1)
         return {name: number for name, number in zip(program.names, node_counts.tolist(), strict=True) if number}
 
     def _compute_bound(self, program: PackingProgram) -> float:
         """Return a lower bound on the cost of any set that takes all placeable pods.
 
-        It is the larger of a bound from the total requests and of the cost of nodes for pods that fit on only one
-        shape.
+        It is the larger of two bounds: one from the total requests, and the cost of nodes for the pods that fit on only
+        one shape.
         """
         pods = np.where(program.takes.any(axis=1), program.pods, 0.0)
         usable_shapes = program.takes[pods > 0].any(axis=0)
@@ -334,16 +342,21 @@ class PlainPacking:
         return max(request_bound, self._compute_exclusive_cost(program, pods))
 
     def _compute_exclusive_cost(self, program: PackingProgram, pods: Table) -> float:
-        """Return the cost of the nodes that are needed for the pods (G,) that fit on only one shape."""
+        """Return the cost of the nodes needed by pods that fit on only one shape.
+
+        `pods` (G,) are the numbers of all pods.
+        """
         is_exclusive = program.takes.sum(axis=1) == 1
-        return float(program.count_nodes_if_alone(np.where(is_exclusive, pods, 0.0)) @ program.costs)
+        return float(program.count_minimum_nodes(np.where(is_exclusive, pods, 0.0)) @ program.costs)
 
 
 def compute_lower_bound(requested: Table, offered: Table, costs: Table) -> float:
-    """Return a lower bound on the cost of nodes that offer the total requests (R,), even with fractions of nodes.
+    """Return a lower bound on the cost of nodes that offer the total requests (R,).
+
+    Even fractions of nodes are allowed.
 
     `offered` (S, R) and `costs` (S,) are what a node of each shape offers and costs. By weak duality of linear
-    programs, every weighting of the resources proves a bound: the weighted requests divided by the most that a unit of
+    programs, every weighting of the resources proves a bound: the weighted requests, divided by the most that a unit of
     money buys. The best bound of several weightings is returned.
     """
     is_requested = requested > 0

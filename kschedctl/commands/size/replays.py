@@ -21,6 +21,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
 from kschedctl.replay.edits import add_pods
+from kschedctl.replay.parallel import report_parts
 from kschedctl.replay.pools import Pools, PoolState, compute_pool_states
 from kschedctl.replay.settling import find_pending, get_waiting_outcomes
 from kschedctl.replay.unknown import find_simulation_unknowns
@@ -82,10 +83,11 @@ class NodeSets:
         return add_pods(changed, daemon_pods)
 
     def find_pods_without_node(self, counts: Counts) -> WaitingPods:
-        """Return the pods that this set leaves without a node, or leaves without one after the loss of any one zone.
+        """Return the pods that get no node in this set, or would get none after the loss of one zone.
 
-        Zones are lost only if the sets have to survive this. Each pod comes with the shapes of which one more empty
-        node would take it. Results are cached. Raises KeyboardInterrupt if the user interrupts a replay.
+        Zones are lost only if the sets have to survive this. Each pod is returned with its takers: the shapes of which
+        one more empty node would take the pod. Results are cached. Raises KeyboardInterrupt if the user interrupts a
+        replay.
         """
         frozen_counts = freeze_counts(counts)
         if frozen_counts not in self._replayed:
@@ -176,9 +178,9 @@ class NodeSets:
     def _iter_takers(
         self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, lost_zone: str
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the key of each waiting pod, with the shapes that would take it if one empty node were added.
+        """Yield the key of each waiting pod, with the shapes of which one more empty node would take the pod.
 
-        The new node may be in any zone but the lost one.
+        The node may be in any zone but the lost one.
         """
         if not waiting:
             return
@@ -206,10 +208,11 @@ class NodeSets:
             yield view.pods.objects[position].key, takers_by_info.get(number, ())
 
     def _iter_next_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:
-        """Yield each shape's name with the next node that could be added to the set in each of its zones.
+        """Yield the next node of each shape in each of its zones, after the nodes of the set, with the shape's name.
 
-        The lost zone is left out. A zone is also left out if a part of the shape is limited to it, because the part
-        yields this node. The node that is next in the shape's order of zones is never left out for that reason.
+        The lost zone is left out. A shape may be split into parts that are limited to a zone. Such a part yields the
+        node of its zone, and the shape then leaves the zone out, unless it is the next one in the shape's order of
+        zones.
         """
         for name, shape in self.shapes.items():
             number = counts.get(name, 0)
@@ -262,13 +265,11 @@ def freeze_counts(counts: Counts) -> FrozenCounts:
 def _schedule_all(cluster: Cluster) -> Replay:
     """Schedule all pending pods in the queue's order, without preemption, and return the replay.
 
-    Raises KeyboardInterrupt if the user interrupts.
+    Placed pods are reported as parts of the task that runs. Raises KeyboardInterrupt if the user interrupts.
     """
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
-    outcomes = simulation.schedule(find_pending(simulation))
-    if simulation.interrupted:
-        raise KeyboardInterrupt
+    outcomes = simulation.schedule_uninterrupted(find_pending(simulation), report_parts)
     return simulation, outcomes
 
 
@@ -278,7 +279,7 @@ def explain_unplaced(cluster: Cluster) -> dict[str, str]:
 
 
 def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[str, str]:
-    """Map each pod that still waits to kube-scheduler's message or, if there is none, to the verdict."""
+    """Map each pod that still waits to kube-scheduler's message or, without one, to the verdict."""
     pods = simulation.view.pods.objects
     waiting = get_waiting_outcomes(simulation, simulation.explain(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class SizedShape(Document, frozen=True):
@@ -76,6 +77,8 @@ class NodeSizing(Report, frozen=True):
     """The cluster's pools now and with the best set."""
     never: tuple[HomelessPods, ...] = ()
     """Pods that no set takes, or that the best set leaves out if the search ended early."""
+    loses_node: tuple[str, ...] = ()
+    """The pods in `never` that run on a node now, so that the set is worse for them than the cluster is."""
     not_created: tuple[NotCreated, ...] = ()
     """Pods of manifests that the API server would deny."""
     tried: int = 0
@@ -109,8 +112,13 @@ class NodeSizing(Report, frozen=True):
         return not (self.never or self.not_created) and (bool(self.nodes) or not self.pods)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many nodes take the pods, their price, the lower bound, and the pods that get no node."""
-        return (f"{self._describe_set()}{self._describe_exceptions()}{describe_doubt(self.unknown)}",)
+        """Return how many nodes take the pods, their price, the lower bound, and how many pods get no node.
+
+        Pods that run now and would get no node come first.
+        """
+        return (
+            f"{self._describe_losers()}{self._describe_set()}{self._describe_exceptions()}{describe_doubt(self.unknown)}",
+        )
 
     def _describe_set(self) -> str:
         """Describe the best set: its number of nodes, their price if it is known, and the lower bound.
@@ -160,21 +168,49 @@ class NodeSizing(Report, frozen=True):
             text += f"; not created: {describe_not_created(self.not_created)}"
         return text
 
+    def _describe_losers(self) -> str:
+        """Describe the pods that run now and would get no node, as the beginning of the first line.
+
+        The text is empty if there are none.
+        """
+        if not self.loses_node:
+            return ""
+        number = len(self.loses_node)
+        subject = f"{counted(number, 'pod')} that {agreeing(number, 'runs', 'run')} now"
+        return f"Worse than now: {subject} would get no node ({first_few(self.loses_node)}); "
+
+    @property
+    def zone_warning(self) -> str:
+        """The sentence that says that more than half of the nodes are in one zone, empty if not.
+
+        It is also empty if all nodes are in one zone, or if the set survives the loss of a zone.
+        """
+        nodes_by_zone: Counter[str] = Counter()
+        for shape in self.shapes:
+            nodes_by_zone.update(shape.zones)
+        if self.zone_loss or len(nodes_by_zone) < 2:
+            return ""
+        zone, nodes = nodes_by_zone.most_common(1)[0]
+        if nodes * 2 <= self.nodes:
+            return ""
+        share = f"{nodes:,} of {self.nodes:,} nodes are in zone {zone}"
+        return f"{share}: --keep-zone-loss asks for nodes that survive the loss of a zone"
+
     @property
     def choice_warning(self) -> str:
         """The sentence that says that another choice of kube-scheduler may leave a pod without a node."""
         return "each set was replayed once: if equally good nodes are chosen differently, a pod may get no node"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the numbers of nodes and pods, a warning, and the pods that got no node.
+        """Return the summary with the numbers of nodes and pods, and the pods that get no node or are not created.
 
-        The warning says that each set was replayed only once. Pods that are not created count as pods without a node.
+        A warning says that each set was replayed only once.
         """
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         uncreated_workloads = tuple(workload.short_form for workload in self.not_created)
         return replace(
             summary,
-            warnings=(self.choice_warning,) if self.shapes else (),
+            warnings=tuple(filter(None, (self.zone_warning, self.choice_warning))) if self.shapes else (),
             pods=(*uncreated_workloads, *homeless_pods),
             figures={"nodes": self.nodes, "pods": self.pods},
         )

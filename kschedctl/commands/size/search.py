@@ -94,8 +94,8 @@ class SetSearch:
     def probe_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> FillLevels | None:
         """Measure the fill levels that lead to the cheapest set, or return None if no shape is crowded.
 
-        The levels are measured on the set `counts`, on which the pods wait, with one more node of each shape. They are
-        measured once for all starting sets. Raises KeyboardInterrupt if the user interrupts.
+        They are measured once for all starting sets, on the set `counts` with one more node of each undominated shape.
+        `waiting` are the pods that wait on the set `counts`. Raises KeyboardInterrupt if the user interrupts.
         """
         if self._probed_levels is None:
             crowded = find_crowded_shapes(self.program, waiting)
@@ -119,7 +119,7 @@ class SetSearch:
         return bool(find_crowded_shapes(self.program, placeable).any()) and not self.sets.zone_loss
 
     def measure_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> list[FillLevels]:
-        """Replay a set, and return the fill levels of all shapes when each shape that the waiting pods need gets full.
+        """Replay a set, and measure the fill levels of all shapes when each shape needed by waiting pods gets full.
 
         Raises KeyboardInterrupt if the user interrupts.
         """
@@ -142,7 +142,7 @@ def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
         if not placeable:
             homeless = sets.explain_waiting(growth.counts, waiting) if waiting else {}
             counts = growth.reduce_slack(task, waiting.keys())
-            return SearchedSet(counts, homeless, True, tuple(sets.unknown), task.counts)
+            return SearchedSet(counts, homeless, complete=True, unknown=tuple(sets.unknown), grown_from=task.counts)
         growth.grow(placeable, len(waiting))
     return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown))
 
@@ -157,10 +157,11 @@ class SlackRange(NamedTuple):
 
 
 class _Growth:
-    """A set that grows by steps: nodes for the waiting pods or free capacity overall, whichever is cheaper.
+    """A set that grows step by step: by nodes for the waiting pods or by free capacity overall, whichever is cheaper.
 
-    If nodes have no taints, pods that could run elsewhere fill nodes meant for the waiting ones. Then sets are built
-    whose other nodes are large enough. If more free capacity helped few pods, nodes for the waiting pods follow.
+    Without taints, flexible pods may fill nodes that are meant for the waiting pods. Sets are then built whose other
+    nodes are large enough for the flexible pods. If more free capacity helped few pods, nodes for the waiting pods
+    follow.
     """
 
     def __init__(self, search: SetSearch, start: Counts) -> None:
@@ -188,10 +189,12 @@ class _Growth:
             self._add_nodes_or_slack(takers_by_pod, waiting_count)
 
     def _relieve_crowding(self, waiting: Sequence[str]) -> bool:
-        """Replace the set with one whose other pods take less of the room that the waiting pods need.
+        """Replace the set with one in which other pods leave more space for the waiting pods.
 
-        Return whether the set was replaced. It stays if no shape is crowded, if the last replacement did not help, or
-        if sets have to survive zone losses.
+        Return whether it was replaced.
+
+        It is not replaced if no shape is crowded, if the last replacement did not help, or if sets have to survive zone
+        losses.
         """
         search = self._search
         crowded = find_crowded_shapes(search.program, waiting)
@@ -291,7 +294,7 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     """Search for a cheaper set that takes as many pods, by replacing nodes of one shape with fewer or other nodes.
 
     Nodes that were added to the starting set are removed first, then the most expensive nodes. The search ends if no
-    removal makes the set cheaper or the time is up. Each improvement is recorded in `search.best` at once.
+    removal makes the set cheaper, or if time is up. Each improvement is recorded in `search.best` at once.
     """
     best = dict(task.counts)
     has_improved = True
@@ -301,7 +304,7 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
         for name in names:
             best = _remove_nodes_of_shape(search, task, best, name)
         has_improved = best is not best_before
-    return SearchedSet(best, {}, not task.is_late, tuple(search.sets.unknown))
+    return SearchedSet(best, homeless={}, complete=not task.is_late, unknown=tuple(search.sets.unknown))
 
 
 def _remove_nodes_of_shape(search: SetSearch, task: SearchTask, counts: dict[str, int], name: str) -> dict[str, int]:
@@ -352,8 +355,8 @@ def _replace_removed(
 ) -> dict[str, int] | None:
     """Return the set `counts`, from which nodes were removed, with nodes added for the pods that now wait.
 
-    Pods in `homeless` may wait. The result is None if the set does not get cheaper than `cost_limit`, if more nodes do
-    not help a waiting pod, if a refill does not at least halve the waiting pods, or after MAX_REFILLS refills.
+    Pods in `homeless` may wait. Return None if the set does not get cheaper than `cost_limit`, if more nodes do not
+    help a waiting pod, if a refill does not at least halve the waiting pods, or after MAX_REFILLS refills.
     """
     program = search.program
     max_waiting = len(program.group_of)

@@ -18,6 +18,7 @@ from kschedctl.autoscaling.karpenter.candidates import find_offered_price
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
@@ -68,7 +69,7 @@ class NodeShape:
         return self.zones[number % len(self.zones)]
 
     def compute_price(self, nodes: int) -> float | None:
-        """Return the hourly price of the first nodes, which go to the zones in turn, or None if a price is unknown."""
+        """Return the hourly price of the first nodes, or None if a price is unknown. The zones take turns."""
         prices = [self.prices[self.get_zone(number)] for number in range(nodes)]
         known_prices = [price for price in prices if price is not None]
         return sum(known_prices) if len(known_prices) == len(prices) else None
@@ -106,7 +107,7 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
     """Build a shape for each kind of worker node in each pool, sorted by pool.
 
     Nodes of one kind have the same taints and labels, apart from labels that differ by node or zone. `label` is the
-    node label that names pools. If it is empty, the well-known labels of clouds and autoscalers name them.
+    node label that names pools. If it is empty, the well-known labels of clouds and autoscalers are used.
     """
     workers = [node for node in cluster.nodes if _is_worker(node)]
     individual_labels = _find_individual_labels(workers)
@@ -201,7 +202,7 @@ def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
 
 
 def has_claims(pod: Pod) -> bool:
-    """Return whether the pod uses volume or device claims, so that a copy of it would need claims of its own."""
+    """Return whether the pod uses volume or device claims. A copy of the pod would need claims of its own."""
     if pod.spec.resource_claims:
         return True
     return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
@@ -223,7 +224,9 @@ Takers = dict[str, tuple[str, ...]]
 """The shapes that take each pod."""
 
 
-def find_places_of_pending_pods(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
+def find_places_of_pending_pods(
+    view: Fork, shapes: Mapping[str, NodeShape], progress: Progress = NO_PROGRESS
+) -> Places:
     """Map the key of each pending pod to the shapes and zones where it can run, judged without other pods.
 
     `view` has an empty node of each shape in each zone. A pod gets all places if it fits nowhere now but would without
@@ -233,9 +236,12 @@ def find_places_of_pending_pods(view: Fork, shapes: Mapping[str, NodeShape]) -> 
     place_by_node = _map_nodes_to_places(shapes)
     places_by_info: dict[int, tuple[Place, ...]] = {}
     places: Places = {}
-    for position in np.flatnonzero(view.node < 0).tolist():
+    pending_positions = np.flatnonzero(view.node < 0)
+    on_tried = progress.begin("Trying nodes for each kind of pod", len(np.unique(view.pods.info[pending_positions])))
+    for position in pending_positions.tolist():
         number = int(view.pods.info[position])
         if number not in places_by_info:
+            on_tried(1)
             places_by_info[number] = _find_pod_places(scheduler, view.pods.infos[number].pod, place_by_node)
         places[view.pods.objects[position].key] = places_by_info[number]
     return places

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -23,7 +23,7 @@ from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
-from kschedctl.commands.size.program import Counts, Cut, PlainPacking, build_program, format_counts
+from kschedctl.commands.size.program import Counts, Cut, PlainPacking, StartingSets, build_program, format_counts
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_set, improve_set
@@ -39,7 +39,7 @@ from kschedctl.commands.size.shapes import (
 from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
 from kschedctl.commands.size.type_shapes import find_exceeded_limits
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, UNKNOWN_PARTS, Progress, Workers, run_all
 from kschedctl.replay.pools import PoolState, compare_pool_states
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -106,16 +106,37 @@ def size_cluster(
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
     report = sizing.build_report(tuple(_iter_caveats(pods, wishes)), before)
-    return structs.replace(report, not_created=tuple(not_created))
+    running_now = {pod.key for pod in cluster.pods if pod.spec.node_name and _needs_node(pod)}
+    without_node = [key for group in report.never for key in group.pods]
+    loses_node = tuple(key for key in without_node if key in running_now)
+    return structs.replace(report, not_created=tuple(not_created), loses_node=loses_node)
 
 
 def _needs_node(pod: Pod) -> bool:
-    """Return whether the pod needs room on a node that is bought.
+    """Return whether the pod needs a node that has to be bought.
 
-    Finished and terminating pods do not, nor do pods of DaemonSets and static pods, which come with their node.
+    Finished and terminating pods do not. DaemonSet pods and static pods come with their node, so they do not either.
     """
     is_leaving = pod.terminated or pod.metadata.deletion_timestamp is not None
     return not is_leaving and find_owner(pod).kind not in ON_EVERY_NODE
+
+
+class _SearchProgress:
+    """Shows how much of the search time is over, and how many pods the replays of sets have placed."""
+
+    def __init__(self, progress: Progress, deadline: float, seconds: float) -> None:
+        self._start = deadline - seconds
+        self._seconds = ceil(seconds)
+        self._seconds_shown = 0
+        self._on_seconds = progress.begin("Seconds of search time", self._seconds)
+        self._on_placed = progress.begin("Placing pods on sets of nodes", 0)
+
+    def count_pods(self, number: int) -> None:
+        """Count placed pods, and the seconds that are over."""
+        elapsed = min(int(time.time() - self._start), self._seconds)
+        self._on_seconds(elapsed - self._seconds_shown)
+        self._seconds_shown = elapsed
+        self._on_placed(number)
 
 
 @dataclass
@@ -148,6 +169,8 @@ class _Sizing:
     """The unread kinds that replays depend on."""
 
     def __post_init__(self) -> None:
+        self._all_pods = self.cluster
+        self._unplaceable: Set[str] = frozenset()
         self.pod_count = len(self.cluster.pods)
         self._deadline = time.time() + self.wishes.seconds
         self.packing: SolvedPacking | PlainPacking = PlainPacking()
@@ -170,7 +193,7 @@ class _Sizing:
         If the search ends before any set takes them all, the replayed set that takes the most pods is used.
         """
         try:
-            self._exclude_unplaceable_pods()
+            self._exclude_unplaceable_pods(progress)
             if len(self.cluster.pods):
                 self._find_sets(progress)
         except KeyboardInterrupt:
@@ -179,9 +202,9 @@ class _Sizing:
             self._use_fullest_set(self.search.sets)
 
     def _use_fullest_set(self, sets: NodeSets) -> None:
-        """Add the replayed set that takes the most pods to `self.sets`, and the pods that it leaves out to `homeless`.
+        """Add the replayed set that takes the most pods to `self.sets`, and the remaining pods to `homeless`.
 
-        Of several such sets, the cheapest is used. Nothing is done if no set was replayed.
+        Ties go to the cheapest set. Nothing happens if no set was replayed.
         """
         replayed_sets = [(self._build_set(counts), waiting) for counts, waiting in sets.iter_replayed()]
         if not replayed_sets:
@@ -190,17 +213,18 @@ class _Sizing:
         self.sets.append(fullest_set)
         self.homeless |= dict.fromkeys(waiting, NOT_YET)
 
-    def _exclude_unplaceable_pods(self) -> None:
+    def _exclude_unplaceable_pods(self, progress: Progress) -> None:
         """Find the shapes that take each pod, and remove the pods that no shape takes from the cluster.
 
-        Shapes are split by the zones to which some pod is bound. Removed pods are recorded in `homeless`, with
+        Shapes are split by the zones to which pods are bound. Removed pods are recorded in `homeless`, with
         kube-scheduler's message. Raises KeyboardInterrupt if the user interrupts.
         """
         sets = NodeSets(self.cluster, self.shapes)
-        places = find_places_of_pending_pods(self.view, self.shapes)
+        places = find_places_of_pending_pods(self.view, self.shapes, progress)
         self.shapes = split_by_zone(self.shapes, places)
         self.takers = find_taking_shapes(places, self.shapes)
         unplaceable = {key for key, takers in self.takers.items() if not takers}
+        self._unplaceable = unplaceable
         if unplaceable:
             unplaceable_pods = PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
             cluster_of_unplaceable = replace(self.cluster, pods=unplaceable_pods)
@@ -210,26 +234,42 @@ class _Sizing:
     def _find_sets(self, progress: Progress) -> None:
         """Propose starting sets, grow them until they take all pods, make them cheaper, and check all cheaper sets.
 
-        The first set that needs no solver is replayed before the solver runs, so that there is an answer early. Raises
+        The first set that needs no solver is replayed before the solver runs, so that there is an early answer. Raises
         KeyboardInterrupt if the user interrupts.
         """
         search = self.search = self._build_set_search()
         plain_starts = PlainPacking().propose_starts(search.program)
         self.bound = self.proven = plain_starts.bound
-        crowded_names = [format_counts(counts) for counts in plain_starts.sets[:1] if search.is_crowded(counts)]
+        crowded_sets = self._find_crowded_first_sets(search, plain_starts, progress)
+        crowded_names = list(map(format_counts, crowded_sets))
 
         # Propose sets with the solver, if there is one.
         solver_starts = search.packing.propose_starts(search.program)
         self.bound = self.proven = search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
-        done = progress.begin("Sets of nodes", 2 * len(solver_starts.sets))
+        search_progress = _SearchProgress(progress, self._deadline, self.wishes.seconds)
         # A crowded set comes first, since its replay has shown already which nodes it lacks.
         starts = sorted(solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded_names)
-        complete_sets = self._grow_starts(search, starts, done)
+        complete_sets = self._grow_starts(search, starts, search_progress.count_pods)
         if complete_sets and not self.interrupted:
-            self._improve_sets(search, complete_sets, done)
+            self._improve_sets(search, complete_sets, search_progress.count_pods)
         if self.sets and not self.interrupted:
             self._check_cheaper_sets(search, solver_starts.cuts, progress)
+
+    def _find_crowded_first_sets(
+        self, search: SetSearch, plain_starts: StartingSets, progress: Progress
+    ) -> Sequence[Counts]:
+        """Replay the first of the starting sets, and return it in a list if it is crowded.
+
+        Raises KeyboardInterrupt if the user interrupts.
+        """
+        first_sets = plain_starts.sets[:1]
+        parts = [self.pod_count] * len(first_sets)
+        on_placed = progress.begin("Placing pods on a first set of nodes", sum(parts))
+        results = run_all(SetSearch.is_crowded, search, first_sets, ONE_PROCESS, on_placed, parts=parts)
+        if results.interrupted:
+            raise KeyboardInterrupt
+        return first_sets if any(results.completed) else []
 
     def _build_set_search(self) -> SetSearch:
         """Build the search with the packing program and the replays that all starting sets share."""
@@ -252,7 +292,7 @@ class _Sizing:
         """
         half_time = self._deadline - self.wishes.seconds / 2
         tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
-        results = run_all(grow_set, search, tasks, self.workers, done)
+        results = run_all(grow_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
         self.unknown += [result.unknown for result in results.completed]
 
@@ -268,7 +308,7 @@ class _Sizing:
         """Search for cheaper variants of the sets, in the given order, and append them to `self.sets`."""
         homeless = frozenset(self.homeless)
         tasks = [SearchTask(result.counts, self._deadline, homeless, result.grown_from) for result in sets]
-        results = run_all(improve_set, search, tasks, self.workers, done)
+        results = run_all(improve_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
         improved_counts = [result.counts for result in results.completed]
         self.sets += [self._build_set(counts) for counts in (*improved_counts, *search.best.values())]
@@ -281,7 +321,7 @@ class _Sizing:
         Append the cheapest set that takes all pods to `self.sets`, and set `is_optimal`, `refuted` and `proven`. Do
         nothing if there are too many cheaper sets.
         """
-        best_cost = self._rank_sets()[0].cost
+        best_cost = self._list_best_sets()[0].cost
         candidates = enumerate_cheaper_sets(search.program, cuts, self.bound, best_cost)
         if candidates is None:
             return
@@ -290,7 +330,7 @@ class _Sizing:
         cheaper_sets = [(cost, counts) for cost, counts in costs_and_counts if cost < best_cost]
         cheaper_sets.sort(key=lambda entry: entry[0])
 
-        done = progress.begin("Cheaper sets of nodes", len(cheaper_sets))
+        done = progress.begin("Placing pods on cheaper sets of nodes", self.pod_count * len(cheaper_sets))
         check = OptimalityCheck(cheaper_sets, lambda sets: self._replay_sets(search, sets, done))
         check.refute_cheaper_sets()
         self.is_optimal = check.has_refuted_all
@@ -300,7 +340,7 @@ class _Sizing:
 
         # All sets that cost less than this were refuted.
         if self.is_optimal:
-            proven = self._rank_sets()[0].cost
+            proven = self._list_best_sets()[0].cost
         else:
             proven, _ = cheaper_sets[check.first_open]
         self.proven = max(self.bound, proven)
@@ -311,7 +351,7 @@ class _Sizing:
         After an interruption, results for some of the sets are missing, and `interrupted` is set.
         """
         tasks = [SearchTask(counts, self._deadline, frozenset(self.homeless)) for counts in sets]
-        results = run_all(try_set, search, tasks, self.workers, done)
+        results = run_all(try_set, search, tasks, self.workers, done, parts=[self.pod_count] * len(tasks))
         self.interrupted = results.interrupted
         return results.completed
 
@@ -342,8 +382,9 @@ class _Sizing:
 
     def build_report(self, doubts: tuple[str, ...], before: Mapping[str, PoolState]) -> NodeSizing:
         """Build the report on the best set. `before` holds the state of the cluster's current pools."""
-        sets = self._rank_sets()
+        sets = self._list_best_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
+        self._explain_homeless_pods(best)
         doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(
             pods=self.pod_count,
@@ -368,11 +409,31 @@ class _Sizing:
             **self._build_cluster_basis(bool(doubts)),
         )
 
+    def _explain_homeless_pods(self, best: NodeSet) -> None:
+        """Replace the messages of the pods without a node by those of replays on the best set.
+
+        The messages so far come from other sets of nodes. They stay if the search was interrupted, or if there is no
+        set. Pods that no shape takes are replayed on empty nodes, since more room would not help them.
+        """
+        if not (self.homeless and best.counts) or self.interrupted:
+            return
+        sets = NodeSets(self._all_pods, self.shapes)
+        pods = [pod for pod in self._all_pods.pods if pod.key in self._unplaceable]
+        cluster_of_unplaceable = replace(self._all_pods, pods=PodTable.from_pods(pods))
+        try:
+            messages = explain_unplaced(sets.build_cluster(best.counts, cluster=cluster_of_unplaceable))
+            if self.homeless.keys() > self._unplaceable:
+                messages = explain_unplaced(sets.build_cluster(best.counts)) | messages
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return
+        self.homeless = {key: messages.get(key, message) for key, message in self.homeless.items()}
+
     def _compare_pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
         """Compare the cluster's current pools with the pools of a set.
 
-        The result is empty if the cluster has no nodes, or if the pools of the set are unknown because the search was
-        interrupted and this process did not replay the set.
+        The result is empty if the cluster has no nodes. It is also empty if the pools of the set are unknown, because
+        the search was interrupted and this process did not replay the set.
         """
         if not (before and counts and self.search):
             return ()
@@ -381,8 +442,11 @@ class _Sizing:
             return ()
         return compare_pool_states(before, after)
 
-    def _rank_sets(self) -> list[NodeSet]:
-        """Return the cheapest set of each combination of shapes, the cheapest first. Ties go to fewer nodes."""
+    def _list_best_sets(self) -> list[NodeSet]:
+        """Return the cheapest set of each combination of shapes, the cheapest first.
+
+        Of equally cheap sets, the one with fewer nodes comes first.
+        """
         best_by_shapes: dict[frozenset[str], NodeSet] = {}
         for node_set in sorted(self.sets, key=lambda node_set: (node_set.cost, node_set.nodes)):
             shape_names = frozenset(_count_by_shape(node_set, self.shapes))

@@ -96,7 +96,8 @@ def build_upper_limits(rows: Any, limits: Any) -> Any:
 def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
     """Return the dual prices (G,) of covering `demand` (G,) at the lowest cost, or None if this is impossible.
 
-    Each of the `columns` (G, V) covers some of each demand, and any multiple of it can be bought at its cost (V,).
+    Any multiple of each of the `columns` (G, V) can be bought. A column costs `cost` (V,) and covers some of each
+    demand.
     """
     optimize: Any = import_module("scipy.optimize")
     with suppress_stdout():
@@ -170,11 +171,11 @@ class SolvedPacking:
     """The time limit for one program."""
 
     def propose_starts(self, program: PackingProgram) -> StartingSets:
-        """Propose sets with few shapes and with any number of shapes, mixed with sets of the greedy packing.
+        """Propose sets of few shapes and a set without that limit, mixed with sets of the greedy packing.
 
-        With one main shape, every pod finds its place even though kube-scheduler does not put each pod where the
-        program would. With several shapes, pods that fit anywhere fill nodes meant for pods that are bound to one
-        shape. If the solver finds no set in time, only sets of the greedy packing are proposed.
+        With few shapes, every pod finds its place even though kube-scheduler does not put each pod where the program
+        would. With several shapes, pods that fit anywhere may fill nodes meant for pods that need one shape. If the
+        solver finds no set in time, only sets of the greedy packing are proposed.
         """
         plain_starts = PlainPacking().propose_starts(program)
         cuts = find_cuts(program, self.seconds)
@@ -215,10 +216,10 @@ class SolvedPacking:
         max_shapes: int = 0,
         cuts: Sequence[Cut] = (),
     ) -> Solution | None:
-        """Return the cheapest set for the program's placeable pods, or None if none was found in time.
+        """Return the cheapest set that takes the program's placeable pods and satisfies the cuts.
 
-        `takes` (G, S) limits the shapes that each group may use, and `max_shapes` the number of different shapes, where
-        0 is no limit. The set satisfies the cuts. None is also returned if `takes` leaves no shape for some pods.
+        `takes` (G, S) limits the shapes that each group may use, and `max_shapes` the number of different shapes (0 for
+        no limit). Return None if no set was found in time, or if `takes` leaves no shape for some pods.
         """
         groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
         if not len(groups):
@@ -235,8 +236,8 @@ class SolvedPacking:
 class _MixedProgram:
     """The mixed-integer program for some groups and shapes.
 
-    Its variables are the V numbers of pods of a group on nodes of a shape, the S numbers of nodes, and for each shape
-    whether any node of it is bought.
+    Its variables are the V numbers of pods of a group on nodes of a shape, the S numbers of nodes, and S flags for the
+    shapes of which any node is bought.
     """
 
     def __init__(self, program: PackingProgram, groups: Indexes, shapes: Indexes, takes: Bools) -> None:
@@ -296,7 +297,7 @@ class _MixedProgram:
             yield self._build_constraint(row, 1 - ROUNDING_SHARE, np.inf)
 
     def _iter_exclusion_constraints(self) -> Any:
-        """Yield the constraint that groups whose pods cannot share a node have at most one pod on each node.
+        """Yield the constraint that a node runs at most one pod of a group whose pods exclude each other.
 
         It has a row for each pair of such a group and a shape. Nothing is yielded if there are no such groups.
         """
@@ -315,7 +316,7 @@ class _MixedProgram:
         rows, ones = np.arange(shapes), np.ones(shapes)
 
         # A shape has nodes only if it is used.
-        max_nodes = self.program.count_nodes_if_alone(self.program.pods)[self.shapes]
+        max_nodes = self.program.count_minimum_nodes(self.program.pods)[self.shapes]
         values: Table = np.concatenate((ones, -max_nodes))
         columns = np.concatenate((pairs + rows, pairs + shapes + rows))
         nodes_of_unused = self._build_matrix(values, np.tile(rows, 2), columns, shapes)
@@ -328,8 +329,9 @@ class _MixedProgram:
     def _build_rows(self, rows: Indexes, row_count: int, values: Table, node_coefficient: float) -> Any:
         """Build a matrix with a row for each group or shape.
 
-        `rows` (V,) are the rows of the variables for pods, and `values` (V,) their coefficients. If `node_coefficient`
-        is not 0, there is a row for each shape, in which the number of the shape's nodes has this coefficient.
+        `rows` (V,) are the rows of the variables for pods, and `values` (V,) are their coefficients. If
+        `node_coefficient` is not 0, there is a row for each shape, and this is the coefficient of the shape's number of
+        nodes.
         """
         node_rows = np.arange(row_count if node_coefficient else 0)
         values = np.concatenate((values, np.full(len(node_rows), node_coefficient)))
@@ -439,7 +441,7 @@ class _PatternSearch:
                 return
 
     def _add_single_group_patterns(self) -> None:
-        """Add a pattern for each group and shape that takes it: as many pods of the group as fit on a node."""
+        """Add a pattern for each pair of a group and a shape that takes it: as many of its pods as fit on a node."""
         for shape in range(len(self.shapes)):
             with np.errstate(divide="ignore", invalid="ignore"):
                 fitting = np.where(self.requested > 0, self.offered[shape] // self.requested, np.inf).min(axis=1)

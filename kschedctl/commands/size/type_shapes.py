@@ -52,8 +52,8 @@ def build_type_shapes(
 ) -> list[NodeShape]:
     """Build a shape for each instance type on sale, at the prices of on-demand offerings if there are any.
 
-    If the cluster has NodePools, build a shape for each type that a pool may launch, with the pool's labels and taints.
-    Nodes also get `node_labels`. Raises InputError if an instance type is invalid.
+    If the cluster has NodePools, build a shape for each type that a pool may launch instead, with the pool's labels and
+    taints. Nodes also get `node_labels`. Raises InputError if an instance type is invalid.
     """
     catalog = read_instance_types(instance_types)
     launchable_types: list[_LaunchableType] = []
@@ -104,7 +104,7 @@ def _build_pool_templates(cluster: Cluster, catalog: InstanceTypeCatalog) -> Seq
 
 
 def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]:
-    """Yield the instance types that a NodePool's template may launch, with the offerings that it allows."""
+    """Yield the instance types that a NodePool's template may launch, each with the allowed offerings."""
     columns = template.columns
     is_compatible = columns.find_matching_offerings(template.requirements)
     for index in np.flatnonzero(template.options).tolist():

@@ -56,7 +56,7 @@ def compare_clusters(before: Cluster, after: Cluster, names: tuple[str, str]) ->
 
 
 def iter_differences(before: Cluster, after: Cluster) -> Iterator[Difference]:
-    """Yield the objects that differ in anything that scheduling reads, sorted by kind and name."""
+    """Yield the objects that differ in a field that scheduling reads, sorted by kind and name."""
     for kind, field in FIELDS.items():
         if kind in (*OBSERVED, *CREATION_KINDS):
             continue

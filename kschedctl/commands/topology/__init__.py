@@ -29,7 +29,7 @@ def topology(
     keys: Sequence[str] = (),
     progress: Progress = NO_PROGRESS,
 ) -> TopologySection:
-    """Return the domains whose loss takes down a whole workload, and the spread constraints that do not hold.
+    """Return the domains whose loss takes down a whole workload, and the violated spread constraints.
 
     `workloads` selects workloads by kind, namespace and name (kind `Pod` for any kind, an empty namespace for all
     namespaces), and `namespace` selects all workloads of a namespace. By default all workloads with at least two pods

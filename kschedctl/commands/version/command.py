@@ -47,7 +47,7 @@ def _find_cluster_version(source: Source) -> ClusterVersion | None:
     try:
         return _read_live_version(source)
     except ClusterError as error:
-        if source.to_arguments():
+        if source.to_cli_options():
             raise
         log.warning("note: %s", error)
         return None

@@ -147,6 +147,7 @@ def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
         for name, declaration in {**IN_TREE, **SCHEDULER_PLUGINS}.items()
         if declaration.plugin
     }
+    # Rules are told apart by identity, because two of them may have equal contents.
     ids_in_plugins = {id(rule) for rules in by_plugin.values() for rule in rules}
     all_rules = (*find_version_changes(*SEARCHED_PACKAGES), WITHOUT_HINTS)
     general_rules = tuple(rule for rule in all_rules if id(rule) not in ids_in_plugins)

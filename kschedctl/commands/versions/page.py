@@ -29,7 +29,7 @@ def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
 
 
 def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
-    """Yield lines about the versions: all replayed ones, or the two compared ones and whether they differ."""
+    """Yield lines about the versions: all replayed versions, or the two compared versions and whether they differ."""
     first, last = report.versions[0], report.versions[-1]
     if not report.compared:
         yield paragraph(f"Replayed changes of kube-scheduler from {first} to {last}")

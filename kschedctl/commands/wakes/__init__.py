@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import PodReference, find_target
+from kschedctl.commands.explain.one_pod import PodReference, find_or_create_target
 from kschedctl.commands.wakes import between
 from kschedctl.commands.wakes import changes_that_wake as study
 from kschedctl.commands.wakes.changes import parse_changes
@@ -30,7 +30,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 
 def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
-    """Find the events that would make the scheduler retry a rejected pod, by the plugins that rejected it.
+    """Find the events that would make the scheduler retry a rejected pod, grouped by the plugins that rejected it.
 
     The pod is given as for `explain`. Raises UsageError if the pod is not pending, and the errors of `explain`.
 
@@ -40,7 +40,7 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
     ['NodeResourcesFit']
     """
-    return _find_wake_ups_for_target(find_target(cluster, pod))
+    return _find_wake_ups_for_target(find_or_create_target(cluster, pod))
 
 
 def find_wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
@@ -95,7 +95,7 @@ def wakes_by(
     [('default/p', True)]
     """
     if pods:
-        return replay_changes_for_targets([find_target(cluster, pod) for pod in pods], changes, where=where)
+        return replay_changes_for_targets([find_or_create_target(cluster, pod) for pod in pods], changes, where=where)
     scheduler = Scheduler(cluster)
     parsed_changes = parse_changes(changes, scheduler.view, where=where)
     waiting_pods = find_pending_pods(cluster, namespace or None, selector)

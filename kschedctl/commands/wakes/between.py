@@ -38,7 +38,7 @@ MAX_KEPT_CHANGES = 100
 
 
 class WatchedChange(NamedTuple):
-    """A change that the scheduler watches, with the events that it causes."""
+    """A change watched by the scheduler, and the events that it causes."""
 
     change: ChangedObject
     occurrences: Sequence[Occurrence]
@@ -209,9 +209,9 @@ def _is_about_pod(change: ChangedObject, pod: Pod) -> bool:
 
 
 def _find_waking_change(rejected: RejectedPod, watched: WatchedChange, moments: Moments) -> WakingChange | None:
-    """Return the report on a change that wakes the pod, with the plugins whose hint is Queue.
+    """Return the report on a change, with the plugins whose hint is Queue, if the change wakes the pod.
 
-    Return None if the change does not wake the pod, or if no rejector registered for its events.
+    Return None if it does not, or if none of the rejecting plugins registered for its events.
     """
     occurrences = drop_updates_of_other_pods(watched.occurrences, rejected.info)
     if not has_registered_rejector(rejected, occurrences):

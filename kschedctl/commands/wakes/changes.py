@@ -57,9 +57,9 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
 def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") -> list[ChangedObject]:
     """Parse documents that are events as for `parse_change`, watch events (`type`, `object`), or plain objects.
 
-    A plain object is applied to the cluster: it is added, or replaces the object of the same name. A deleted object may
-    be given by name only. Raises InputError, also for kinds that scheduling does not read and if there is no document.
-    `where` names the file in errors.
+    A plain object is added to the cluster, or replaces the object of the same name. A deleted object may be given by
+    name only. Raises InputError for an invalid document, for a kind that scheduling does not read, and if there is no
+    document. `where` names the file in errors.
     """
     changed_objects = []
     for number, document in enumerate(flatten_lists(documents), 1):
@@ -127,7 +127,7 @@ def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
 
 
 def _complete_document(document: JsonObject, view: Fork) -> JsonObject:
-    """Return the document or, if it only identifies an object, the cluster's version of that object."""
+    """Return the document. If it only identifies an object, return the cluster's version of the object instead."""
     if not document.keys() <= IDENTITY_FIELDS:
         return document
     existing = _find_existing_object(document, view)
@@ -189,7 +189,7 @@ def _get_event_object(event: JsonObject, side: str) -> JsonObject:
     """Return the object in the event's field `side`, which is "old" or "new". Raises InputError if it is missing."""
     obj = event.get(side)
     if not isinstance(obj, Mapping):
-        raise InputError(f"expected an object, as {event['action']} has one", where=f"event, {side}")
+        raise InputError(f"expected an object: a {event['action']} event has one", where=f"event, {side}")
     return obj
 
 

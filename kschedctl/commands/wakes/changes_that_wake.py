@@ -174,11 +174,11 @@ ANY_TAINTS = "any taint of a node changes (the scheduler adds this so that no ne
 def iter_wake_triggers(
     query: WakeQuery, registrations: tuple[ClusterEventWithHint, ...], hinted: bool
 ) -> Iterator[WakeTrigger]:
-    """Yield the kinds of changes that wake the pod, among the changes for which the plugin registered.
+    """Yield the changes that wake the pod, among the kinds of changes for which the plugin registered.
 
-    A plugin that holds the pod back before it is tried describes the changes itself if it can. Without queueing hints
-    (`hinted` is false), every registered change that reaches the pod wakes it, and so does any update of the pod
-    itself. The same holds for node events without a hint in older versions, which pre-check nodes.
+    If the plugin holds the pod back before an attempt, it describes the changes itself if it can. Without queueing
+    hints (`hinted` is false), every registered change that reaches the pod wakes it, and so does any update of the pod.
+    The same applies to node events without a hint in older versions, which pre-check nodes.
     """
     info, plugin, view, gates, gated = query
     if gated and offers(plugin, AdmittingPlugin):

@@ -22,7 +22,7 @@ from kschedctl.commands import wakes as library
 from kschedctl.commands.wakes.report import WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.sources.documents.files import display_path
+from kschedctl.sources.documents.files import format_file_path
 from kschedctl.sources.read import read_documents
 
 EXAMPLES = (
@@ -118,7 +118,7 @@ def _report_effects_of_changes(
     inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope, file: str
 ) -> WakesOfMany:
     """Report whether the changes in `file` wake the target pods, or all pending pods if `targets` is None."""
-    documents, path = read_documents(file), display_path(file)
+    documents, path = read_documents(file), format_file_path(file)
     if targets is not None:
         return library.replay_changes_for_targets(targets, documents, where=path)
     namespace = found_pods.get_scope_namespace(scope) or ""

@@ -131,9 +131,9 @@ def try_pod(
 ) -> RejectedPod:
     """Try to schedule a pod once, alone and with its group.
 
-    `pod` must be as the API server stores it. `info` is its PodInfo if that has been computed, and `gangs` caches the
-    groups that were tried. A pod that is held back before scheduling is not tried with its group. Raises UsageError if
-    the scheduler would not try the pod.
+    `pod` must be as the API server stores it. `info` is its PodInfo if that has already been computed. `gangs` caches
+    the groups that were tried. A pod that is held back before the attempt is not tried with its group. Raises
+    UsageError if the scheduler would not try the pod.
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
@@ -271,10 +271,9 @@ def _apply_updates_to_pod_info(info: PodInfo, occurrences: Iterable[Occurrence])
 
 
 def _choose_queue_after_wake_up(rejected: RejectedPod, info: PodInfo, strategy: QueueingStrategy, view: Fork) -> str:
-    """Choose the queue to which the pod moves, given the queueing strategy that its rejectors' hints demand.
+    """Choose the queue to which the pod moves, given the queueing strategy from its rejectors' hints.
 
-    PreEnqueue plugins may keep the pod in the unschedulable queue. A pod that was held back before it was tried needs
-    no back-off.
+    PreEnqueue plugins may keep the pod in the unschedulable queue. A pod that was never tried needs no back-off.
     """
     if strategy is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
@@ -289,7 +288,7 @@ def _choose_queue_after_wake_up(rejected: RejectedPod, info: PodInfo, strategy: 
 
 @dataclass
 class TriedGroups:
-    """A cache of the gangs and pod groups that were tried, so that each is tried only once."""
+    """A cache of the gangs and pod groups that were tried. Each group is tried only once."""
 
     gangs: dict[GangKey, TriedGang] = field(default_factory=dict)
     groups: dict[GroupKey, PodGroupReport] = field(default_factory=dict)

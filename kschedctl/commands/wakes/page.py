@@ -41,9 +41,9 @@ SECTIONS_SHOWN = 10
 
 
 def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
-    """Build the page on one pod, with its rejectors and below each rejector the changes that would wake the pod.
+    """Build the page on one pod: its rejectors, each with the changes that would wake the pod.
 
-    For a pod that cannot be created, say only why.
+    For a pod that cannot be created, the page only says why.
     """
     if report.not_created:
         return (*iter_not_created_lines(report.not_created, style), *_build_workload_line(report))
@@ -68,9 +68,9 @@ def _build_workload_line(report: WakeUps) -> Page:
 
 
 def _build_rejector_section(rejector: RejectorReport) -> Page:
-    """Build the section about a plugin that rejected the pod, with its reason and the changes that wake the pod.
+    """Build the section about a plugin that rejected the pod: its reason and the changes that wake the pod.
 
-    If there are no changes, a line says so.
+    If there are no such changes, a line says so.
     """
     until = paragraph(Marked(f"{rejector.why}, until" if rejector.why else "waits until", Tone.FAINT))
     changes: tuple[Cell, ...] = tuple(wake_up.words for wake_up in rejector.wake_ups)
@@ -129,7 +129,7 @@ def _build_change_table(change: str, answers: Sequence[Wakes], style: Style) -> 
 
 
 def _build_answer_row(answer: Wakes) -> Row:
-    """Build the row of a pod, with the queue to which it moves or in which it stays, and the hints by event."""
+    """Build the row of a pod: its queue after the change, and the hints by event."""
     if answer.woken:
         outcome, tone = f"to {answer.after}", Tone.GOOD
     elif answer.moved:

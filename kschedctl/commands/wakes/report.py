@@ -82,7 +82,7 @@ class WakeUpsOfMany(Report, frozen=True):
     kind: str = "WakeUpsOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the numbers of pods that are not created, if any, and of pods that wait for an event."""
+        """Return the number of pods that wait for an event and, if any, of pods that are not created."""
         if not self.pods:
             return ("Nothing is pending", negate_scope(self.scope) + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
@@ -134,7 +134,7 @@ class Wakes(Report, frozen=True):
         return self.moved and bool(self.after)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod, and to which queue the change moves it or in which queue it stays."""
+        """Return the pod and its queue after the change. The change may move the pod to this queue."""
         if self.woken:
             sentence = f"woken, to {self.after}"
         elif self.after:

@@ -95,7 +95,10 @@ def _iter_metrics(report: PendingPods | Section | Capacity | Failures) -> Iterat
 
 
 def _iter_pending_metrics(report: PendingPods) -> Iterator[MetricValue]:
-    """Yield pending pods and their ages by verdict and cause, and the pods that could not be created."""
+    """Yield the number and oldest creation time of pending pods by verdict and cause.
+
+    The number of uncreated pods follows for each workload.
+    """
     groups = defaultdict(list)
     for group in report.groups:
         groups[group.verdict, group.cause].append(group)

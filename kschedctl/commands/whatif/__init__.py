@@ -171,7 +171,7 @@ class ScenarioRun:
         return StepEffect(edit.displaced_count, edit.notes)
 
     def build_edit(self, name: str, step: parts.Part) -> StepResult:
-        """Build the edit of the cluster that a step makes, without new or replaced pods that admission denies.
+        """Build the edit of the cluster that a step makes. Pods that admission denies are left out.
 
         The steps `apply` and `drain` are not edits. Raises KschedctlError if the step cannot be performed.
         """
@@ -468,10 +468,10 @@ def answer_question_for_seed(question: Question, seed: int, progress: Progress =
 def _add_messages_and_causes(
     question: Question, seed: int, report: WhatIf, before: SettledCluster, after: SettledCluster, *, progress: Progress
 ) -> WhatIf:
-    """Return the report with changed messages of waiting pods and with the version changes that cause each difference.
+    """Return the report with changed messages of waiting pods, and with the version changes that cause each difference.
 
-    Causes are searched only for a seed whose newly pending pods are explained, and neither after an interruption nor if
-    extenders are called.
+    Causes are searched for only if the newly pending pods of this seed are explained. They are not searched for after
+    an interruption, or if extenders are called.
     """
     messages = find_changed_messages(before, after)
     causes_by_pod: dict[str, tuple[str, ...]] = {}
@@ -511,7 +511,7 @@ def _run_scenario(question: Question, seed: int, start: SettledCluster, progress
 
 
 def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
-    """Return the pod with this key, or None if it does not exist or has no owner that would recreate it."""
+    """Return the pod with this key, or None if it does not exist or has no owner to recreate it."""
     namespace, _, name = key.partition("/")
     pod = cluster.pod(namespace, name)
     if pod is None or not pod.metadata.owner_references:
@@ -520,7 +520,7 @@ def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
 
 
 class _CreatedPods(NamedTuple):
-    """The pods that a run creates or recreates, and which therefore pass admission."""
+    """The pods that a run creates or recreates. Such pods pass admission."""
 
     keys: list[str]
     """Keys of the created pods, and of the workloads with pods that admission denies."""
@@ -533,9 +533,11 @@ class _CreatedPods(NamedTuple):
 def _collect_created_pods(
     question: Question, changes: Sequence[PodChange], before: SettledCluster, run: ScenarioRun
 ) -> _CreatedPods:
-    """Collect the pods that the run creates or recreates, and admit pods that moved without being admitted by a step.
+    """Collect the pods that the run creates or recreates.
 
-    If the scenario has no steps, pods differ only because of the scheduler settings, and none is created.
+    Recreated pods are checked for admission unless a step did so.
+
+    Without steps in the scenario, pods differ only because of the scheduler settings, and none is created.
     """
     recreated_pods: list[Pod] = []
     for change in changes:

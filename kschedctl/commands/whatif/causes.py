@@ -41,7 +41,7 @@ class CauseSearch:
     def explain_pod(self, pod: str) -> tuple[str, ...]:
         """Describe the fewest changes that have to be reverted so that the pod fares as before.
 
-        Return NOT_ATTRIBUTED if even all changes together do not explain the pod, or after too many replays.
+        Return NOT_ATTRIBUTED if even reverting all changes does not help, or after too many replays.
         """
         try:
             names = self._find_minimal_set(pod)
@@ -123,7 +123,7 @@ class TwoVersions(NamedTuple):
         )
 
     def describe_changes(self) -> dict[str, str]:
-        """Map the name of each change that may matter, as `build_mix` takes it, to a description of the change."""
+        """Return descriptions of the changes that may matter, by the names that `build_mix` takes."""
         gates = [FeatureGates(version.kube_version, version.feature_gates) for version in (self.first, self.second)]
         return {
             _build_mix_name(change): _describe_change(change) for change in self.changes if _is_relevant(change, gates)

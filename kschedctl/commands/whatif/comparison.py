@@ -22,10 +22,7 @@ CausesByPod = Mapping[str, tuple[str, ...]]
 
 
 def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[PodChange]:
-    """Yield a change for each pod that is on another node than before, was created, waits now or is gone.
-
-    The changes are sorted by the pods' keys.
-    """
+    """Yield a change for each pod that was created, moved to another node, waits now, or is gone. Sort them by key."""
     old_nodes, new_nodes = _map_pods_to_nodes(before.cluster), _map_pods_to_nodes(after.cluster)
     for key in sorted(old_nodes.keys() | new_nodes.keys()):
         source, target = old_nodes.get(key), new_nodes.get(key)
@@ -81,7 +78,7 @@ def collect_fates(settled: SettledCluster) -> dict[str, tuple[str, str]]:
 
 
 def _classify_change(source: str | None, target: str | None) -> str:
-    """Return the kind of change of a pod that was on node `source` and is on node `target`, or "" if they are equal.
+    """Return the kind of change from node `source` to node `target`, or "" if they are equal.
 
     An empty node means that the pod waits, and None that the pod does not exist.
     """
@@ -120,7 +117,10 @@ class _ZoneTotals(NamedTuple):
 
 
 def _sum_up_zone(view: Fork, zone: str) -> _ZoneTotals:
-    """Count the nodes and pods of a zone, which may not exist, and compute the requested shares of CPU and memory."""
+    """Count the nodes and pods of a zone, and compute the requested shares of CPU and memory.
+
+    The zone may not exist.
+    """
     column = view.nodes.label(ZONE)
     if zone in column.values:
         in_zone = column.codes == column.values.index(zone)

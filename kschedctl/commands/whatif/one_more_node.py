@@ -41,8 +41,8 @@ def find_sufficient_nodes(
 ) -> JsonObject | None:
     """Find how many new nodes the step needs to leave no pod pending, and return a scenario that adds them first.
 
-    New nodes are modelled on nodes of the pools that lose nodes, and the fewest nodes are tried first. Return None if
-    nothing that was tried helps, the answer depends on unread kinds, or the user interrupts.
+    New nodes are modelled on nodes of the pools that lose nodes. Small numbers of nodes are tried first. Return None if
+    nothing that was tried helps, if the answer depends on unread kinds, or if the user interrupts.
 
     Arguments:
         cluster: the cluster before the step.

@@ -102,7 +102,10 @@ class PodsRescored(Document, frozen=True):
 
 
 class Replacement(Document, frozen=True):
-    """The running pods that a controller would recreate, each judged as if it alone were recreated."""
+    """The running pods that a controller would recreate.
+
+    Each pod is judged as if it were the only one to be recreated.
+    """
 
     running: int
     """The number of these pods."""

@@ -209,7 +209,7 @@ class ChangeAttribution:
 
 
 def _find_recreatable_pods(view: Fork) -> list[Position]:
-    """Return the positions of the pods on nodes that a controller would recreate, and not only on the same node."""
+    """Return the positions of the pods on nodes that a controller would recreate, possibly on another node."""
     is_recreatable = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))[view.pods.info]
     return [Position(position) for position in np.flatnonzero((view.node >= 0) & is_recreatable).tolist()]
 
@@ -262,7 +262,7 @@ def _compare_batch(pair: ClusterPair, positions: Sequence[Position]) -> BatchRes
 
 
 class _SchedulerProbe:
-    """A scheduler that finds nodes for running pods, each as if it had left its node."""
+    """A scheduler that finds nodes for running pods. Each pod is tried as if it had left its node."""
 
     def __init__(self, shared: SharedCluster) -> None:
         self.scheduler = shared.scheduler

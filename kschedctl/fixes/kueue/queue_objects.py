@@ -29,11 +29,11 @@ _NEARNESS = 0.75
 
 
 def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
-    """Yield corrections of what is missing or stopped between the Workload and its flavors, with their trials.
+    """Yield corrections of objects between the Workload and its flavors that are missing or stopped, with their trials.
 
     Only the first missing object is corrected: the LocalQueue, the ClusterQueue, or flavors. If both queues exist,
-    stopped queues are resumed, too. A proposal is yielded only if the Workload is then admitted, or if it is advice
-    that needs values, which has no trial. Nothing is yielded if the Workload names no queue.
+    stopped queues are resumed, too. A correction is yielded only if the Workload is then admitted. Advice that needs
+    values has no trial and is always yielded. Nothing is yielded if the Workload names no queue.
     """
     cluster, workload = trials.cluster, trials.workload
     namespace, name = workload.metadata.namespace, workload.spec.queue_name
@@ -69,7 +69,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
 
 
 def _propose_queue_resumption(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> Iterator[AdmissionProposal]:
-    """Yield the proposal that resumes the Workload's LocalQueue, its ClusterQueue, or both, if they are stopped."""
+    """Yield the proposal to resume the Workload's LocalQueue and ClusterQueue, as far as they are stopped."""
     stopped: dict[Owner, ClusterQueue | LocalQueue] = {}
     if is_stopped(cluster_queue.spec.stop_policy):
         stopped[Owner("ClusterQueue", "", cluster_queue.metadata.name)] = cluster_queue
@@ -88,7 +88,7 @@ def _propose_queue_resumption(local_queue: LocalQueue, cluster_queue: ClusterQue
 
 
 def _format_owner(owner: Owner) -> str:
-    """Format the kind, namespace and name of an object, or its kind and name if it has no namespace."""
+    """Format an object as its kind, namespace and name. The namespace is left out if it is empty."""
     return str(owner) if owner.namespace else f"{owner.kind} {owner.name}"
 
 
@@ -106,7 +106,7 @@ def _propose_local_queue_correction(
 ) -> Iterator[AdmissionProposal]:
     """Yield the proposal to let the Workload name an existing LocalQueue with a similar name.
 
-    If there is no such queue, yield the advice to create the LocalQueue that the Workload names.
+    If there is no such queue, yield the advice to create the missing LocalQueue.
     """
     workload, job = trials.workload, trials.job
     namespace = workload.metadata.namespace
@@ -135,8 +135,8 @@ def _propose_local_queue_correction(
 def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
     """Yield the proposal to let the LocalQueue name an existing ClusterQueue with a similar name.
 
-    The field clusterQueue is immutable, so the LocalQueue is created again. If there is no such ClusterQueue, yield the
-    advice to create the ClusterQueue that the LocalQueue names.
+    The LocalQueue is recreated, because its field clusterQueue is immutable. If there is no such ClusterQueue, yield
+    the advice to create the missing ClusterQueue.
     """
     meta, name = local_queue.metadata, local_queue.spec.cluster_queue
     near = _find_near_name(name, existing)

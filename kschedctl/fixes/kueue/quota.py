@@ -51,10 +51,10 @@ def search_quota_raises(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProp
 def _raise_quotas_until_admitted(
     trials: AdmissionTrials, field: _QuotaField, shortages: Usage
 ) -> tuple[AdmissionProposal, AdmissionTrial] | None:
-    """Raise the quotas by the shortages, and further if other Workloads take the quota before the Workload.
+    """Raise the quotas by the shortages, and raise them further if other Workloads take the additional quota.
 
-    Return the proposal with its trial, or None if `_MOST_RAISES` raises do not help, the field cannot be raised, or
-    there were too many replays.
+    Return the proposal with its trial. Return None if `_MOST_RAISES` raises do not help, if the field cannot be raised,
+    or if there were too many replays.
     """
     raises = dict(shortages)
     for _ in range(_MOST_RAISES):
@@ -89,8 +89,7 @@ def _find_flavor_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank:
     """Return the shortages in one flavor of each resource group, chosen by `rank`.
 
     Rank 0 is the flavor with the smallest shortage, rank 1 the next. A group with fewer flavors contributes its last
-    flavor. The result is empty if nothing is short, if no group has so many flavors, or if no group covers a requested
-    resource.
+    flavor. The result is empty if no group has so many flavors, or if a requested resource belongs to no group.
     """
     queue_and_info = _find_queue_and_requests(trials, trial)
     if queue_and_info is None:
@@ -140,9 +139,9 @@ def _sum_group_requests(info: WorkloadInfo, group: ResourceGroup) -> dict[str, i
 
 
 def _compute_shortages(queue: CachedQueue, flavor: str, requests: Mapping[str, int]) -> Usage:
-    """Return how much of each requested resource is short in a flavor.
+    """Return how much of each requested resource is missing in a flavor.
 
-    Resources that are not short, and resources for which no raise would be enough, are left out.
+    Resources are left out if nothing is missing, or if no raise would be enough.
     """
     shortages = {}
     for resource, amount in requests.items():
@@ -156,8 +155,8 @@ def _compute_shortages(queue: CachedQueue, flavor: str, requests: Mapping[str, i
 def _build_quota_raise_proposal(trials: AdmissionTrials, field: _QuotaField, raises: Usage) -> AdmissionProposal | None:
     """Build the proposal that raises a field of the ClusterQueue's quotas by these amounts.
 
-    The result is None if the queue does not exist, one of the quotas does not have the field, or the field is the
-    borrowing limit and there is no cohort to borrow from.
+    Return None if the queue does not exist, if one of the quotas does not have the field, or if the borrowing limit
+    would be raised without a cohort.
     """
     queue_and_info = _find_queue_and_requests(trials, trials.baseline)
     if queue_and_info is None:
@@ -181,7 +180,7 @@ def _build_quota_raise_proposal(trials: AdmissionTrials, field: _QuotaField, rai
 def _build_queue_proposal(
     queue: ClusterQueue, summary: str, field: _QuotaField, operations: list[Operation]
 ) -> AdmissionProposal:
-    """Build the proposal that patches a ClusterQueue with these operations, which raise the field of its quotas."""
+    """Build the proposal to patch a ClusterQueue with operations that raise the field of its quotas."""
     patch = ObjectPatch(Owner("ClusterQueue", "", queue.metadata.name), tuple(operations))
     edits = (("ClusterQueue", apply_operations(queue, operations)),)
     return AdmissionProposal(summary, field.kind, field.price, "operator", (patch,), edits)

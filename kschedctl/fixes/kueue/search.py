@@ -22,7 +22,7 @@ from kschedctl.replay.waiting_elsewhere.kueue_jobs import build_new_workloads
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import capitalize, counted, first_few
 
 MOST_FIXES, MOST_WORKLOADS = 3, 3
 """The number of fixes of a Workload, and of Workloads for which fixes are searched."""
@@ -31,7 +31,7 @@ MOST_FIXES, MOST_WORKLOADS = 3, 3
 def add_admission_fixes(
     cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Add fixes to the first `MOST_WORKLOADS` entries about Workloads that Kueue does not admit. Return all entries.
+    """Return the entries, with fixes for the first ``MOST_WORKLOADS`` of those whose Workload Kueue does not admit.
 
     ``manifests`` has the jobs that are not in the cluster, for which Kueue would create Workloads. ``now`` is the RFC
     3339 time of the replays, or empty.
@@ -75,7 +75,7 @@ def find_admission_fixes(cluster: Cluster, workload: KueueWorkload, now: str) ->
 
 
 def _iter_working_proposals(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
-    """Yield the changes that get the Workload admitted, with their trials, and advice, which has no trial.
+    """Yield the changes that get the Workload admitted, with their trials. Advice is yielded without a trial.
 
     If a queue or flavor has to be corrected, only these corrections are yielded.
     """
@@ -109,7 +109,7 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         preempted = tuple(f"Workload {key}" for key in harm.preempted)
         costs += _iter_harm_costs(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
 
-    summary = proposal.summary[:1].upper() + proposal.summary[1:]
+    summary = capitalize(proposal.summary)
     patches_of_new_objects = [patch for patch in proposal.patches if not trials.has_object(patch.target)]
     manifest_edits = [_describe_manifest_edit(patch) for patch in patches_of_new_objects]
     if manifest_edits:
@@ -139,9 +139,9 @@ def _describe_manifest_edit(patch: ObjectPatch) -> str:
 
 
 def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]) -> Iterator[FixCost]:
-    """Yield the costs of a change for other Workloads: the preempted ones with their `pods`, and the delayed ones.
+    """Yield the costs of a change for other Workloads: some are preempted, with their `pods`, and some are delayed.
 
-    A cost about several Workloads also has a short text, which only counts them.
+    A cost about several Workloads also has a short text, which only gives their number.
     """
     if preempted:
         short = f"preempts {counted(len(preempted), 'Workload')}"
@@ -168,8 +168,8 @@ def _get_total_price(proposal: AdmissionProposal, costs: Iterable[FixCost]) -> P
 def _build_remedy_rank(remedy: Remedy) -> tuple[bool, bool, Price, int]:
     """Return the sort key of a fix, smallest for the best.
 
-    Verified fixes come before advice. Among these, fixes with which all pods get nodes come first, then cheap fixes,
-    then fixes that evict few pods.
+    Verified fixes come before advice. Next come fixes with which all pods get nodes, then cheap fixes, then fixes that
+    evict few pods.
     """
     evicted_pods = sum(cost.pods for cost in remedy.costs)
     return bool(remedy.needs_values), remedy.holds is False, Price[remedy.step.upper()], evicted_pods

@@ -13,7 +13,7 @@ from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.kueue.changes import AdmissionProposal, build_workload_target
 from kschedctl.queueing.kueue.installation import find_installation
-from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, foresee_workloads, start_replay
+from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, predict_workloads, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.replay.waiting_elsewhere.kueue import find_workload_job
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
@@ -81,7 +81,7 @@ class AdmissionTrials:
     def _replay(self, cluster: Cluster) -> AdmissionTrial:
         """Replay Kueue with this cluster's objects until nothing changes, and return the trial. Raises InputError."""
         replay = start_replay(cluster, self._now, self._installation)
-        return AdmissionTrial(cluster, foresee_workloads(replay), replay)
+        return AdmissionTrial(cluster, predict_workloads(replay), replay)
 
     def replay_proposal(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
         """Replay Kueue with a proposed change, and return the trial, or None if there were too many replays.
@@ -105,9 +105,9 @@ class AdmissionTrials:
         return self.get_outlook(trial).admission is not None
 
     def place_pods(self, trial: AdmissionTrial) -> PodPlacement | None:
-        """Place the pods of the Workload that the trial admits, after the pods of Workloads that are admitted earlier.
+        """Place the pods of the Workload that the trial admits, after the pods of all Workloads admitted before it.
 
-        The result is None if the nodes or pods are unknown, or if there are too many pods to place.
+        Return None if the nodes or pods are unknown, or if there are too many pods to place.
         """
         if not self.cluster.nodes or self.cluster.gap("Node") is not None or self.cluster.gap("Pod") is not None:
             return None

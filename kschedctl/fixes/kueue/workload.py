@@ -31,25 +31,27 @@ _LABELLED_BY_POD = "Pod"
 
 
 def search_fewer_pods(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield at most one proposal, with its trial: a lower minCount of a pod set that gets the Workload admitted.
+    """Yield at most one proposal, with its trial: lower a pod set's minCount so that the Workload is admitted.
 
-    The first trial allows a single pod, to find out how many pods Kueue admits. The proposal then names this number.
-    Nothing is yielded for owners other than Jobs. A pod set is skipped if another one already has a minCount, since
-    only one may have it.
+    A first trial with a minCount of 1 shows how many pods Kueue admits, and the proposal sets this number. A Workload
+    whose owner is not a Job gets no proposal. A pod set is skipped if another pod set has a minCount, since only one
+    may have it.
     """
     workload, job = trials.workload, trials.job
     if job is not None and job.kind != "Job":
         return
     for index, pod_set in enumerate(workload.spec.pod_sets):
-        least_count = pod_set.min_count or pod_set.count
+        current_minimum = pod_set.min_count or pod_set.count
         other_pod_sets = [other for other in workload.spec.pod_sets if other is not pod_set]
-        if least_count <= 1 or any(other.min_count is not None for other in other_pod_sets):
+        if current_minimum <= 1 or any(other.min_count is not None for other in other_pod_sets):
             continue
 
         # Find out how many pods Kueue would admit.
-        single_pod_trial = trials.replay_proposal(_build_fewer_pods_proposal(workload, job, index, 1))
-        outlook = trials.get_outlook(single_pod_trial) if single_pod_trial is not None else None
-        if outlook is None or outlook.admission is None:
+        minimum_of_one_trial = trials.replay_proposal(_build_fewer_pods_proposal(workload, job, index, 1))
+        if minimum_of_one_trial is None:
+            continue
+        outlook = trials.get_outlook(minimum_of_one_trial)
+        if outlook.admission is None:
             continue
         admitted_counts = {admitted.name: admitted.count for admitted in outlook.admission.pod_sets}
 

@@ -44,9 +44,7 @@ class ObjectEdit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fix:
-    """One change that may help a pod, with its costs and the commands that make it. Fixes of the same kind and
-    target are equal.
-    """
+    """A single change that may help a pod, with its costs and commands. Fixes of the same kind and target are equal."""
 
     kind: FixKind
     target: Hashable
@@ -127,7 +125,10 @@ def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, E
 
 
 def build_object_reader(cluster: Cluster) -> ObjectReader:
-    """Return a function that finds an object of the cluster by its key, and indexes each kind when it is first read."""
+    """Return a function that finds an object of the cluster by its key.
+
+    It indexes a kind when it first reads the kind.
+    """
     objects_by_kind: dict[str, Mapping[tuple[str, str], Struct]] = {}
 
     def read(key: ObjectKey) -> Struct | None:

@@ -29,7 +29,7 @@ def find_device_mark(resource: str, labels: Mapping[str, str], taints: Sequence[
 
 
 def _iter_device_marks(resource: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> Iterator[str]:
-    """Yield the taints and labels that mention the resource or its kind of device, each in words.
+    """Yield, in words, the taints and labels that mention the resource or its kind of device.
 
     Labels whose value says no, such as "false", are left out.
     """
@@ -81,7 +81,10 @@ def find_image_platform(pod: Pod, *, selectors: bool = True) -> dict[str, str]:
 
 
 def _iter_platform_hints(pod: Pod, selectors: bool) -> Iterator[tuple[str, str]]:
-    """Yield the keys and values in the pod's spec that may name its platform, also from the nodeSelector if wanted."""
+    """Yield keys and values in the pod's spec that may name its platform.
+
+    With `selectors`, those of nodeSelector are included.
+    """
     if pod.spec.os is not None:
         yield OS, pod.spec.os.name
     for toleration in pod.spec.tolerations:

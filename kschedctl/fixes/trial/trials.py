@@ -42,7 +42,7 @@ class RemedyTrial:
     changes: tuple[Fix, ...]
     edits: Mapping[ObjectKey, EditedObject]
     """The objects that the changes edit."""
-    own: Pod
+    authored_pod: Pod
     """The target pod as its author writes it."""
     pod: Pod
     """The target pod as the API server stores it."""
@@ -66,10 +66,10 @@ class RemedyTrial:
     @property
     def changes_workload(self) -> bool:
         """Whether the trial changes the spec of a pod that has an owner, and therefore the template of other pods."""
-        edit = self.edits.get(ObjectKey.of(self.own))
-        if edit is None or not isinstance(edit.before, Pod) or edit.before.spec == self.own.spec:
+        edit = self.edits.get(ObjectKey.of(self.authored_pod))
+        if edit is None or not isinstance(edit.before, Pod) or edit.before.spec == self.authored_pod.spec:
             return False
-        return find_owner(self.own).kind not in ("Pod", "Node")
+        return find_owner(self.authored_pod).kind not in ("Pod", "Node")
 
     @property
     def raises_priority(self) -> bool:
@@ -151,7 +151,7 @@ class Trials:
         if is_stored(target_pod, view.cluster):
             readmitted_pod = readmit_pod(self._as_read, target_pod, view.cluster)
         trial_without_cycle = RemedyTrial(
-            self.scheduler, changes, edits, own=target_pod, pod=target_pod, framework=None, cycle=None
+            self.scheduler, changes, edits, authored_pod=target_pod, pod=target_pod, framework=None, cycle=None
         )
         if readmitted_pod is None:
             return trial_without_cycle
@@ -190,7 +190,7 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
 
 
 def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
-    """Return the trial with the nominated node, the victims that preemption chose there, and what is lost with them."""
+    """Return the trial with the nominated node, the victims that preemption chose there, and the harm to them."""
     best_candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
     (chosen,) = best_candidates.take(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
@@ -199,11 +199,12 @@ def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preempti
 
 
 def _describe_eviction_harm(victims: Iterable[Pod], violations: int) -> str:
-    """Describe what is lost with the victims: pods without a controller and violations of PDBs.
+    """Describe the harm of evicting the victims: lost pods, which no controller recreates, and violations of PDBs.
 
-    The text is empty if nothing is lost. Pods that are already being deleted are not counted as lost.
+    The text is empty if there is no harm. Pods that are already being deleted are not counted as lost.
     """
     living_victims = [victim for victim in victims if victim.metadata.deletion_timestamp is None]
+    # A pod without a controller is its own owner.
     uncontrolled_pods = [victim.key for victim in living_victims if find_owner(victim).kind == "Pod"]
     harms = []
     if uncontrolled_pods:
@@ -253,7 +254,7 @@ def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork
 
 
 def is_resized(edit: EditedObject) -> bool:
-    """Return whether the edit changes the spec of a pod that stays on its node, so that it resizes the pod in place."""
+    """Return whether the edit resizes a pod in place: it changes the pod's spec, and the pod stays on its node."""
     before, after = edit.before, edit.after
     if not isinstance(before, Pod) or not isinstance(after, Pod) or not before.spec.node_name:
         return False

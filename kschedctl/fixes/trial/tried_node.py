@@ -77,7 +77,7 @@ class TriedNode:
         return node_rejections
 
     def _get_verdicts(self, row: Row) -> Verdicts:
-        """Return the Filter verdicts that decided about the node, which consider nominated pods if these matter."""
+        """Return the Filter verdicts that decided about the node. They consider nominated pods if these matter."""
         outcome = self.cycle.filter
         return outcome.with_nominated if outcome.by_nominated[row] else outcome.verdicts
 

@@ -72,7 +72,10 @@ def find_claim(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
 
 
 def reset_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return the claim as if it were new: pending, unbound, and without the UID that reserved volumes refer to."""
+    """Return the claim as if it were new: pending, unbound, and without a UID.
+
+    Reserved volumes refer to the old UID.
+    """
     annotations = {key: value for key, value in claim.metadata.annotations.items() if key not in BINDING_ANNOTATIONS}
     meta = replace(claim.metadata, uid="", annotations=annotations, deletion_timestamp=None)
     return replace(claim, metadata=meta, spec=replace(claim.spec, volume_name=""), status=PhaseStatus("Pending"))
@@ -100,7 +103,7 @@ def with_size(claim: PersistentVolumeClaim, size: str) -> PersistentVolumeClaim:
 def adapt_claim_to_volume(
     claim: PersistentVolumeClaim, volume: PersistentVolume
 ) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
-    """Return the claim changed so that the volume satisfies it, and a description of each change."""
+    """Return the claim, changed so that the volume satisfies it, and a description of each change."""
     adapted = claim
     differences = []
     class_name = get_volume_class(volume)
@@ -148,8 +151,8 @@ def build_claim_binding(
 ) -> tuple[ClaimChange | None, ObjectEdit]:
     """Return the change of the claim and the edit of the volume that bind them to each other.
 
-    If the claim's class delays binding, the first result is None and the edit only makes the volume available, since
-    the scheduler then binds them.
+    If the claim's class delays binding, there is no change of the claim (None) and the edit only makes the volume
+    available. The scheduler then binds them.
     """
 
     def make_available(existing: PersistentVolume | None) -> PersistentVolume:
@@ -185,9 +188,9 @@ def iter_claim_recreation_fix(
 ) -> Iterator[Fix]:
     """Yield the fix that deletes a claim and creates it again with the change, unless a running pod uses the claim.
 
-    `text` continues the sentence "recreate claim …". A StatefulSet would create its claim in the old form again, so no
-    fix is yielded that changes the spec of its claims. For a claim of an ephemeral volume, the pod's template is
-    changed as well. If `where` is not empty, fixes of the same claim count as variants.
+    Nothing is yielded if the change affects the spec of a StatefulSet's claim, because the StatefulSet would create the
+    claim without the change. For a claim of an ephemeral volume, the pod's template is changed as well. `text`
+    continues the sentence "recreate claim …". If `where` is not empty, fixes of the same claim count as variants.
     """
     pod = tried.trial.pod
     new_claim = change(claim)
@@ -228,8 +231,8 @@ def iter_claim_recreation_fix(
 def render_volume_claim_recreation(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
     """Return the command that deletes the claim and creates it as `new_claim`.
 
-    The command patches the claim as it reads it from the cluster, which keeps fields that kschedctl does not know, such
-    as the data source. A claim that is being deleted may be gone by then, so its command contains the whole claim.
+    The command reads the claim from the cluster and patches it. This keeps fields that kschedctl does not know, such as
+    the data source. A claim that is being deleted may be gone by then, so the command for it contains the whole claim.
     """
     key = ObjectKey.of(claim)
     if claim.metadata.deletion_timestamp is not None:
@@ -279,7 +282,7 @@ def iter_deleted_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, cost:
 
 
 def _build_ephemeral_spec_change(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
-    """Return a function that gives the pod's ephemeral volume, whose claim has this name, the spec of `claim`."""
+    """Return a function that gives a pod's ephemeral volume the spec of `claim`. `claim_name` identifies the volume."""
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed volume."""
@@ -329,9 +332,9 @@ class Deletion(NamedTuple):
 
 
 def plan_claim_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
-    """Return the steps that delete the claim but keep its data, or None if a running pod uses the claim.
+    """Return the steps to delete the claim but keep its data, or None if a running pod uses the claim.
 
-    A bound volume is set to reclaim policy Retain first. The loss says on which volume the data stay.
+    The reclaim policy of a bound volume is set to Retain first. The loss says which volume keeps the data.
     """
     if is_claim_in_use(tried, claim):
         return None

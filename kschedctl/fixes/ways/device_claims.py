@@ -85,7 +85,7 @@ def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iter
 
 
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
-    """Return the name of the claim to which the reference refers, or None if no claim was generated for it."""
+    """Return the name of the claim that the reference means. Return None if it has to be generated but was not yet."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
     matching_statuses = (status for status in pod.status.resource_claim_statuses if status.name == reference.name)
@@ -138,7 +138,7 @@ def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, nam
 
 
 def _build_creation_change(new_object: Struct) -> Callable[[object], Struct]:
-    """Return a function for an edit that creates the object, or puts it in the place of an existing one."""
+    """Return a function for an edit that creates the object, or replaces an existing object with it."""
     return lambda _: new_object
 
 
@@ -268,9 +268,9 @@ def _iter_resource_claim_recreation_fix(
     change: Callable[[ResourceClaim], ResourceClaim],
     price: Price | None = None,
 ) -> Iterator[Fix]:
-    """Yield the fix that deletes the claim, so that it is created again with the change, unless other pods use it.
+    """Yield the fix that deletes the claim and recreates it with the change, unless other pods use it.
 
-    A generated claim is created by its controller, and any other claim by a command.
+    A generated claim is recreated by its controller, any other claim by a command.
     """
     if is_used_by_others(tried, claim):
         return
@@ -306,7 +306,7 @@ def build_spec_change_fix(
     where: str = "",
     price: Price | None = None,
 ) -> Fix:
-    """Build the fix that recreates a claim with another spec, and also its template if the claim was generated.
+    """Build the fix that recreates a claim with another spec. If the claim was generated, its template is changed, too.
 
     A template that no longer exists is created again. `text_end` ends the sentence "recreate ResourceClaim …". If
     `where` is not empty, fixes of the same claim count as variants.
@@ -362,7 +362,10 @@ def build_spec_change_fix(
 
 
 def render_claim_recreation(claim: ResourceClaim) -> str:
-    """Return the command that recreates the claim as it is, or only deletes it if a controller then recreates it."""
+    """Return the command that recreates the claim unchanged.
+
+    If a controller recreates it, the command only deletes it.
+    """
     key = ObjectKey.of(claim)
     if find_controller(claim.metadata):
         return kubectl.render_delete(key)

@@ -47,10 +47,10 @@ class DeviceRequestChange(Protocol):
 
 
 def iter_device_request_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
-    """Yield fixes that change the requests that the node's devices cannot satisfy.
+    """Yield fixes that change the device requests that the node cannot satisfy.
 
-    They request fewer devices, accept devices with the faults that were found, use another DeviceClass, or drop a
-    request or constraint. Requests for extended resources, and claims in the format of v1beta1, are left alone.
+    The fixes request fewer devices, accept devices with the faults that were found, use another DeviceClass, or drop a
+    request or constraint. Requests for extended resources and claims in the format of v1beta1 are skipped.
     """
     for request in fact.requests:
         claim = _find_claim_of_request(tried, request)
@@ -179,7 +179,7 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
 def _iter_request_removal_fix(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
     """Yield the fix that drops the request, unless it is the claim's only request or a constraint names it.
 
-    If `request_name` names an alternative, as REQUEST/ALTERNATIVE, the request with all its alternatives is dropped.
+    If `request_name` has the form REQUEST/ALTERNATIVE, the request is dropped with all its alternatives.
     """
     top_request = request_name.partition("/")[0]
     devices = claim.spec.devices
@@ -231,7 +231,7 @@ def _build_constraint_removal(constraint: DeviceConstraint) -> SpecChange:
 
 
 def _iter_other_device_class_fixes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
-    """Yield fixes that each make the request ask for another existing DeviceClass, at most `MOST_CLASSES` of them."""
+    """Yield fixes that let the request ask for another existing DeviceClass, for at most `MOST_CLASSES` classes."""
     current_name = _find_device_class_name(claim, request)
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     other_names = [name for name in names if name != current_name]
@@ -322,7 +322,7 @@ def iter_missing_device_class_fixes(tried: TriedNode) -> Iterator[Fix]:
 def _iter_device_class_replacement_fixes(
     tried: TriedNode, claim: ResourceClaim, request: str, missing: str
 ) -> Iterator[Fix]:
-    """Yield fixes that request an existing DeviceClass instead of the missing one, or create it for a driver's devices.
+    """Yield fixes for a missing DeviceClass: request an existing class instead, or create it for a driver's devices.
 
     Classes with a similar name come first, then other classes, then a new class for each of the first few drivers.
     """

@@ -59,7 +59,7 @@ def iter_device_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fi
 
 
 def _iter_device_release_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that free devices of the node, for the claims that hold the fewest of its devices first."""
+    """Yield fixes that free devices of the node, starting with the claims that hold the fewest of them."""
     view = tried.cycle.view
     visible_devices = _find_visible_devices(tried)
     holders: list[tuple[int, ResourceClaim]] = []
@@ -80,7 +80,7 @@ def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
 
 
 def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
-    """Yield the fix that frees the devices of an unused claim, or fixes that stop the running pods that use the claim.
+    """Yield the fix that frees the claim's devices if no pod uses it, otherwise fixes that stop its running users.
 
     At most `MOST_HOLDERS` pods are proposed to be stopped.
     """
@@ -117,10 +117,10 @@ def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
 
 
 def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
-    """Yield the fix that recreates a claim whose devices the pod cannot reach, so that other devices are allocated.
+    """Yield the fix that recreates a claim so that it gets other devices, because the pod cannot reach its devices.
 
-    `key` is the claim's ``namespace/name``. If other pods use the claim, fixes that stop these pods are yielded
-    instead.
+    If other pods use the claim, fixes that stop these pods are yielded instead. ``key`` is the claim's
+    ``namespace/name``.
     """
     claim = device_claims.find_resource_claim(tried, key.rpartition("/")[2])
     if claim is None:
@@ -231,10 +231,10 @@ def _build_device_untainting(taint_text: str) -> Callable[[ResourceSlice], Resou
 
 
 def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield one column (N,) of codes that tell nodes apart by the state of their devices, or none without a state.
+    """Yield a column (N,) of codes that distinguish nodes by the state of their devices, or nothing without a state.
 
-    If there are more than `MOST_DEVICE_STATES` states, nodes differ only by their numbers of devices and of allocated
-    devices.
+    If there are more than `MOST_DEVICE_STATES` states, only the numbers of devices and of allocated devices distinguish
+    nodes.
     """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None:

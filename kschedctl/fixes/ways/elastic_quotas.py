@@ -83,7 +83,7 @@ def _build_quota_fix(quota: Quota, field: QuotaField, new_amounts: Requests, old
 
 
 def _format_exactly(name: str, amount: int) -> str:
-    """Format an amount in the unit that people use, unless that would round it."""
+    """Format an amount in its usual unit, or as a plain number if the unit would need decimals."""
     text = format_amount(name, amount)
     return str(amount) if "." in text else text
 

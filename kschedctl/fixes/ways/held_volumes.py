@@ -121,14 +121,17 @@ def _iter_volume_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[
 
 
 def iter_holder_stop_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield the fix that stops the pod that has mounted the disk or uses the exclusive claim, if the pod is known."""
+    """Yield the fix that stops the pod that blocks a disk or an exclusive claim.
+
+    Yield nothing if the pod is unknown.
+    """
     match rejection.fact:
         case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in tried.cycle.view.pods.index:
             yield from iter_pod_stop_fix(tried, tried.cycle.view.pods.index[pod])
 
 
 def iter_pod_stop_fix(tried: TriedNode, position: Position) -> Iterator[Fix]:
-    """Yield the fix that stops a pod: evict it if it has no controller, otherwise scale down its workload.
+    """Yield the fix that stops a pod. A pod without a controller is evicted; otherwise its workload is scaled down.
 
     There is no fix if the pod's PDBs do not allow its eviction, or if scaling down would remove another pod.
     """

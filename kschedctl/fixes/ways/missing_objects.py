@@ -142,12 +142,12 @@ def _iter_claim_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolum
         if has_delayed_binding(name, storage) and storage_class.provisioner != NO_PROVISIONER
     ]
 
-    def default_class_first(storage_class: StorageClass) -> tuple[bool, str]:
+    def build_sort_key(storage_class: StorageClass) -> tuple[bool, str]:
         """Return the sort key of the class."""
         is_default = storage_class.metadata.annotations.get(DEFAULT_CLASS) == "true"
         return not is_default, storage_class.metadata.name
 
-    provisioning_classes.sort(key=default_class_first)
+    provisioning_classes.sort(key=build_sort_key)
     for rank, class_ in enumerate(provisioning_classes[:MOST_PROPOSED]):
         name = class_.metadata.name
         new_claim = with_class(claim, name)
@@ -173,7 +173,7 @@ def _iter_claim_creation_fixes_by_class(tried: TriedNode, claim: PersistentVolum
 def _iter_claim_creation_fixes_by_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that create the claim so that it is bound to an available volume, the smallest volume first.
 
-    There is one fix for each of the first `MOST_PROPOSED` volumes, with the volume's size and class.
+    There is one fix for each of the first `MOST_PROPOSED` volumes. The claim gets the volume's size and class.
     """
     storage = get_listers(tried.cycle.view)
     available_volumes = [
@@ -222,7 +222,10 @@ def _build_claim_creation_edit(new_claim: PersistentVolumeClaim) -> ObjectEdit:
 
 
 def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that recreate a claim that is lost or being deleted, or that recreate a lost claim's volume."""
+    """Yield fixes that recreate a claim that is lost or being deleted.
+
+    For a lost claim, the volume may be recreated, too.
+    """
     lost = claim.status.phase == LOST
     if lost:
         yield from iter_volume_creation_fix(tried, claim)
@@ -271,7 +274,7 @@ def _iter_ephemeral_claim_fix(tried: TriedNode, pod_claim: PodClaim) -> Iterator
 
 
 def _iter_foreign_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that deletes a claim of another owner, so that the pod's own claim of that name can be created.
+    """Yield the fix that deletes a claim of another owner, to make way for the pod's own claim of the same name.
 
     There is no fix if a running pod uses the claim.
     """
@@ -344,7 +347,7 @@ def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeCl
 
 
 def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
-    """Return a function that resets a claim, so that it is bound anew, and sets its StorageClass."""
+    """Return a function that sets a claim's StorageClass, and resets the claim so that it is bound again."""
     return lambda known: with_class(reset_claim(known), class_name)
 
 

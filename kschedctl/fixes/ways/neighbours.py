@@ -17,6 +17,7 @@ from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users, iter_detach_edits
 from kschedctl.replay import kubectl
+from kschedctl.replay.controllers.creation import is_made_up
 from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
@@ -41,7 +42,7 @@ MOST_CONFLICTING = 3
 
 
 def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that each move one of the pods that cause the rejection, or scale its workload down.
+    """Yield fixes for pods that cause the rejection: each moves one of them, or scales its workload down.
 
     At most `MOST_TRIED` pods are tried, and at most `MOST_MOVED` fixes of each kind are yielded.
     """
@@ -87,9 +88,9 @@ def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Pos
         case TooManyPods():
             positions = view.pods_on(tried.known_row)
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
-            positions = _list_pod(tried, pod)
+            positions = _list_pod_position(tried, pod)
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_CONFLICTING:
-            positions = _list_pod(tried, pod)
+            positions = _list_pod_position(tried, pod)
         case TooSkewed(key=key):
             positions = _find_pods_crowding_domain(tried, key)
         case TooManyVolumes(drivers=(first, *_)):
@@ -97,8 +98,8 @@ def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Pos
     return [position for position in positions if _is_movable(tried, position)]
 
 
-def _list_pod(tried: TriedNode, key: str) -> list[Position]:
-    """Return a list with the position of the pod with this key, or an empty list if there is no such pod."""
+def _list_pod_position(tried: TriedNode, key: str) -> list[Position]:
+    """Return the position of the pod with this key in a list, or an empty list if there is no such pod."""
     position = tried.cycle.view.pods.find_position(key)
     return [] if position is None else [position]
 
@@ -106,9 +107,9 @@ def _list_pod(tried: TriedNode, key: str) -> list[Position]:
 def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Position]:
     """Return the node's movable pods in the order in which to try to free resources that the node lacks.
 
-    Pods that each free enough of all lacking resources come first, those that free the least of `resource` first. They
+    First come pods that are each sufficient for all lacking resources, starting with the smallest by `resource`. They
     take at most half of the MOST_TRIED turns. Pods that free too little follow, the largest first. The list is empty if
-    not even the largest pods together free enough.
+    even the largest pods do not free enough together.
     """
     view = tried.cycle.view
     facts = [rejection.fact for rejection in tried.find_rejections() if isinstance(rejection.fact, Insufficient)]
@@ -149,7 +150,7 @@ def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
         if counts.constraint.topology_key == key:
             codes = counts.column.codes
             is_in_domain = counts.eligible & (codes == codes[tried.known_row])
-            selected = view.pods.matching(counts.constraint.selector, frozenset((tried.cycle.info.namespace,)))
+            selected = view.pods.match_infos(counts.constraint.selector, frozenset((tried.cycle.info.namespace,)))
             positions = view.pods.find_positions(selected & ~view.pods.terminating)
             node = view.node[positions]
             domain_pods = np.sort(positions[(node >= 0) & is_in_domain[node]])
@@ -159,14 +160,15 @@ def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
 
 
 def _is_movable(tried: TriedNode, position: Position) -> bool:
-    """Return whether a controller would recreate the pod elsewhere and its PDB allows its eviction."""
-    return is_recreated_elsewhere(tried.cycle.view.pods.objects[position]) and is_evictable(tried, position)
+    """Return whether the pod exists, a controller would recreate it elsewhere, and its PDB allows its eviction."""
+    pod = tried.cycle.view.pods.objects[position]
+    return not is_made_up(pod) and is_recreated_elsewhere(pod) and is_evictable(tried, position)
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:
-    """Return whether the pod's PDB, if any, allows its eviction after all evictions by the trial's changes.
+    """Return whether the pod's PDB, if any, allows its eviction on top of the evictions by the trial's changes.
 
-    The eviction API rejects every pod that several PDBs select, so such a pod is never evictable.
+    A pod that several PDBs select is never evictable, because the eviction API rejects it.
     """
     budgets = get_budgets(tried.trial.scheduler.view)
     selecting_budgets = budgets.find_selecting_budgets(position)
@@ -196,9 +198,9 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
 
 
 def _iter_move_fix(tried: TriedNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
-    """Yield the fix that moves the pod to the best of the allowed nodes, if the pod fits on one of them.
+    """Yield the fix that moves the pod to the best of the allowed nodes on which it fits, if any.
 
-    The pod has to fit there while the target pod takes its place on the tried node. `allowed_nodes` is a mask (N,).
+    The pod must fit while the target pod takes its place on the tried node. `allowed_nodes` is a mask (N,).
     """
     view = tried.cycle.view
     pod = view.pods.objects[position]
@@ -228,9 +230,10 @@ def _iter_move_fix(tried: TriedNode, position: Position, allowed_nodes: Bools) -
 
 
 def _describe_move_loss(pod: Pod) -> tuple[str, Price | None]:
-    """Describe what the pod loses when it moves, as the end of a clause, and return the price of that loss.
+    """Return a clause about what the pod loses when it moves, and the price of this loss.
 
-    The price is None, the usual price of moving a pod, unless data or the identity of a StatefulSet's pod are at stake.
+    The price is None, which stands for the usual price of a move, unless data or the identity of a StatefulSet's pod
+    are at stake.
     """
     volumes = pod.spec.volumes
     if any(volume.host_path is not None for volume in volumes):

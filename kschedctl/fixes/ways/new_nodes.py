@@ -20,7 +20,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.tried_node import TriedNode, collect_label_keys
 from kschedctl.fixes.ways.taints import is_no_node_initialized, remove_condition_taints, reports_fault
-from kschedctl.replay.edits import ObjectKey
+from kschedctl.replay.edits import ObjectKey, copy_resource_slice
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork
@@ -35,7 +35,7 @@ Amounts = dict[str, int]
 
 
 def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that add one node like an existing node of each shape, or a larger node if all are too small.
+    """Yield fixes that add a node like an existing one, for each shape of nodes, or a larger node if all are too small.
 
     A new node has the DaemonSet pods of its model but neither a cordon nor a fault. No node is added in a zone whose
     nodes are all faulty, or if no node was ever initialized. A larger node is offered only if a machine of that size is
@@ -161,7 +161,7 @@ def _find_rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
 
 
 def _find_amounts_of_larger_node(tried: TriedNode, node: Node) -> Amounts:
-    """Return the amounts that a larger node must offer of each resource that this node has too little of.
+    """Return how much a larger node must offer of each resource of which this node has too little.
 
     An amount covers the pod and the node's DaemonSet pods. The result is empty if the node is large enough.
     """
@@ -194,9 +194,9 @@ def build_added_nodes_fix(
 ) -> Fix:
     """Build the fix that adds `count` nodes like a model, with its DaemonSet pods, devices and volume limits.
 
-    `larger` holds the amounts that the new nodes offer of some resources, if they are larger than the model. The last
-    two arguments only change the fix's text: `unoffered_resources` are the resources in `larger` that no node offers,
-    and `has_rare_devices` says that most nodes of the model's pool do not have the model's devices.
+    `larger` are the amounts of some resources of which the new nodes offer more than the model. The last two arguments
+    only change the fix's text: `unoffered_resources` are the resources in `larger` that no node offers, and
+    `has_rare_devices` says that most nodes of the model's pool lack the model's devices.
     """
     name = model.metadata.name
     sizes: Resources = {
@@ -269,7 +269,7 @@ def _format_amount_rounded_up(resource: str, amount: int) -> str:
 def _iter_node_creation_edits(view: Fork, model: Node, new_name: str, sizes: Resources) -> Iterator[ObjectEdit]:
     """Yield the edits that add one node like the model, with its own CSINode, ResourceSlices and DaemonSet pods.
 
-    `sizes` are the quantities that the new node offers of some resources instead of the model's.
+    `sizes` are quantities of some resources that the new node offers instead of the model's.
     """
     name = model.metadata.name
     status = replace(model.status, allocatable={**model.status.allocatable, **sizes})
@@ -291,7 +291,10 @@ def _iter_node_creation_edits(view: Fork, model: Node, new_name: str, sizes: Res
 
 
 def _build_new_spec(node: Node) -> NodeSpec:
-    """Return the spec that a new node like this one has: without a cordon, taints of its condition or a provider ID."""
+    """Return the spec of a new node like this one.
+
+    It has no cordon, no provider ID, and no taints that report a condition.
+    """
     taints = tuple(taint for taint in remove_condition_taints(node).spec.taints if taint.key != UNSCHEDULABLE_TAINT.key)
     return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 
@@ -302,10 +305,8 @@ def _build_csi_node_edit(csi_node: CSINode) -> ObjectEdit:
 
 
 def _build_slice_edit(resource_slice: ResourceSlice, node_name: str) -> ObjectEdit:
-    """Return the edit that creates a copy of the ResourceSlice for the new node, with another device pool name."""
-    pool = replace(resource_slice.spec.pool, name=f"{resource_slice.spec.pool.name}-{node_name}")
-    spec = replace(resource_slice.spec, node_name=node_name, pool=pool)
-    new_slice = replace(resource_slice, metadata=ObjectMeta(f"{resource_slice.metadata.name}-{node_name}"), spec=spec)
+    """Return the edit that creates a copy of the ResourceSlice for the new node."""
+    new_slice = copy_resource_slice(resource_slice, node_name)
     return ObjectEdit(ObjectKey.of(new_slice), lambda _: new_slice)
 
 

@@ -62,8 +62,8 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 def iter_volume_creation_fix(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the fix that creates a volume for the claim within the node's reach. The user completes the manifest.
 
-    The volume has the name that the claim requests, if any. If a volume of that name exists, a volume of another name
-    is created and the claim is recreated for it, unless its class provisions volumes. No volume is created for a claim
+    The volume gets the name that the claim requests, if any. If a volume of that name exists and the class provisions
+    no volumes, a volume of another name is created, and the claim is recreated for it. No volume is created for a claim
     that the trial already changes.
     """
     key = ObjectKey.of(claim)
@@ -129,7 +129,7 @@ def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 
 def _build_reset_and_bind_change(bind: ClaimChange | None) -> ClaimChange:
-    """Return a function that resets a claim as if it were new and then binds it, if `bind` is not None."""
+    """Return a function that resets a claim as if it were new and, if `bind` is not None, binds it."""
     return lambda known: bind(reset_claim(known)) if bind else reset_claim(known)
 
 
@@ -140,7 +140,7 @@ def _build_volume_creation_fix(
     edits: tuple[ObjectEdit, ...],
     deletion: Deletion | None = None,
 ) -> Fix:
-    """Build the fix that creates the volume for the claim, and recreates the claim if its deletion is planned.
+    """Build the fix that creates the volume for the claim. If `deletion` is given, the fix also recreates the claim.
 
     The user has to complete the volume's manifest. The cost is higher if the claim's class provisions volumes itself.
     """
@@ -194,9 +194,9 @@ def _has_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
 def _build_volume_for_claim(
     tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers
 ) -> PersistentVolume:
-    """Build a volume of this name for the claim, with the driver and node affinity that its class's other volumes have.
+    """Build a volume of this name for the claim, modelled on the first volume of the claim's class.
 
-    The first volume of the class is the model. Without one, the class's provisioner is the driver.
+    The driver and the node affinity come from the model. Without a model, the class's provisioner is the driver.
     """
     spec = claim.spec
     class_name = get_claim_class(claim)
@@ -222,10 +222,10 @@ def _build_volume_for_claim(
 
 
 def _find_csi_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volume: PersistentVolume | None) -> str:
-    """Return the name of the CSI driver that should serve a new volume for the claim, or "" if no CSI driver does.
+    """Return the name of the CSI driver for a new volume of the claim, or "" if no CSI driver serves it.
 
-    The driver of the model volume is used. If there is no model, the provisioner of the claim's class is used, if it is
-    a CSI driver.
+    This is the driver of the model volume. Without a model, it is the provisioner of the claim's class if that is a CSI
+    driver.
     """
     if model_volume is not None:
         return model_volume.spec.csi.driver if model_volume.spec.csi else ""
@@ -300,7 +300,7 @@ unknown.
 def build_storage_capacity_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
     """Build the fix that enlarges the largest storage pool in the node's reach, or adds a pool if the node has none.
 
-    The fix has no commands, since storage is added outside of Kubernetes and its driver then publishes the capacity.
+    The fix has no commands. Storage is added outside of Kubernetes, and its driver then publishes the capacity.
     """
     name = get_claim_class(claim)
     pools = get_listers(tried.cycle.view).pools_of_class.get(name, ())
@@ -314,9 +314,9 @@ def build_storage_capacity_fix(tried: TriedNode, claim: PersistentVolumeClaim, f
 def iter_ignored_capacity_fix(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
     """Yield the fix that stops kube-scheduler from checking a driver's capacity, if that is 0 or unpublished.
 
-    A driver that publishes capacity only for other nodes may not run on this node, so there is no fix then. A capacity
-    of 0 can also mean that the storage is used up. The fix is therefore no correction if volumes of the driver are
-    local, that is, usable on the node but not on every node.
+    There is no fix if the driver publishes capacity only for other nodes, because it may not run on this node. A
+    capacity of 0 can also mean that the storage is used up. The fix therefore gives up a guarantee if the driver's
+    volumes are local: usable on the node but not on every node.
     """
     publishes_only_elsewhere = fact.largest is None and bool(fact.pools)
     if fact.largest or not fact.driver or publishes_only_elsewhere:
@@ -358,7 +358,7 @@ def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
 def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
     """Build the fix that raises the capacity of a storage pool to `size`.
 
-    `driver` is the name of the pool's driver if it publishes a capacity of 0, which may be wrong, and otherwise empty.
+    `driver` names the pool's driver if the driver publishes a capacity of 0, which may be wrong. Otherwise it is empty.
     """
     capacity = pool.capacity
     key = ObjectKey.of(capacity)
@@ -390,7 +390,7 @@ def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, d
 def _build_new_pool_fix(
     tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str
 ) -> Fix:
-    """Build the fix that adds a storage pool for the domain of the node, given by the labels that the driver uses.
+    """Build the fix that adds a storage pool for the node's domain, given by the labels that the driver uses.
 
     If the node has none of these labels, the pool is for the node's hostname.
     """

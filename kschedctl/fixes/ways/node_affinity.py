@@ -93,7 +93,7 @@ def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 
 def find_missing_required_host(trial: RemedyTrial) -> str:
-    """Return the host that the required terms name if it is missing and had files of the pod, or an empty string."""
+    """Return the missing host that the required terms name, if it had files of the pod, otherwise an empty string."""
     for term in find_required_terms(trial.pod):
         for requirement in (*term.match_fields, *term.match_expressions):
             if requirement.operator == "In" and requirement.values:
@@ -106,7 +106,7 @@ def find_missing_required_host(trial: RemedyTrial) -> str:
 def _may_drop_terms(trial: RemedyTrial) -> bool:
     """Return whether the pod's required terms may be given up.
 
-    This is not so for DaemonSet pods, which belong on one node, and for pods that have files on a missing host.
+    They may not for a DaemonSet pod, which belongs on one node, and for a pod that has files on a missing host.
     """
     return find_owner(trial.pod).kind != "DaemonSet" and not find_missing_required_host(trial)
 
@@ -115,7 +115,7 @@ def _iter_field_removal_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield a fix for each field requirement of the pod's required terms that drops the requirement."""
     for number, term in enumerate(find_required_terms(tried.trial.pod)):
         for requirement in term.match_fields:
-            yield _build_requirement_removal_fix(tried, LocatedRequirement(number, True, requirement))
+            yield _build_requirement_removal_fix(tried, LocatedRequirement(number, field=True, requirement=requirement))
 
 
 def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
@@ -136,7 +136,7 @@ def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iter
 
 
 def _iter_requirement_label_fixes(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
-    """Yield fixes that correct the key of the requirement's label, or that add the label to the node or remove it.
+    """Yield fixes that correct the requirement's label key in the pod, or that add or remove the label of the node.
 
     The node's labels are changed only for the operators In, Exists and DoesNotExist.
     """
@@ -189,7 +189,7 @@ def _iter_allowed_value_fix(
             text = f"no longer exclude nodes with {unmet.key}={node_value}"
         case _:
             text = f"require {corrected.text} instead of {located.text}"
-    weakens, price = _describe_requirement_loss(located.requirement)
+    weakens, price = _price_requirement_loss(located.requirement)
     yield Fix(
         FixKind.WIDEN_NODE_AFFINITY,
         target,
@@ -214,9 +214,9 @@ def _find_misspelt_value(tried: TriedNode, unmet: Wanted, node_value: str) -> st
 
 
 def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str) -> tuple[str, ...]:
-    """Return the requirement's values changed so that it accepts the node, or () if this is impossible.
+    """Return the requirement's values, changed so that it accepts the node, or () if this is impossible.
 
-    `node_value` is the node's value. It replaces the misspelt value, if there is one, or is added or removed.
+    The value of the node, `node_value`, is added or removed, or it replaces the misspelt value if there is one.
     """
     values = unmet.values
     is_number = node_value.lstrip("-").isdigit()
@@ -238,10 +238,11 @@ def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str)
     return tuple(allowed)
 
 
-def _describe_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
+def _price_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
     """Describe what the pod gives up without the requirement, and return the price of that loss.
 
-    The price is None, the usual price of the fix, unless the requirement names the platform of the pod's image.
+    The price is None, which stands for the fix's usual price, unless a value of the requirement has a price of its own,
+    such as the platform that the pod's image is built for.
     """
     if requirement.operator == "In":
         for value in requirement.values or ():
@@ -262,7 +263,7 @@ def _build_requirement_removal_fix(tried: TriedNode, located: LocatedRequirement
         located.requirement.operator,
         located.requirement.values,
     )
-    weakens, price = _describe_requirement_loss(located.requirement)
+    weakens, price = _price_requirement_loss(located.requirement)
     return Fix(
         FixKind.DROP_NODE_AFFINITY, target, text, by="author", edits=edits, cost=DROP, weakens=weakens, price=price
     )
@@ -284,7 +285,7 @@ def _build_preferred_terms_fix(tried: TriedNode) -> Fix:
     for term in find_required_terms(tried.trial.pod):
         for requirement in term.match_expressions:
             if price is None:
-                weakens, price = _describe_requirement_loss(requirement)
+                weakens, price = _price_requirement_loss(requirement)
     text = "prefer the nodes of its required node affinity instead of requiring them"
     edits = build_pod_edits(tried.trial.pod, change)
     return Fix(

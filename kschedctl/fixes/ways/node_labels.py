@@ -110,7 +110,7 @@ def _build_other_label_value_fix(tried: TriedNode, key: str, value: str, node_va
 
 
 def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
-    """Describe what the pod gives up if nodes need not have the label, and return the price of that loss.
+    """Describe what the pod gives up if nodes need not have the label, and return the price of this loss.
 
     The price is None, which stands for the fix's usual price, unless the label names the platform of the pod's image.
     """
@@ -130,7 +130,7 @@ def _build_key_change(old_key: str, new_key: str) -> Callable[[dict[str, str]], 
 
 
 def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
-    """Return the keys of node labels that an unknown key probably means, or nothing if a node has a label of that key.
+    """Return the keys of node labels that the unknown key may stand for. Return nothing if a node has the key.
 
     A similar key is a stable or old form, differs in case or prefix, or looks like a typo.
     """
@@ -179,9 +179,9 @@ def _strip_prefix(key: str) -> str:
 
 
 def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
-    """Return whether the value of a node label probably means the candidate, which is a value that a node has.
+    """Return whether the value is probably a misspelling of `candidate`, which a node's label has as its value.
 
-    An operating system or architecture only means the value of which it is a known synonym.
+    An operating system or architecture is misspelt only if it is a known synonym of the candidate.
     """
     platforms = PLATFORMS.get(STABLE_LABELS.get(key, key))
     if platforms is not None and (value in platforms or value.lower() in SYNONYMS):
@@ -209,7 +209,7 @@ def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> 
 
 
 def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: float = 0.7) -> list[str]:
-    """Return the known words that a word may mean, likeliest first: in another case, written in full, or mistyped.
+    """Return the known words that a word may stand for, likeliest first: in another case, written in full, or mistyped.
 
     Words that differ only in their number are not similar. `cutoff` is the least similarity of a mistyped word, as
     difflib computes it.
@@ -252,10 +252,10 @@ def _differ_only_in_number(first: str, second: str) -> bool:
 
 
 def iter_role_label_fix(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
-    """Yield the fix that gives the node a label that marks a role, if another node has the label.
+    """Yield the fix that adds the label to the node, if the value marks a role and another node has the label.
 
-    There is no fix if the node has the label with another value, or if the value describes a node rather than marking a
-    role, since such a label would be wrong on another node.
+    There is no fix if the node has the label with another value. There is none either if the value describes a node,
+    because such a label would be wrong on another node.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]
@@ -277,9 +277,9 @@ def iter_role_label_fix(tried: TriedNode, key: str, value: str) -> Iterator[Fix]
 
 
 def iter_role_label_removal_fix(tried: TriedNode, key: str) -> Iterator[Fix]:
-    """Yield the fix that removes the label from the node if its value only marks a role, as "" and "true" do.
+    """Yield the fix that removes the label from the node, if its value only marks a role, as "" and "true" do.
 
-    There is no fix for other values, since they describe the node.
+    There is no fix for other values, because they describe the node.
     """
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
@@ -312,8 +312,8 @@ CORRECT_CLASS, OTHER_CLASS = 15, 70
 """The costs of correcting a RuntimeClass and of using another one."""
 
 
-def find_selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass | None:
-    """Return the pod's RuntimeClass if the class's node selector has this label key, or None."""
+def find_runtime_class_selecting_label(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass | None:
+    """Return the pod's RuntimeClass if its node selector contains the label `key`, otherwise None."""
     runtime_class = find_runtime_class(pod, tried.cycle.view.cluster)
     if runtime_class is None or runtime_class.scheduling is None or key not in runtime_class.scheduling.node_selector:
         return None
@@ -329,7 +329,7 @@ def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     pod = tried.trial.pod
     key = unmet.key
     value = unmet.values[0]
-    runtime_class = find_selecting_class(pod, key, tried)
+    runtime_class = find_runtime_class_selecting_label(pod, key, tried)
     if runtime_class is None:
         return
     for similar_key in find_similar_keys(key, tried):

@@ -28,10 +28,10 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def iter_device_plugin_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield the fix that repairs the device plugin of a node that a label or taint marks as having the devices.
+    """Yield the fix that repairs a node's device plugin, if a label or taint says that the node has the devices.
 
-    There is no fix unless the node publishes no devices of the requested kind. The node is assumed to have as many
-    devices as nodes of its instance type publish, or else as many as are requested.
+    There is no fix if the node publishes devices of the requested kind. The node is assumed to have as many devices as
+    other nodes of its instance type publish, or else as many as are requested.
     """
     fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.offered or not is_extended(fact.resource):
@@ -76,8 +76,8 @@ def iter_device_plugin_fix(tried: TriedNode, rejection: NodeRejection) -> Iterat
 def iter_fewer_devices_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
     """Yield fixes that lower a container's request for an extended resource to the number of free devices.
 
-    Only extended resources that a DeviceClass backs are lowered, for which the scheduler makes device requests. There
-    is no fix if no device is free, or if enough devices are free.
+    Only extended resources backed by a DeviceClass are lowered: the scheduler makes device requests for them. There is
+    no fix if no device is free, or if enough devices are free.
     """
     spec = tried.trial.pod.spec
     container_places = [("init_containers", index) for index in range(len(spec.init_containers))]
@@ -195,7 +195,7 @@ MOST_REVERTED = 3
 
 
 def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that each revert one of the largest resizes that the node's kubelet deferred for lack of room."""
+    """Yield fixes that revert a resize that the node's kubelet deferred for lack of room, for the largest resizes."""
     if tried.row is None or not isinstance(rejection.fact, Insufficient):
         return
     view, resource = tried.cycle.view, rejection.fact.resource

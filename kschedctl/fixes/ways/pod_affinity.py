@@ -53,14 +53,14 @@ def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         return
     nodes = tried.cycle.view.nodes
     lacks_label = isinstance(rejection.fact, TopologyLabelMissing)
-    for index, term in enumerate(get_required_terms(tried.trial.own, field)):
+    for index, term in enumerate(get_required_terms(tried.trial.authored_pod, field)):
         if lacks_label or not nodes.label(term.topology_key).present.any():
             yield from _iter_topology_key_fixes(tried, field, index, term)
         if field == "pod_affinity":
-            yield from _iter_term_selection_fixes(tried, index, term)
+            yield from _iter_selector_fixes(tried, index, term)
         else:
             yield from _iter_own_revision_fix(tried, index, term)
-        yield _build_term_softening_fix(tried.trial.own, field, index, term)
+        yield _build_term_softening_fix(tried.trial.authored_pod, field, index, term)
     if isinstance(rejection.fact, TopologyLabelMissing):
         for value in nodes.label(rejection.fact.key).values[:MOST_DOMAINS]:
             yield from iter_role_label_fix(tried, rejection.fact.key, value)
@@ -91,9 +91,9 @@ def _iter_topology_key_fixes(tried: TriedNode, field: str, index: int, term: Pod
         )
 
 
-def _iter_term_selection_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+def _iter_selector_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
     """Yield fixes that correct the selector or namespaces of the affinity term at this index, if it selects no pod."""
-    pod = tried.trial.own
+    pod = tried.trial.authored_pod
     for correction in iter_term_corrections(tried, index, term):
         edits = build_pod_edits(pod, _build_term_change("pod_affinity", index, correction.term))
         target = (index, *correction.target)
@@ -112,11 +112,11 @@ def _iter_own_revision_fix(tried: TriedNode, index: int, term: PodAffinityTerm) 
     """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
     Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
-    template hash, or if the term is limited already. The scheduler reads only the term's selector, which the API server
-    extends by the match label keys when the pod is created. If admission is not replayed, the fix extends the selector
-    itself.
+    template hash, or if the term is already limited. The scheduler reads only the term's selector. The API server
+    extends the selector by the match label keys when the pod is created. If admission is not replayed, the fix extends
+    the selector.
     """
-    pod = tried.trial.own
+    pod = tried.trial.authored_pod
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
     if revision is None or not has_template_hash(pod):
         return

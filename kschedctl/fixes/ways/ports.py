@@ -22,7 +22,7 @@ LAST_PORT = 65535
 def iter_host_port_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for each of the pod's host ports that is taken on the node: use another port, or drop the host port.
 
-    With host networking, a port cannot be dropped, so only another port is proposed.
+    A port of a pod with host networking cannot be dropped, so only another port is proposed.
     """
     info = tried.cycle.info
     for port in dict.fromkeys(info.host_ports):

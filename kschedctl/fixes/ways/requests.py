@@ -101,10 +101,10 @@ def _parse_amount(quantity_text: str | float, resource: str) -> int:
 
 
 def _find_largest_fitting_amount(tried: TriedNode, request: PodRequest, fact: Insufficient) -> str:
-    """Return the largest amount for the request that lets the pod fit, or an empty string if no amount is valid.
+    """Return the largest amount for the request with which the pod fits, or an empty string if no amount is valid.
 
-    Only containers that run at the same time are considered. If the other containers alone request too much, the amount
-    is lowered by the share by which all requests would have to be lowered.
+    Only containers that run at the same time are considered. If the other containers already request too much, all
+    requests would have to be lowered. The amount is then lowered by the same share.
     """
     pod = _keep_concurrent_containers(tried.trial.pod, request)
     requested_by_others = _sum_requests(tried, pod, request, fact.resource, new_amount="0")
@@ -122,8 +122,8 @@ def _find_largest_fitting_amount(tried: TriedNode, request: PodRequest, fact: In
 def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
     """Return the pod with only the containers that run at the same time as the request's container.
 
-    Init containers run one by one before the other containers, except for sidecars, which keep running. The pod stays
-    as it is for the request of a sidecar or of the pod as a whole.
+    Init containers run one by one before the other containers, except for sidecars, which keep running. The pod is
+    returned unchanged for the request of a sidecar or of the pod as a whole.
     """
     spec = pod.spec
     sidecars = tuple(container for container in spec.init_containers if is_sidecar(container))
@@ -155,8 +155,8 @@ def _find_smallest_valid_amount(tried: TriedNode, request: PodRequest, resource:
 def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
     """Format an amount as a Kubernetes quantity, rounded down to a readable unit.
 
-    CPU and counts stay exact, and so do amounts that replace a plain integer, given as `old_text`. For memory and
-    similar resources, the amount is rounded to a unit of at most a thousandth of the amount.
+    CPU and counts stay exact. An amount that replaces a plain integer, given as `old_text`, stays exact, too. Memory
+    and similar amounts are rounded to a unit of at most a thousandth of the amount.
 
     >>> format_resource_amount(1500, "cpu", "2"), format_resource_amount(2000, "cpu", "3")
     ('1500m', '2')
@@ -225,7 +225,7 @@ def _build_request_lowering_fix(tried: TriedNode, request: PodRequest, resource:
     else:
         amounts_text = _describe_lowered_amount(resource, _parse_amount(new_amount, resource), request.amount)
     text = f"request {amounts_text}{place_text}"
-    price = Price.CORRECTION if is_unit_added else get_price_of_reduction(remaining_share)
+    price = Price.CORRECTION if is_unit_added else get_reduction_price(remaining_share)
     return Fix(
         FixKind.LOWER_REQUEST, target, text, by="author", edits=edits, cost=cost, variant_of=target[:-1], price=price
     )
@@ -244,10 +244,10 @@ def _describe_lowered_amount(resource: str, new_amount: int, old_amount: int) ->
     return f"{new_number} {unit} instead of {old_number}"
 
 
-def get_price_of_reduction(share: float) -> Price | None:
-    """Return the price of reducing a request to this share, or None for the usual price of lower requests.
+def get_reduction_price(share: float) -> Price | None:
+    """Return the price of reducing a request to `share` of its amount, or None for the usual price of lower requests.
 
-    A negligible reduction is a correction, and a reduction to less than half gives up a guarantee.
+    The price is CORRECTION for a negligible reduction, and GUARANTEE for a reduction to less than half.
     """
     if share >= 1 - NEGLIGIBLE_SHARE:
         return Price.CORRECTION

@@ -44,10 +44,10 @@ def _build_scheduler_name_change(scheduler_name: str) -> Callable[[Pod], Pod]:
 
 
 def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that give the pod a higher PriorityClass so that it may preempt, starting with the lowest class.
+    """Yield fixes that let the pod preempt by giving it a higher PriorityClass, starting with the lowest class.
 
     Classes whose names start with "system-" are left out. DaemonSet pods should take precedence over pods that can run
-    on any node, so their fixes are cheap, and a class is created if no higher class exists.
+    on any node. Their fixes are therefore cheap, and a class is created if no higher class exists.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     own_priority = pod.spec.priority or 0
@@ -91,7 +91,10 @@ def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _build_agent_class_fix(pod: Pod, cluster: Cluster) -> Fix:
-    """Build the fix that creates a PriorityClass for node agents, as DaemonSet pods are, and gives it to the pod."""
+    """Build the fix that creates a PriorityClass for node agents, and gives it to the pod.
+
+    DaemonSet pods are such agents.
+    """
     new_class = PriorityClass(ObjectMeta(AGENT_CLASS_NAME), AGENT_CLASS_VALUE)
     new_cluster = replace(cluster, priority_classes=(*cluster.priority_classes, new_class))
 

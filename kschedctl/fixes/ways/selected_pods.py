@@ -49,21 +49,21 @@ class UnmatchedTerm(NamedTuple):
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """The namespaces in which the term looks for pods, including those that its namespaceSelector matches."""
+        """The namespaces in which the term looks for pods, including those matched by its namespaceSelector."""
         return self.parsed_term.with_selected_namespaces(self.view.namespace_labels).namespaces
 
     @property
     def matching_namespaces(self) -> list[str]:
         """The first namespaces, by name, with pods that the term's label selector matches."""
         pods = self.view.pods
-        matching = np.flatnonzero(pods.matching(self.parsed_term.selector, None)).tolist()
+        matching = np.flatnonzero(pods.match_infos(self.parsed_term.selector, None)).tolist()
         return sorted({pods.infos[number].namespace for number in matching})[:MOST_NAMESPACES]
 
 
 def iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[TermCorrection]:
-    """Yield corrections of the pod affinity term at this index, if it selects no pod.
+    """Yield corrections of the pod affinity term at this index, if the term selects no pod.
 
-    Labels of its selector that no pod has are replaced by similar ones, and then its namespaces are corrected.
+    First, labels of its selector that no pod has are replaced by similar ones. Then its namespaces are corrected.
     """
     unmatched_term = _find_unmatched_term(tried, index, term)
     if unmatched_term is None:
@@ -79,11 +79,11 @@ def iter_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -
 
 
 def iter_namespace_label_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that label namespaces with matching pods, so that a term's namespaceSelector selects the namespaces.
+    """Yield fixes that label the namespaces of matching pods, so that a term's namespaceSelector selects them.
 
-    Only required pod affinity terms that select no pod and have a namespaceSelector are considered.
+    Only required pod affinity terms are considered that select no pod and have a namespaceSelector.
     """
-    affinity = tried.trial.own.spec.affinity
+    affinity = tried.trial.authored_pod.spec.affinity
     if affinity is None or affinity.pod_affinity is None:
         return
     for index, term in enumerate(affinity.pod_affinity.required_during_scheduling_ignored_during_execution):
@@ -161,11 +161,11 @@ def _iter_similar_match_labels(selector: LabelSelector, label_values: LabelValue
 
         # Similar keys, with the value if it occurs there, and similar values of the key.
         candidates: list[tuple[str, str]] = []
-        for similar_key in _find_meant_words(key, label_values):
+        for similar_key in _find_probable_words(key, label_values):
             values = label_values[similar_key]
-            similar_values = [value] if value in values else _find_meant_words(value, values)
+            similar_values = [value] if value in values else _find_probable_words(value, values)
             candidates += [(similar_key, similar_value) for similar_value in similar_values]
-        candidates += [(key, similar_value) for similar_value in _find_meant_words(value, label_values.get(key, ()))]
+        candidates += [(key, similar_value) for similar_value in _find_probable_words(value, label_values.get(key, ()))]
 
         for new_key, new_value in candidates:
             corrected = replace(selector, match_labels={**other_labels, new_key: new_value})
@@ -179,7 +179,7 @@ def _iter_similar_match_expressions(selector: LabelSelector, label_values: Label
             continue
         key = requirement.key
         for value in requirement.values:
-            for similar_value in _find_meant_words(value, label_values.get(key, ())):
+            for similar_value in _find_probable_words(value, label_values.get(key, ())):
                 values = tuple(similar_value if other == value else other for other in requirement.values)
                 expressions = list(selector.match_expressions)
                 expressions[index] = replace(requirement, values=values)
@@ -187,7 +187,7 @@ def _iter_similar_match_expressions(selector: LabelSelector, label_values: Label
                 yield SimilarSelector(f"{key}={value}", f"{key}={similar_value}", corrected)
 
 
-def _find_meant_words(word: str, known: Collection[str]) -> list[str]:
+def _find_probable_words(word: str, known: Collection[str]) -> list[str]:
     """Return the known words that an unknown word probably means, or an empty list if the word is known."""
     if word in known:
         return []
@@ -201,7 +201,7 @@ def _iter_namespace_corrections(unmatched_term: UnmatchedTerm) -> Iterator[TermC
     """
     term, namespace_labels = unmatched_term.api_term, unmatched_term.view.namespace_labels
     for name in term.namespaces:
-        for similar_name in _find_meant_words(name, namespace_labels):
+        for similar_name in _find_probable_words(name, namespace_labels):
             names = tuple(similar_name if namespace == name else namespace for namespace in term.namespaces)
             text = f"match pods in namespace {similar_name} instead of {name}"
             yield TermCorrection(
@@ -221,7 +221,7 @@ def _iter_namespace_corrections(unmatched_term: UnmatchedTerm) -> Iterator[TermC
 
 
 def _choose_matching_labels(selector: LabelSelector) -> dict[str, str]:
-    """Return labels that make a namespace match the selector, or {} if the selector uses operators other than In."""
+    """Return labels with which a namespace matches the selector, or {} if the selector uses operators other than In."""
     labels: dict[str, str] = {}
     for expression in selector.match_expressions:
         if expression.operator != "In" or not expression.values:

@@ -112,7 +112,7 @@ def _iter_relaxation_fixes(
 def _iter_narrower_counting_fixes(
     tried: TriedNode, index: int, constraint: TopologySpreadConstraint, counts: DomainCounts
 ) -> Iterator[Fix]:
-    """Yield fixes that make the constraint count only pods of the same revision, or only nodes that the pod can use.
+    """Yield fixes that limit what the constraint counts: pods of the same revision, or nodes that the pod can use.
 
     A fix is left out if the constraint already has its setting.
     """
@@ -165,7 +165,7 @@ def _compute_skew(tried: TriedNode, counts: DomainCounts, row: Row) -> int:
 
 
 def _build_soft_constraint_fix(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Fix:
-    """Build the fix that turns the constraint at this index into a preference, which cannot have minDomains."""
+    """Build the fix that turns the constraint at this index into a preference. A preference cannot have minDomains."""
     key = constraint.topology_key
     text = f"prefer to spread across {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
     loss_text = UNEVEN_TEXT.format(key=key)

@@ -23,7 +23,7 @@ from kschedctl.fixes.ways.node_labels import is_typo
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED, TaintToleration
-from kschedctl.snapshot.nodes import HOSTNAME, NodeColumns, match_required_affinity
+from kschedctl.snapshot.nodes import HOSTNAME, NodeColumns
 
 CONTROL_PLANE_TAINTS = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
@@ -117,7 +117,7 @@ def _selects_only_tainted_nodes(tried: TriedNode, taint: Taint) -> bool:
     """
     view = tried.cycle.view
     keys = collect_node_selection_keys(tried.trial.pod.spec) - {HOSTNAME}
-    selected = match_required_affinity(view.nodes, compile_required_node_affinity(tried.cycle.info.spec))
+    selected = view.nodes.match_required_affinity(compile_required_node_affinity(tried.cycle.info.spec))
     if not keys or not selected.any():
         return False
     taint_sets, set_numbers = view.nodes.taint_sets
@@ -201,9 +201,9 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
 
 
 def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
-    """Yield fixes that correct tolerations that tolerate no taint of any node and probably mean this taint.
+    """Yield fixes for tolerations that match no taint of any node and probably mean this taint.
 
-    A toleration of another value is corrected only if all nodes that the pod selects have the taint. Tolerations that
+    A toleration with another value is corrected only if all nodes selected by the pod have the taint. Tolerations that
     compare numbers are left out.
     """
     pod_tolerations: Sequence[Toleration] = tried.cycle.info.spec.tolerations
@@ -329,7 +329,7 @@ def _build_taint_removal_fix(node: Node, taint: Taint) -> Fix:
 
 
 def reports_condition(taint: Taint) -> bool:
-    """Return whether the taint reports a condition of the node, such as not-ready, or that it is still starting.
+    """Return whether the taint reports a condition of the node, such as not-ready, or says that the node is starting.
 
     A cordon is not a condition.
     """
@@ -344,13 +344,13 @@ def reports_fault(taint: Taint) -> bool:
 
 
 def remove_condition_taints(node: Node) -> Node:
-    """Return the node without the taints that report a condition or that it is starting."""
+    """Return the node without the taints that report a condition or say that the node is starting."""
     remaining_taints = tuple(taint for taint in node.spec.taints if not reports_condition(taint))
     return replace(node, spec=replace(node.spec, taints=remaining_taints))
 
 
 def build_node_repair_fix(tried: TriedNode, node: Node) -> Fix:
-    """Build the fix that repairs the node, or that waits for it if one of its taints says that it is starting."""
+    """Build the fix that repairs the node. If a taint says that the node is starting, the fix waits for it instead."""
     name = node.metadata.name
     taints = [taint for taint in node.spec.taints if reports_condition(taint)]
     states = dict.fromkeys(taint.key.rpartition("/")[2] for taint in taints)
@@ -381,7 +381,7 @@ def is_no_node_initialized(nodes: NodeColumns) -> bool:
 
 
 def build_initialization_fix(nodes: NodeColumns) -> Fix:
-    """Build the fix that starts the cloud controller manager, which then removes its taint from all nodes."""
+    """Build the fix that starts the cloud controller manager. The manager then removes its taint from all nodes."""
 
     def remove_taint(node: Node) -> Node:
         """Return the node without the taint."""

@@ -139,7 +139,7 @@ def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> 
 
 
 def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-    """Return the available volumes that suit the claim best, at most `MOST_VOLUMES`, the most suitable first.
+    """Return at most `MOST_VOLUMES` available volumes that suit the claim, the most suitable first.
 
     Volumes that the node reaches come first, then volumes with the fewest differences from the claim, then small ones.
     """
@@ -163,7 +163,7 @@ def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persis
 
 
 def _is_volume_available(tried: TriedNode, volume: PersistentVolume) -> bool:
-    """Return whether no claim uses the volume: it is free, or the claim that it was bound to is gone or recreated."""
+    """Return whether no claim uses the volume: it was never bound, or its claim is gone or was recreated."""
     claim_ref = volume.spec.claim_ref
     if claim_ref is None:
         return volume.status.phase == "Available"
@@ -308,7 +308,7 @@ def _build_reservation_change(claim: PersistentVolumeClaim) -> Callable[[Persist
 
 
 def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that recreate the claim with another class, which provisions volumes where the pod is placed.
+    """Yield fixes that recreate the claim with another class. That class provisions volumes where the pod is placed.
 
     At most `MOST_CLASSES` classes are proposed. The fixes count as corrections if the claim's current class does not
     exist.
@@ -340,7 +340,7 @@ def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> I
 
 
 def _build_class_change(name: str) -> ClaimChange:
-    """Return a function that resets a claim, so that it is bound anew, and sets its StorageClass."""
+    """Return a function that sets a claim's StorageClass, and resets the claim so that it is bound again."""
     return lambda known: with_class(reset_claim(known), name)
 
 
@@ -425,7 +425,7 @@ def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rej
 
 
 def _build_size_change(size: str) -> ClaimChange:
-    """Return a function that resets a claim, so that it is bound anew, and sets its size."""
+    """Return a function that sets a claim's size, and resets the claim so that it is bound again."""
     return lambda known: with_size(reset_claim(known), size)
 
 
@@ -482,9 +482,10 @@ def _build_allowed_topology_fix(tried: TriedNode, class_: StorageClass) -> Fix:
 
 
 def _iter_claim_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield columns (N,) that distinguish nodes by which claims conflict there and which claims find a volume.
+    """Yield columns (N,) that distinguish nodes by their conflicts with the pod's claims.
 
-    There are no columns if VolumeBinding has no state in this cycle.
+    Further columns say for each claim whether it finds a volume. There are no columns if VolumeBinding has no state in
+    this cycle.
     """
     state = cycle.pre_filter.find_state(VolumeBinding)
     if state is None:

@@ -31,7 +31,7 @@ MOST_NAMED = 3
 
 
 def iter_termination_wait_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield the fix that waits until all terminating pods that are on the node or cause the rejection have left.
+    """Yield the fix that waits until all terminating pods on the node, and those that cause the rejection, have left.
 
     Nothing is yielded if there are no such pods or no particular node is tried.
     """
@@ -99,7 +99,7 @@ def build_deletion_edits(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
 
 
 def _iter_claim_release_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
-    """Yield the edits that remove the pod's reservations of ResourceClaims, or delete claims that the pod owns."""
+    """Yield the edits that remove the pod's reservations of ResourceClaims. Claims that the pod owns are deleted."""
     user = {get_pod_user(pod)}
     for claim in release_claims(view.objects.of("ResourceClaim"), user):
         controller = find_controller(claim.metadata)
@@ -110,14 +110,14 @@ def _iter_claim_release_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 
 def _remove_reservation(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:
-    """Return the claim without the reservation of this user, or as it is if it has no such reservation."""
+    """Return the claim without this user's reservation. A claim without such a reservation is returned unchanged."""
     return next(release_claims((claim,), user), claim)
 
 
 def iter_detach_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
-    """Yield the edits that delete the VolumeAttachments of the pod's volumes that no other pod on its node uses.
+    """Yield the edits that delete the VolumeAttachments of the pod's volumes.
 
-    Nothing is yielded for a pod without a node.
+    An attachment is kept if another pod on the node uses the volume. Nothing is yielded for a pod without a node.
     """
     row = view.nodes.index.get(pod.spec.node_name)
     storage = get_listers(view)

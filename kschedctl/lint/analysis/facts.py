@@ -35,7 +35,7 @@ from kschedctl.scheduler.simulation.outcome import SCHEDULED, Outcome
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE as NO_NODE
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 
 NODE_PLUGINS = (NodeAffinity, TaintToleration, NodeUnschedulable, NodeName)
@@ -77,7 +77,7 @@ class ClusterFacts:
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
-            self._masks[key] = match_required_affinity(self.view.nodes, compile_required_node_affinity(spec))
+            self._masks[key] = self.view.nodes.match_required_affinity(compile_required_node_affinity(spec))
         return self._masks[key]
 
     def get_tolerated_nodes(self, workload: Workload) -> Bools:
@@ -111,7 +111,7 @@ class ClusterFacts:
         return self.view.nodes.label(key).present
 
     def pick_row_per_domain(self, key: str, nodes: Bools) -> Rows:
-        """Return, for each value of the label ``key``, the row of the first node of the mask that has it.
+        """Return, for each value of the label ``key``, the row of the first node in the mask that has this value.
 
         Nodes without the label are left out.
         """
@@ -132,7 +132,7 @@ class ClusterFacts:
         return group_pods_by_owner(self.cluster)
 
     def list_node_rows_of_pods(self, workload: Workload) -> list[Row]:
-        """Return the node row of each bound pod of the workload.
+        """Return the row of each bound pod's node, for the pods of the workload.
 
         Pods that are being deleted, or whose node is unknown, are left out.
         """
@@ -193,10 +193,10 @@ class ClusterFacts:
     # -- replays -------------------------------------------------------------------------------------------------
 
     def find_framework(self, workload: Workload) -> Framework | None:
-        """Find the profile that schedules the workload. Plugins for which data is missing do not run in it.
+        """Find the profile that schedules the workload, without the plugins whose data is missing.
 
-        Returns None if no profile schedules the workload, or if the missing data could make more nodes feasible,
-        because a replay would then prove nothing.
+        Returns None if no profile schedules the workload. Also returns None if the missing data could make more nodes
+        feasible, because a replay would then prove nothing.
         """
         pod_info = self._build_pod_info(workload, self.view)
         framework, plugins_without_data = self.scheduler.find_framework_for(pod_info, self.view)
@@ -228,8 +228,8 @@ class ClusterFacts:
     def can_never_schedule(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
         """Return whether these plugins reject the workload's pods even in a cluster without movable pods.
 
-        True only if the replay ends without a feasible node and either one of the plugins rejects the pod in PreFilter
-        or the plugins together reject all nodes.
+        Returns True only if the replay ends without a feasible node. In addition, one of the plugins must reject the
+        pod in PreFilter, or the plugins together must reject all nodes.
         """
         cycle = self.replay_cycle(workload, self.scheduler_with_fixed_pods.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):
@@ -349,10 +349,10 @@ class PlacementResult(NamedTuple):
 
 
 def place_additional_pods(facts: ClusterFacts, pod_counts: Mapping[Workload, int]) -> dict[Workload, PlacementResult]:
-    """Place the given number of additional pods of each workload, each workload in a simulation of its own.
+    """Place the given number of additional pods of each workload, each workload in a separate simulation.
 
-    Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload. The
-    result leaves out workloads that no profile schedules or whose placement depends on missing data.
+    Volumes, claims and gates are left out, because the objects that they refer to may be created together with the
+    workload. Workloads are left out if no profile schedules them, or if their placement depends on missing data.
     """
     workloads = [workload for workload in pod_counts if facts.find_framework(workload) is not None]
     if not workloads:
@@ -366,7 +366,7 @@ def place_additional_pods(facts: ClusterFacts, pod_counts: Mapping[Workload, int
 
 
 def _build_controller_pod(workload: Workload, number: int) -> Pod:
-    """Build a pod with the labels that the workload's controller adds, under a name that no pod of the cluster has.
+    """Build a pod with the labels that the workload's controller adds, under an unused name.
 
     References to volumes, claims and gates are left out.
     """

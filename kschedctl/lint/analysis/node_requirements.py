@@ -239,7 +239,7 @@ class PoolTypeCatalog:
 
 
 def _to_node_pool(name: str, pool: WrittenNodePool) -> NodePool:
-    """Convert a NodePool from a manifest, with only the fields that decide which instance types it may launch."""
+    """Convert a manifest's NodePool, reduced to the fields that decide about instance types."""
     written_spec = pool.spec.template.spec
     requirements = tuple(
         RequirementWithMinValues(r.key, r.operator, tuple(map(str, r.values)), r.min_values)

@@ -68,7 +68,7 @@ class RequiredTerm(NamedTuple):
     """Whether the term matches the pods of all revisions of the workload."""
 
     def list_namespaces(self, labels_by_namespace: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
-        """Return the namespaces that the term names or that its namespaceSelector matches.
+        """Return the namespaces named by the term or matched by its namespaceSelector.
 
         ``labels_by_namespace`` has the labels of all namespaces by name.
         """
@@ -184,7 +184,7 @@ def get_required_node_terms(workload: Workload) -> tuple[NodeSelectorTerm, ...]:
 
 
 def get_volume_node_terms(volume: PersistentVolume) -> tuple[NodeSelectorTerm, ...]:
-    """Return the terms of a volume's node affinity, one of which a node has to meet, or () without any."""
+    """Return the terms of a volume's node affinity, or () without any. A node has to meet one of them."""
     required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
     return required.node_selector_terms if required else ()
 

@@ -73,14 +73,15 @@ class ScaledObjectSpec(Struct, frozen=True):
 class ScaledObject(Scaler, frozen=True):
     """A ScaledObject of KEDA.
 
-    KEDA scales to zero only if there is no work, and then nothing is evicted, so that the lower bound is at least 1.
+    The lower bound on replicas is at least 1: KEDA scales to zero only if there is no work, and then nothing is
+    evicted.
     """
 
     spec: ScaledObjectSpec = ScaledObjectSpec()
 
     @property
     def limits(self) -> ScalingLimits:
-        """Return the scaled workload, a Deployment by default, and its bounds, of which the lower is at least 1."""
+        """Return the scaled workload, a Deployment by default, and its bounds. The lower bound is at least 1."""
         spec = self.spec
         kind = spec.scale_target_ref.kind or "Deployment"
         return ScalingLimits(kind, spec.scale_target_ref.name, max(spec.min_replica_count, 1), spec.max_replica_count)
@@ -178,9 +179,9 @@ _GROUPS_AND_STRUCTS: dict[str, tuple[str, type[Struct]]] = {
 
 
 def get_manifest_struct(document: JsonObject) -> type[Struct] | None:
-    """Return the struct of a kind that only lint reads, or None for a document of any other kind.
+    """Return the struct for a document whose kind only lint reads, or None for any other document.
 
-    The document's API group has to match too, unless it has no apiVersion.
+    The document's API group has to match, too, unless the document has no apiVersion.
     """
     group, struct = _GROUPS_AND_STRUCTS.get(str(document.get("kind")), ("", None))
     api_version = str(document.get("apiVersion") or "")

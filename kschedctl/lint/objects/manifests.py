@@ -145,9 +145,10 @@ def _find_quantity_problems(workloads: Iterable[Workload]) -> list[Problem]:
 def _iter_autoscaled_workloads(
     workloads: Iterable[Workload], autoscalers: Iterable[TypedObject[Scaler]], variants: Variants
 ) -> Iterator[Workload]:
-    """Yield each workload, limited to the replica bounds of the first autoscaler that scales it, if any.
+    """Yield each workload, limited to the replica bounds of its autoscaler if it has one.
 
-    Autoscalers that cannot be in the same cluster as the workload are ignored.
+    Of several autoscalers, the first one counts. Autoscalers that cannot be in the same cluster as the workload are
+    ignored.
     """
     limits_by_target: dict[tuple[str, str, str], list[tuple[Subject, ScalingLimits]]] = defaultdict(list)
     for scaler, autoscaler in autoscalers:
@@ -315,7 +316,7 @@ def _is_pod_template(value: JsonObject) -> bool:
 
 
 def _read_replica_count(part: JsonObject) -> int:
-    """Return the number of replicas that a part of a custom resource requests, or 1 if it does not say."""
+    """Return the number of replicas that a part of a custom resource requests. The default is 1."""
     for key in _COUNTS:
         count = part.get(key)
         if isinstance(count, int) and not isinstance(count, bool):

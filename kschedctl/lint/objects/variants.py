@@ -79,8 +79,8 @@ class Variants:
     def can_coexist(self, subject: Subject, other: Subject) -> bool:
         """Return whether two objects can be in one cluster.
 
-        Objects read from a cluster can coexist with all others. Manifests cannot if they are applied in different sets
-        or are alternatives of each other, such as two overlays of one application.
+        Objects read from a cluster can coexist with all others. Manifests cannot coexist if they are applied in
+        different sets, or if they are alternatives of each other, such as two overlays of one application.
         """
         place, other_place = self._places.get(subject), self._places.get(other)
         if place is None or other_place is None or place == other_place:
@@ -149,7 +149,7 @@ def _are_separate_folders(folder: PlaceParts, other_folder: PlaceParts) -> bool:
 
 
 def _iter_divergences(places: set[PlaceParts]) -> Iterator[tuple[PlaceParts, set[str]]]:
-    """Yield each folder or file below which the places diverge, with the names of the children they lead through."""
+    """Yield each folder or file below which the places diverge, with its children on the way to the places."""
     groups: list[tuple[int, list[PlaceParts]]] = [(0, list(places))]  # places that agree in their first steps
     while groups:
         depth, group = groups.pop()
@@ -220,10 +220,10 @@ def _follows_in_render(before: Subject, after: Subject) -> bool:
 
 
 def _iter_identities(subject: Subject) -> Iterator[tuple[str, ...]]:
-    """Yield the keys that no two objects of one cluster share, or nothing if the object may exist several times.
+    """Yield the keys of the object that no other object of its cluster can have.
 
     The keys are the object's identity and, if a build rendered the object, the position in the file where it was
-    written.
+    written. Nothing is yielded if the object may exist several times.
     """
     identity = _get_identity(subject)
     if identity is None:

@@ -161,9 +161,6 @@ class Workload:
         maxSurge is rounded up, maxUnavailable down. If both are 0, one pod may be unavailable.
 
         Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36).
-
-        Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36): surge rounds up, unavailable down. If
-        both are 0, one pod may be unavailable.
         """
         if self.kind != "Deployment" or self.strategy.type == "Recreate":
             return 0, 1

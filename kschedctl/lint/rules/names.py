@@ -58,7 +58,7 @@ class NameReference(NamedTuple):
 def _find_misspelt_names(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
     """Yield a problem for each referenced name that does not exist but resembles an existing name.
 
-    Names that an object of the same kind has in the manifests, even in another namespace, are left out.
+    A name is left out if the manifests contain an object of the kind with this name, even in another namespace.
     """
     manifest_names_by_kind: dict[str, set[str]] = {}
     for reference in references:
@@ -78,8 +78,8 @@ def _find_misspelt_names(context: LintContext, references: Iterable[NameReferenc
 def _find_names_in_other_namespaces(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
     """Yield a problem for each referenced object that exists only in one other namespace.
 
-    Objects that are also referenced from their own namespace, empty references, and references from objects without a
-    namespace are left out.
+    Objects that are also referenced from their own namespace are left out. Empty references, and references from
+    objects without a namespace, are left out, too.
     """
     references = [reference for reference in references if reference.name and reference.subject.namespace]
     referenced_objects = {(reference.kind, reference.target_namespace, reference.name) for reference in references}
@@ -364,9 +364,10 @@ def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:
 
 
 def _find_similar_namespace(context: LintContext, reference: _NamespaceReference, existing_names: set[str]) -> str:
-    """Return the namespace that a reference probably means, or "" if the name exists or resembles no other.
+    """Return the existing namespace that a reference probably means.
 
-    If no namespace exists, the name in an affinity term is compared with the namespaces of the workloads.
+    Return "" if the name exists or resembles no namespace. If no namespace exists, the name in an affinity term is
+    compared with the namespaces of the workloads.
     """
     candidates = existing_names
     if not existing_names and reference.path != _METADATA_NAMESPACE:

@@ -203,7 +203,7 @@ TT_MISSPELT = Rule(
 
 
 def _find_similar_taint_key(key: str, known_keys: Collection[str]) -> str:
-    """Return the taint key that a key is probably meant to be, or "" if the key is known or may be custom."""
+    """Return the taint key that `key` probably means, or "" if the key is known or may be custom."""
     if not key or key in known_keys or key in _SIMILAR_TAINTS:
         return ""
     domain, _, name = key.rpartition("/")
@@ -317,7 +317,7 @@ TT_TOLERATE_WITHOUT_ATTRACT = Rule(
 
 
 def find_untainted_special_hardware(context: LintContext) -> Iterator[Problem]:
-    """Find nodes without a taint that offer an extended resource which other nodes do not offer.
+    """Find untainted nodes that offer an extended resource which some other nodes do not offer.
 
     Each resource is reported once, at the first such node.
     """
@@ -416,7 +416,7 @@ TT_ALL_ELIGIBLE_CORDONED = Rule(
 
 
 def _find_nodes_with_requested_devices(context: LintContext, workload: Workload) -> Bools:
-    """Return a mask (N,) of the nodes that offer all extended resources which the workload requests."""
+    """Return a mask (N,) of the nodes that offer all extended resources requested by the workload."""
     view = context.facts.view
     resources = [container.resources for container in workload.spec.containers]
     requested = {name for r in resources for name in (*r.requests, *r.limits) if is_extended(name)}

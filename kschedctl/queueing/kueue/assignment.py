@@ -192,7 +192,7 @@ class Assignment:
         return next(pod_set for pod_set in self.pod_sets if pod_set.name == name)
 
     def add_pod_set(self, pod_set: PodSetAssignment, requests: Requests) -> None:
-        """Add a pod set's assignment, with its quota, its borrowing and the flavors that were tried."""
+        """Add a pod set's assignment, and record its quota, its borrowing and the flavors that were tried."""
         self.pod_sets.append(pod_set)
         tried_indexes = {}
         for resource, choice in pod_set.flavors.items():

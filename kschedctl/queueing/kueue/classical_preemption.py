@@ -182,10 +182,8 @@ class _CandidateList:
     def _collect_cohort_candidates(self) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
         """Return the candidates of other queues in two lists: for hierarchical reclaim, and for reclaim by priority.
 
-        Hierarchical reclaim takes the candidates outside of a subtree whose own quota covers the request. Both lists
-        are empty if the queue must not reclaim quota from its cohort.
-
-        Upstream: collectCandidatesForHierarchicalReclaim.
+        Hierarchical reclaim takes the candidates outside of a subtree whose quota covers the request. Both lists are
+        empty if the queue must not reclaim quota from its cohort. Upstream: collectCandidatesForHierarchicalReclaim.
         """
         queue = self._request.queue
         hierarchical: list[RankedCandidate] = []

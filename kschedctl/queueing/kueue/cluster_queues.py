@@ -175,7 +175,7 @@ class CachedQueue:
     def update_status(self, inventory: ReferencedObjects, gates: FeatureGates) -> None:
         """Look up the objects that the queue refers to, and update its problems and its status.
 
-        The queue is active only if it has no problems. Upstream: inactiveReason.
+        The queue is active if it has no problems, and otherwise pending. Upstream: inactiveReason.
         """
         flavors = self.settings.flavors
         self.topology_flavors = {}
@@ -384,9 +384,9 @@ class QueueCache:
         return queue is not None and queue.status == QueueStatus.ACTIVE
 
     def update_workload(self, info: WorkloadInfo) -> bool:
-        """Add a Workload that holds quota to its ClusterQueue, or remove it if it no longer holds any.
+        """Add a Workload with quota to its ClusterQueue, or remove it if it no longer holds quota.
 
-        A Workload that moved to another ClusterQueue is removed from its former one. Return whether the Workload is now
+        A Workload that moved to another ClusterQueue is removed from the former one. Return whether the Workload is now
         in a ClusterQueue.
         """
         workload = info.workload
@@ -404,7 +404,7 @@ class QueueCache:
         return True
 
     def remove_workload(self, key: str) -> None:
-        """Remove a Workload from the ClusterQueue whose quota it holds, if it holds any."""
+        """Remove a Workload from the ClusterQueue whose quota it holds. Nothing happens if it holds no quota."""
         name = self._queue_of_workload.pop(key, None)
         if name is not None:
             self.queues[name].remove_workload(key, self.gates)
@@ -457,8 +457,8 @@ def build_empty_queue_cache(
 ) -> QueueCache:
     """Build the tree of cohorts and ClusterQueues, without Workloads.
 
-    Cohorts that are only named by a ClusterQueue or another cohort are created without quota. Cohorts that form a
-    circle are reported in the cache's ``problems``, as upstream does when the objects are added one by one. Raises
+    A cohort that only exists as a name in a ClusterQueue or another cohort is created without quota. Cohorts that form
+    a circle are reported in the cache's ``problems``, as upstream reports them when it adds objects one by one. Raises
     QuantityError or SelectorError if a quantity or selector is invalid.
     """
     cache = QueueCache(gates, inventory)

@@ -57,7 +57,7 @@ def find_fair_targets(
 
 
 def _find_fair_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
-    """Return the Workloads that use a requested resource and that the queue's policies allow to be preempted.
+    """Return the Workloads that use a requested resource and that the policies of the queue allow to preempt.
 
     Upstream: findCandidates.
     """
@@ -106,10 +106,6 @@ class _FairSearch:
         Candidates in the preemptor's queue are always preempted. So are candidates in other queues if the preemptor
         stays within its nominal quota and the feature gate for this is on. Otherwise, the strategy compares the queues'
         shares.
-
-        Candidates of the preemptor's own queue are always preempted. Candidates of other queues are always preempted
-        if the preemptor stays within its nominal quota and the feature gate for this is on. Otherwise the strategy
-        compares the shares of the queues.
 
         Upstream: runFirstFsStrategy.
         """
@@ -202,8 +198,8 @@ class _QueueOrder:
     def iter_queues(self) -> Iterator[QueueSnapshot]:
         """Yield the queue that should give up a Workload next, until no queue is left.
 
-        The order depends on what the caller preempts in between. A queue may be yielded several times; without a
-        cohort it is always the preemptor's own queue.
+        The order depends on what the caller preempts in between. A queue may be yielded several times. Without a
+        cohort, only the preemptor's queue is yielded.
         """
         if not self._ancestors:
             while self._queue.name not in self._dropped and self.has_candidates(self._queue):
@@ -274,9 +270,9 @@ class _QueueOrder:
         return queue
 
     def _drop_idle_children(self, cohort: CohortNode) -> None:
-        """Drop the child cohorts and queues that borrow nothing, and the queues that have no candidates left.
+        """Drop the child cohorts and queues that borrow nothing, and the queues that have no more candidates.
 
-        The preemptor's own queue and the cohorts above it are not dropped for borrowing nothing.
+        The preemptor's queue and the cohorts above it may borrow nothing without being dropped.
         """
         for node in cohort.queues:
             if node.name in self._dropped:

@@ -54,7 +54,7 @@ LOWEST_SHARE = DominantShare(ratio=-1.0)
 
 
 def compute_share(node: QuotaNode) -> DominantShare:
-    """Compute the dominant share of a node, which is 0 if the node has no parent or borrows nothing."""
+    """Compute the dominant share of a node. It is 0 if the node has no parent or borrows nothing."""
     if node.parent is None:
         return DominantShare(weight=node.weight)
     borrowed_by_resource: dict[str, int] = {}
@@ -77,7 +77,7 @@ def compute_share(node: QuotaNode) -> DominantShare:
 
 
 def _sum_capacity_by_resource(node: QuotaNode) -> dict[str, int]:
-    """Return, by resource, how much a node could use in all flavors, including what it can borrow.
+    """Return how much a node could use in all flavors, by resource, including what it can borrow.
 
     The root of the tree determines the flavors, because it may have quota for more flavors than the node.
     """

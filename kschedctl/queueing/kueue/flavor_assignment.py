@@ -38,7 +38,7 @@ from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueS
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_flavor
 from kschedctl.queueing.kueue.pod_requests import compute_requests
-from kschedctl.queueing.kueue.quota_tree import find_borrowing_height
+from kschedctl.queueing.kueue.quota_tree import find_covering_height
 from kschedctl.queueing.kueue.topology.snapshot import (
     AssumedUsage,
     PodSetPlacementRequest,
@@ -170,7 +170,7 @@ class FlavorAssigner:
         return list(groups.values())
 
     def _keep_former_flavors(self, assignment: PodSetAssignment, requested: PodSetRequests, index: int) -> None:
-        """Copy the flavors and the placement that a pod set has been given before into its assignment.
+        """Copy a pod set's former flavors and placement into its assignment.
 
         ``index`` is the index of the pod set.
         """
@@ -226,8 +226,8 @@ class FlavorAssigner:
     ) -> dict[str, FlavorChoice]:
         """Return the choices for the resources that one pod set of a group requests.
 
-        A pod set that requests nothing gets no flavors, unless it is placed together with other pod sets in a topology:
-        then it gets the flavors with a topology.
+        A pod set without requests gets no flavors. If it is placed together with other pod sets in a topology, it gets
+        the flavors with a topology.
         """
         requests = member.assignment.requests
         if requests:
@@ -242,8 +242,8 @@ class FlavorAssigner:
     ) -> _FlavorSearch:
         """Try the flavors of the resource group that covers ``resource`` in order, and return the best one.
 
-        ``requests`` is the sum of the requests of the pod sets with these ``indexes``, and ``assumed`` is the quota
-        that the assignment takes already. Upstream: findFlavorForPodSets.
+        ``requests`` is the sum of the requests of the pod sets with these ``indexes``. ``assumed`` is the quota that
+        the assignment already takes. Upstream: findFlavorForPodSets.
         """
         group = self.queue.settings.find_resource_group(resource)
         if group is None:
@@ -306,7 +306,8 @@ class FlavorAssigner:
     def _get_first_flavor_index(self, pod_set: int, resource: str) -> int:
         """Return the index of the first flavor to try for a resource of a pod set.
 
-        With the gate FlavorFungibility it is the flavor after the last one that an earlier cycle tried.
+        With the gate FlavorFungibility, it follows the last flavor that an earlier cycle tried. Without the gate, it is
+        0.
         """
         progress = self.info.last_assignment
         if Gate.FLAVOR_FUNGIBILITY not in self.gates or progress is None or pod_set >= len(progress.tried_flavors):
@@ -315,9 +316,9 @@ class FlavorAssigner:
         return 0 if tried is None else tried + 1
 
     def _is_limited_to_other_flavors(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
-        """Return whether the Workload was nominated for other flavors of the resource, to which it is limited.
+        """Return whether the Workload was nominated for other flavors of the resource and is limited to them.
 
-        This only applies when an assignment is computed again in a cycle, which feature gates allow.
+        The limit only applies when feature gates allow that an assignment is computed again in a cycle.
         """
         nominated = self.info.nominated_flavors
         if not nominated:
@@ -434,7 +435,7 @@ class FlavorAssigner:
             return _QuotaFit(PreemptionMode.NO_FIT, 0, reason, NoFitReason.EXCEEDS_MAX_QUOTA)
 
         # No more than is free now
-        borrowing, may_reclaim = find_borrowing_height(self.queue.node, key, total)
+        borrowing, may_reclaim = find_covering_height(self.queue.node, key, total)
         available = self.queue.compute_available(key)
         if total <= available:
             return _QuotaFit(PreemptionMode.FIT, borrowing)
@@ -498,9 +499,9 @@ class FlavorAssigner:
     def _resolve_no_fit_reason(self, assignment: Assignment) -> None:
         """Set the reason why an assignment does not fit. Upstream: resolveNoFitReason.
 
-        It is the most severe reason of all pod sets and resource groups. Because one fitting flavor would be enough for
-        a resource group, the group's reason is the mildest one of its flavors. Without the gate
-        UnadmittedWorkloadsObservability, no reason is set.
+        It is the most severe reason of all pod sets and resource groups. A resource group needs only one fitting
+        flavor, so its reason is the mildest reason of its flavors. Without the gate UnadmittedWorkloadsObservability,
+        no reason is set.
         """
         if Gate.UNADMITTED_OBSERVABILITY not in self.gates or assignment.mode != AssignmentMode.NO_FIT:
             return
@@ -513,19 +514,20 @@ class FlavorAssigner:
         assignment.no_fit_reason = find_most_severe_reason(reasons)
 
     def _find_mildest_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
-        """Return, for each resource group with flavors that did not fit, the mildest of these flavors' reasons."""
+        """Return the mildest reason of each resource group for which its flavors did not fit.
+
+        Groups without such flavors are left out. A flavor outside all groups counts as a group.
+        """
         groups = self.queue.settings.groups
-        mildest: dict[int, NoFitReason] = {}
+        mildest: dict[tuple[str, int], NoFitReason] = {}
         for attempt_index, attempt in enumerate(attempts):
             if attempt.mode != AssignmentMode.NO_FIT:
                 continue
-            group_indexes = [index for index, group in enumerate(groups) if attempt.flavor in group.flavors]
-
-            # A flavor without a group counts as a group of its own, with a negative index
-            for group_index in group_indexes or [-1 - attempt_index]:
-                current = mildest.get(group_index)
+            keys = [("group", index) for index, group in enumerate(groups) if attempt.flavor in group.flavors]
+            for key in keys or [("attempt", attempt_index)]:
+                current = mildest.get(key)
                 if current is None or attempt.no_fit_reason.severity < current.severity:
-                    mildest[group_index] = attempt.no_fit_reason
+                    mildest[key] = attempt.no_fit_reason
         return list(mildest.values())
 
     def _place_in_topology(self, assignment: Assignment) -> None:

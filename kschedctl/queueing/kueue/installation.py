@@ -55,7 +55,7 @@ def find_installation(cluster: Cluster) -> KueueInstallation:
 
 
 def _add_doubt(installation: KueueInstallation, doubt: str) -> KueueInstallation:
-    """Return the installation with one more doubt, after the doubt that it may already have."""
+    """Return the installation with one more doubt, appended to an existing doubt."""
     return installation._replace(doubt="; ".join(filter(None, (installation.doubt, doubt))))
 
 
@@ -74,10 +74,10 @@ def parse_configuration(text: str) -> JsonObject:
 
 
 def _find_release(cluster: Cluster) -> KueueInstallation:
-    """Find the release of Kueue that is installed, with the default Configuration.
+    """Find the installed release of Kueue, with the default Configuration.
 
-    It is the version that the cluster was read with, or the tag of the image in Kueue's Deployment, or else the newest
-    release.
+    It is the version that was recorded with the cluster or, if there is none, the tag of the image in Kueue's
+    Deployment. Without both, it is the newest release.
     """
     if cluster.kueue_version:
         return KueueInstallation(KueueRelease(cluster.kueue_version))

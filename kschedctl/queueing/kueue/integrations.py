@@ -117,7 +117,7 @@ class WorkloadBuilder:
     """The RFC 3339 time at which the Workloads are created."""
 
     def build_workloads(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
-        """Build the Workload of a job, or one Workload per replica if each replica has its own, in order.
+        """Build the Workloads of a job: one for the job, or one for each replica if replicas have separate Workloads.
 
         A CronJob is treated as the Job that it creates. ``queue`` is the LocalQueue of the job, or "". Raises
         NotIntegratedError if the integration is not replayed, and InputError if Kueue creates no Workload for the job.
@@ -228,14 +228,14 @@ def _build_operated_pod_sets(owner: Owner, operated: OperatedPodSets, gates: Fea
 def _is_managed_as_whole(stateful_set: StatefulSet) -> bool:
     """Return whether a StatefulSet gets a single Workload.
 
-    If only its pod template has a queue label, each of its pods gets its own Workload instead.
+    If only its pod template has a queue label, each of its pods gets a Workload.
     """
     template = stateful_set.spec.template
     return QUEUE_LABEL in stateful_set.metadata.labels or QUEUE_LABEL not in template.metadata.labels
 
 
 def _count_replicas(replicas: int | None) -> int:
-    """Return the number of replicas that a spec requests, 1 if it names none."""
+    """Return the number of replicas that a spec requests, by default 1."""
     return 1 if replicas is None else replicas
 
 
@@ -265,9 +265,8 @@ def build_pod_set(
 ) -> KueuePodSet:
     """Build the pod set ``main`` with the topology that the template's annotations request.
 
-    Without such annotations the topology request is empty if the pods have an index label (``has_indexes``), and None
-    if they have none. It is also None if the gate TopologyAwareScheduling is off. Raises InputError if an annotation is
-    invalid.
+    Without such annotations, the topology request is empty if the pods have an index label (``has_indexes``), otherwise
+    None. It is also None if the gate TopologyAwareScheduling is off. Raises InputError if an annotation is invalid.
     """
     request = None
     if Gate.TOPOLOGY_AWARE_SCHEDULING in gates:

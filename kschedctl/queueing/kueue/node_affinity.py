@@ -21,7 +21,7 @@ def matches_required_affinity(spec: PodSpec, node: Node) -> bool:
 def score_preferred_affinity(spec: PodSpec, node: Node) -> int:
     """Add up the weights of the pod's preferred node affinity terms that the node matches.
 
-    The score is 0 if the pod has no such terms or one of them is invalid.
+    The score is 0 if the pod has no preferred terms or one of them is invalid.
     """
     affinity = spec.affinity.node_affinity if spec.affinity else None
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()

@@ -27,7 +27,7 @@ from kschedctl.queueing.kueue.workloads import (
 from kschedctl.text.counts import counted
 
 NEEDED_KINDS = ("KueueWorkload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Namespace")
-"""The kinds without which nothing can be foreseen."""
+"""The kinds without which nothing can be predicted."""
 _MOST_CYCLES = 200
 _MOST_WORK = 3_000_000
 """The number of tries, multiplied by the number of ClusterQueues, after which no further cycle is run.
@@ -95,7 +95,7 @@ class Outlook:
 
     @property
     def doubt(self) -> str:
-        """How many Workloads are undecided because the replay stopped early, in words, or "" if none are."""
+        """A clause with the number of Workloads that are undecided because the replay stopped early, or ""."""
         undecided = [outlook for outlook in self.workloads.values() if outlook.is_undecided]
         if not undecided:
             return ""
@@ -129,7 +129,7 @@ def _with_missing_namespaces(cluster: Cluster) -> Cluster:
     return cluster.with_objects({"Namespace": [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(missing)]})
 
 
-def foresee_workloads(replay: KueueReplay) -> Outlook:
+def predict_workloads(replay: KueueReplay) -> Outlook:
     """Run a started replay until nothing changes or its states repeat. Return the fate of each Workload.
 
     The replay stops early after too many cycles or tries. Workloads that it would still try are then undecided.
@@ -168,10 +168,10 @@ def foresee_workloads(replay: KueueReplay) -> Outlook:
 
 
 def _record_queue_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:
-    """Record in ``outlooks`` the place of each Workload in its queue, and return the queued Workloads' shapes.
+    """Record each Workload's place in its queue in ``outlooks``, and return the shapes of the queued Workloads.
 
-    Kueue treats Workloads of the same shape alike, so all of them fail if one does. A shape begins with the name of the
-    ClusterQueue, because Workloads in different queues may have different fates.
+    Kueue treats Workloads of the same shape alike, so all of them fail if one fails. A shape begins with the name of
+    the ClusterQueue, because Workloads in different queues may fare differently.
     """
     shapes = {}
     for name, queue in replay.queues.pending.items():
@@ -200,10 +200,11 @@ def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, Flavo
 
 
 class _StateHistory:
-    """The states of a replay, to notice that it repeats itself.
+    """The states that a replay has passed through, to detect that it repeats itself.
 
-    Workloads that preempt each other in turn would do so forever. A state consists of all that the next cycles depend
-    on, without the times and messages that differ from one round to the next. It is kept as a hash of 64 bits.
+    Workloads that preempt each other in turn would repeat it forever. A state consists of everything that the next
+    cycles depend on. Times and messages, which differ between repetitions, are left out. A state is kept as a hash of
+    64 bits.
     """
 
     def __init__(self, replay: KueueReplay) -> None:
@@ -256,9 +257,9 @@ class _StateHistory:
 
 
 def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:
-    """Build a hashable key of the flavors that were tried, and of whether quota was released since then.
+    """Build a key from the flavors that were tried and from whether quota was released afterwards.
 
-    ``generation`` is the ClusterQueue's current one, which increases whenever quota is released.
+    ``generation`` is the ClusterQueue's current generation, which increases whenever quota is released.
     """
     tried = tuple(frozenset(pod_set.items()) for pod_set in progress.tried_flavors)
     return tried, generation > progress.generation
@@ -320,9 +321,9 @@ def _mark_undecided(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]
 
 
 def _share_failure_messages(outlooks: dict[str, WorkloadOutlook], shapes: Mapping[str, bytes]) -> None:
-    """Give each Workload that was not tried the message of a Workload of the same shape that failed.
+    """Give each Workload that was not tried the message of a failed Workload of the same shape.
 
-    Kueue does not try a Workload if another one of the same shape has just failed.
+    Kueue does not try a Workload if another Workload of the same shape has just failed.
     """
     queued = {key: outlook for key, outlook in outlooks.items() if key in shapes}
     message_by_shape = {shapes[key]: outlook.message for key, outlook in queued.items() if outlook.message}

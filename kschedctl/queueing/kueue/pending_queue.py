@@ -53,14 +53,14 @@ class PendingQueue:
         """The value of ``_pop_cycle`` when inadmissible Workloads were last moved back, or -1."""
 
     def is_preemptor(self, key: str) -> bool:
-        """Return whether the Workload waits for Workloads that were preempted for it."""
+        """Return whether the Workload waits for its preempted Workloads to end."""
         return self.preemptor == key
 
     def build_sort_key(self, info: WorkloadInfo) -> tuple[bool, int, int, str]:
-        """Build the key that orders Workloads in the queue. The Workload with the smallest key is tried next.
+        """Build the sort key of a Workload. The Workload with the smallest key is tried next.
 
-        Unless the queue is strict, a Workload that waits for its own preemptions comes first. The others are ordered by
-        priority, then by waiting time.
+        Unless the queue is strict, a Workload that waits for its own preemptions comes first. The other Workloads are
+        sorted by priority, then by waiting time.
         """
         workload = info.workload
         waits_for_own_preemptions = not self.settings.is_strict and self.is_preemptor(workload.key)
@@ -96,8 +96,8 @@ class PendingQueue:
         """Add a Workload, or replace its older state. Upstream: PushOrUpdate.
 
         A new Workload is inadmissible if it waits for its backoff or if a Workload of its shape failed. An inadmissible
-        Workload stays inadmissible unless something changed that matters to the queue. Nothing happens if the Workload
-        is being tried in this cycle.
+        Workload stays inadmissible unless a change matters to the queue. Nothing happens if the Workload is being tried
+        in this cycle.
         """
         key = info.workload.key
         if self.popped == key:

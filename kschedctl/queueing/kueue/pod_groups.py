@@ -31,7 +31,7 @@ _ROLE_LENGTH = 8
 
 
 def get_group_name(pod: Pod) -> str:
-    """Return the name of the group to which the pod belongs in Kueue, or "" if it belongs to none.
+    """Return the name of the pod's group in Kueue, or "" if the pod belongs to no group.
 
     The annotation takes precedence over the label.
     """
@@ -39,10 +39,10 @@ def get_group_name(pod: Pod) -> str:
 
 
 def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuilder) -> KueueWorkload:
-    """Build the Workload that Kueue creates for a pod group, in the LocalQueue ``queue``.
+    """Build the Workload that Kueue creates for a pod group in the LocalQueue ``queue``.
 
-    Pods with the same role, that is, with the same relevant spec, form a pod set. Raises InputError if Kueue would not
-    create a Workload, because pods are still missing, or because the pods disagree on the queue or the group's size.
+    Pods with the same role, which means the same relevant spec, form a pod set. Raises InputError if Kueue would not
+    create a Workload: if pods are still missing, or if the pods disagree on the queue or the group's size.
     """
     first = pods[0].metadata
     name = get_group_name(pods[0])
@@ -68,7 +68,10 @@ def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuild
 
 
 def _build_role_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[KueuePodSet]:
-    """Build a pod set for each role, that is, for the pods with the same role hash, sorted by that hash."""
+    """Build a pod set for each role, sorted by role hash.
+
+    Pods with the same role hash have the same role.
+    """
     pods_by_role: dict[str, list[Pod]] = {}
     for pod in pods:
         pods_by_role.setdefault(compute_role_hash(pod.spec), []).append(pod)
@@ -94,8 +97,6 @@ def compute_role_hash(spec: PodSpec) -> str:
     """Compute the hash that distinguishes the roles in a pod group. It is also the name of the role's pod set.
 
     It covers the fields that matter for scheduling, as JSON. Port names are left out, because they are not stored here.
-
-    It is a hash of the fields that matter for scheduling, as JSON. Names of ports are not stored here and are left out.
 
     >>> compute_role_hash(PodSpec((Container(),)))
     'a9f06f3a'

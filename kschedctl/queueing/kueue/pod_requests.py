@@ -251,7 +251,7 @@ def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
 
 
 def _list_resource_errors(path: str, resources: list[str], message: str) -> list[str]:
-    """Return a list with one error that names the resources, or [] if there are none.
+    """Return a list with one error that names all resources, or [] if there are no resources.
 
     The error has the format of apimachinery's field package.
     """

@@ -14,7 +14,7 @@ from kschedctl.queueing.kueue.classical_preemption import find_classical_targets
 from kschedctl.queueing.kueue.cluster_queues import QueueSnapshot
 from kschedctl.queueing.kueue.fair_preemption import find_fair_targets
 from kschedctl.queueing.kueue.preemption_search import PreemptionRequest, PreemptionSearch, Target
-from kschedctl.queueing.kueue.quota_tree import find_borrowing_height
+from kschedctl.queueing.kueue.quota_tree import find_covering_height
 from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadUsage
 
 
@@ -26,9 +26,9 @@ class Preemptor(PreemptionSearch):
     """The preemption strategies of fair sharing, or None without fair sharing."""
 
     def find_targets(self, request: PreemptionRequest) -> list[Target]:
-        """Return the Workloads to preempt for a request, by fair sharing if that is on, or by priority.
+        """Return the Workloads to preempt for a request, or an empty list if preemption would not help.
 
-        Return an empty list if preemption would not help. The snapshot stays as it was.
+        They are found by fair sharing if it is on, otherwise by priority. The snapshot stays unchanged.
         """
         if self.fair_strategies is not None:
             return find_fair_targets(self, request, self.fair_strategies)
@@ -39,17 +39,18 @@ class Preemptor(PreemptionSearch):
     ) -> tuple[PreemptionMode, int]:
         """Simulate preemption for an amount of one resource, without changing the snapshot.
 
-        Return the mode, which says in which queues Workloads would be preempted, and the height of the cohort from
-        which the queue would then borrow. Upstream: SimulatePreemption.
+        Return the preemption mode and the height of the cohort from which the queue would then borrow. The mode says
+        whether Workloads of this queue or only of other queues would be preempted. Upstream: SimulatePreemption.
         """
         usage = WorkloadUsage({key: amount}, {})
         targets = self.find_targets(PreemptionRequest(info, queue, frozenset({key}), usage, {}))
         if not targets:
-            return PreemptionMode.NO_CANDIDATES, find_borrowing_height(queue.node, key, amount)[0]
+            height, _ = find_covering_height(queue.node, key, amount)
+            return PreemptionMode.NO_CANDIDATES, height
 
         infos = [target.info for target in targets]
         self.snapshot.remove_usage(infos, with_topology=False)
-        borrowing, _ = find_borrowing_height(queue.node, key, amount)
+        borrowing, _ = find_covering_height(queue.node, key, amount)
         self.snapshot.add_usage(infos, with_topology=False)
 
         is_own = any(target.info.cluster_queue == queue.name for target in targets)

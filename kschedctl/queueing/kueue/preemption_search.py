@@ -141,9 +141,9 @@ class PreemptionSearch:
             self.snapshot.add_workload(target.info, with_topology=request.needs_topology)
 
     def fits_request(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
-        """Return whether the request fits into the snapshot's quota and, if it needs one, into its topology.
+        """Return whether the request fits into the snapshot's quota and, if it has placements, into the topology.
 
-        It must not borrow quota unless ``allows_borrowing``. Upstream: workloadFits.
+        The request may borrow quota only if ``allows_borrowing`` is set. Upstream: workloadFits.
         """
         for key, amount in request.usage.quota.items():
             if not allows_borrowing and request.queue.node.would_borrow(key, amount):
@@ -158,7 +158,7 @@ class PreemptionSearch:
     def satisfies_policy(self, preemptor: WorkloadState, candidate: WorkloadState, policy: str) -> bool:
         """Return whether a preemption policy allows the preemptor to preempt the candidate.
 
-        Of Workloads with equal priority, LowerOrNewerEqualPriority allows to preempt one that was queued later.
+        LowerOrNewerEqualPriority also allows it to preempt a Workload of equal priority that was queued later.
         """
         is_lower = preemptor.priority > candidate.priority
         if policy == _LOWER_PRIORITY:

@@ -72,7 +72,7 @@ class QuotaNode:
         return node
 
     def get_quota(self, key: FlavorResource) -> QuotaLimits:
-        """Return the quota of the node itself, without what children lend, or zero quota if it has none."""
+        """Return the quota of the node itself, without what children lend. Without quota, the limits are zero."""
         return self.quotas.get(key, _NO_QUOTA)
 
     def get_usage(self, key: FlavorResource) -> int:
@@ -229,14 +229,17 @@ class CohortNode(QuotaNode):
                 self.usage[key] = add_amounts(self.usage.get(key, 0), carried)
 
 
-def find_borrowing_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
-    """Return the height of the lowest subtree around a node whose quota covers the amount, and if it has a parent.
+def find_covering_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
+    """Return the height of the lowest enclosing subtree whose quota covers the amount, and whether it has a parent.
 
-    The height is 0 if nothing has to be borrowed. If no subtree covers the amount, return the root's height. Upstream:
-    FindHeightOfLowestSubtreeThatFits of pkg/scheduler/preemption/classical/hierarchical_preemption.go.
+    The height is 0 if the node itself needs to borrow nothing. If no subtree covers the amount, return the root's
+    height and False. Upstream: FindHeightOfLowestSubtreeThatFits of
+    pkg/scheduler/preemption/classical/hierarchical_preemption.go.
     """
     if node.parent is None or not node.would_borrow(key, amount):
         return 0, node.parent is not None
+
+    # Each level covers what is available there. The next level has to cover the remaining amount.
     remaining = subtract_amounts(amount, node.compute_local_available(key))
     root = node.parent
     for cohort in node.iter_ancestors():

@@ -181,7 +181,7 @@ class KueueReplay:
 
     def start(self) -> Events:
         """Let the controllers process all objects before the first cycle. Return the Events that they recorded."""
-        self.controller.start()
+        self.controller.load_workloads()
         return self.controller.events
 
     def run_cycle(self) -> CycleResult | None:
@@ -212,7 +212,7 @@ class KueueReplay:
         active = self._list_active_workloads()
         final = KueueFinal(
             workloads=self._render_workloads(),
-            cluster_queues={name: self._render_queue(queue) for name, queue in sorted(self.cache.queues.items())},
+            cluster_queues={name: self._build_queue_state(queue) for name, queue in sorted(self.cache.queues.items())},
             cohort_shares=self._render_cohort_shares(),
             heap=active,
             inadmissible=self._list_inadmissible_workloads(),
@@ -260,8 +260,8 @@ class KueueReplay:
         """Return the state of each Workload as JSON values, by namespace and name."""
         return {key: _render_workload(workload) for key, workload in sorted(self.queues.store.workloads.items())}
 
-    def _render_queue(self, queue: CachedQueue) -> dict[str, Any]:
-        """Return the state of a ClusterQueue as JSON values: its condition, usage and numbers of Workloads.
+    def _build_queue_state(self, queue: CachedQueue) -> dict[str, Any]:
+        """Build the state of a ClusterQueue as JSON values: its condition, usage and numbers of Workloads.
 
         With fair sharing, its weighted share is included.
         """
@@ -402,7 +402,7 @@ def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange
 
 
 def _find_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int:
-    """Return a Workload's priority: from its spec, or else from the WorkloadPriorityClass that it names, or 0.
+    """Return a Workload's priority: from its spec, otherwise from its WorkloadPriorityClass, otherwise 0.
 
     ``priorities`` maps each WorkloadPriorityClass to its priority.
     """
@@ -485,7 +485,7 @@ def _render_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
-    """Return how much of a resource a ClusterQueue uses and, if it borrows, how much of this is borrowed."""
+    """Return the amount of a resource that a ClusterQueue uses and, if it borrows, the borrowed amount."""
     used = queue.node.get_usage(key)
     usage = {"total": format_amount(key.resource, used)}
     borrowed = subtract_amounts(used, queue.node.get_quota(key).nominal)

@@ -182,7 +182,7 @@ class AdmissionScheduler:
     def run_cycle(self, topologies: Mapping[str, TopologySnapshot], now: int) -> CycleResult | None:
         """Run a cycle, which tries the first Workload of each active queue. Return None if all active queues are empty.
 
-        ``topologies`` maps each flavor to a snapshot of its topology, which contains the Workloads' usage.
+        ``topologies`` maps each flavor to a snapshot of its topology with the Workloads' usage.
         """
         heads = self._pop_queue_heads()
         if not heads:
@@ -216,7 +216,7 @@ class AdmissionScheduler:
         return heads
 
     def _nominate_heads(self, heads: Sequence[_Head]) -> tuple[list[_Entry], list[_Entry]]:
-        """Find an assignment for each head, as if it were the only one. Upstream: nominate.
+        """Find an assignment for each head, as if there were no other head. Upstream: nominate.
 
         Return the entries with an assignment, and the entries that may not be admitted at all. A head that already
         holds quota is dropped.
@@ -238,9 +238,9 @@ class AdmissionScheduler:
         return nominated, rejected
 
     def _find_rejection(self, info: WorkloadInfo, queue: QueueSnapshot | None) -> _Rejection | None:
-        """Return why a Workload may not be admitted at all, or None if it may.
+        """Return the reason why a Workload may not be admitted at all, or None if it may.
 
-        ``queue`` is its ClusterQueue, or None if this is inactive.
+        ``queue`` is its ClusterQueue, or None if the ClusterQueue is inactive.
         """
         if info.workload.has_check_in(RETRY, REJECTED):
             return _Rejection("The workload has failed admission checks", QuotaReason.PENDING_EVALUATION)
@@ -359,9 +359,9 @@ class AdmissionScheduler:
     def _reserve_topology(self, assigner: FlavorAssigner, outcome: _AssignmentOutcome) -> None:
         """Assign topology domains to a Workload that needs them and waits for preemptions.
 
-        With targets, the domains have enough room once the targets are gone. Without targets, the domains are chosen in
-        an empty topology, so that other Workloads do not take the room in the meantime. Other Workloads are not
-        changed. Upstream: updateAssignmentForTAS.
+        If the preemptions have targets, the domains are large enough once the targets are gone. Without targets, the
+        domains are chosen in an empty topology, so that other Workloads do not occupy them in the meantime. Other
+        Workloads are not changed. Upstream: updateAssignmentForTAS.
         """
         assignment, targets = outcome
         queue, workload = assigner.queue, assigner.info.workload
@@ -387,8 +387,9 @@ class AdmissionScheduler:
     def _build_classical_key(self, entry: _Entry) -> tuple[bool, bool, int, int, int]:
         """Build the sort key for entries without fair sharing.
 
-        Workloads that already have quota come first, then, if the gate is on, Workloads that wait for their own
-        preemptions. Among the others, less borrowing, a higher priority and a longer wait come first.
+        Workloads that already have quota come first. With the gate PrioritizePreemptorWorkloads, Workloads that wait
+        for their own preemptions come next. The other Workloads are sorted by less borrowing, then higher priority,
+        then longer wait.
         """
         assert entry.assignment is not None
         by_priority = Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates
@@ -402,7 +403,7 @@ class AdmissionScheduler:
         )
 
     def is_entry_before(self, a: _Entry, b: _Entry) -> bool:
-        """Return whether entry ``a`` goes before ``b`` by its priority and, if that is equal, by its age.
+        """Return whether entry ``a`` has a higher priority than ``b`` or, with equal priority, has waited longer.
 
         Priority only counts if the gate PrioritySortingWithinCohort is on.
         """
@@ -411,7 +412,7 @@ class AdmissionScheduler:
         return get_queue_time(a.workload, self._gates) < get_queue_time(b.workload, self._gates)
 
     def compute_usage(self, entry: _Entry) -> WorkloadUsage:
-        """Return the quota and the room in the topology that an entry would take if it was admitted."""
+        """Return the quota and the topology capacity that an entry would use if it was admitted."""
         assert entry.assignment is not None
         return self._build_usage(entry, entry.assignment.quota)
 
@@ -646,9 +647,9 @@ class AdmissionScheduler:
 
 
 def _has_all_required_checks(workload: WorkloadState, queue: QueueSnapshot) -> bool:
-    """Return whether the Workload already has a state, which may be pending, for every admission check that it needs.
+    """Return whether the Workload has a state for each admission check that it needs.
 
-    Upstream: HasAllRequiredChecks.
+    The state may be pending. Upstream: HasAllRequiredChecks.
     """
     return find_required_checks(workload.admission, queue.settings.checks) <= workload.checks.keys()
 
@@ -716,7 +717,10 @@ class _Tournament:
                 self._compute_shares(entries[node.name])
 
     def _compute_shares(self, entry: _Entry) -> None:
-        """Compute and record the shares that the entry's queue and the cohorts above would have if it were admitted."""
+        """Compute and record the shares that result if the entry is admitted.
+
+        These are the shares of its queue and of each cohort above except the root.
+        """
         queue, key = entry.queue, entry.workload.key
         assert queue is not None
         usage = self._scheduler.compute_usage(entry)
@@ -735,7 +739,7 @@ class _Tournament:
         return winner
 
     def _find_cohort_winner(self, cohort: CohortNode) -> _Entry | None:
-        """Return the best entry among those of a cohort's queues and the winners of its child cohorts.
+        """Return the best entry of a cohort: among the entries of its queues and the winners of its child cohorts.
 
         Return None if no queue in the subtree has an entry.
         """
@@ -749,10 +753,10 @@ class _Tournament:
         return best
 
     def _is_better_entry(self, a: _Entry, b: _Entry, cohort: str) -> bool:
-        """Return whether entry ``a`` wins against ``b`` in the cohort named ``cohort``.
+        """Return whether entry ``a`` wins over ``b`` in the cohort named ``cohort``.
 
-        Depending on feature gates, entries that wait for preemptions or that do not borrow win. Otherwise, the smaller
-        share wins, then the higher priority, then the longer wait.
+        With the feature gates for them, entries that wait for preemptions win, and then entries that do not borrow.
+        Otherwise, the smaller share wins, then the higher priority, then the longer wait.
         """
         gates = self._scheduler._gates
         if Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in gates and a.is_preemptor != b.is_preemptor:

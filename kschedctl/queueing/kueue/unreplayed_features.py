@@ -12,7 +12,7 @@ _REPLACED_SLICE_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
 
 
 def iter_unreplayed_features(workloads: Iterable[KueueWorkload]) -> Iterator[str]:
-    """Yield a sentence for each feature that is not replayed and that unfinished Workloads use."""
+    """Yield a sentence for each feature that unfinished Workloads use but that is not replayed."""
     gated: list[KueueWorkload] = []
     on_unhealthy_nodes: list[KueueWorkload] = []
     slices: list[KueueWorkload] = []

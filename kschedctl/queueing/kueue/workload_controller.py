@@ -60,10 +60,10 @@ class WorkloadController:
         self._seen: dict[str, WorkloadState] = {}
         self.events: Events = {}
 
-    def start(self) -> None:
-        """Add Workloads without quota to their queues and Workloads with quota to the cache, then settle.
+    def load_workloads(self) -> None:
+        """Queue the Workloads without quota, add those with quota to the cache, and react until nothing changes.
 
-        Upstream: Create.
+        Finished Workloads are neither queued nor cached. Upstream: the handler Create.
         """
         for key in sorted(self._store.workloads):
             workload = self._store.workloads[key]
@@ -79,10 +79,10 @@ class WorkloadController:
         self.settle(self._now)
 
     def settle(self, now: int) -> Events:
-        """React to changed Workloads until nothing changes any more. Return the recorded Events.
+        """Process changed Workloads until nothing changes any more, and return the recorded Events.
 
         Each pass processes the changed Workloads by name. A Workload that changes during a pass is processed in the
-        same pass if its turn has not come yet, otherwise in the next pass.
+        same pass if its name comes later, otherwise in the next pass.
         """
         self._now = now
         self.events = {}
@@ -119,9 +119,9 @@ class WorkloadController:
         return self.events
 
     def _take_changed_keys(self) -> set[str]:
-        """Return the keys of the Workloads to process, and forget their changes.
+        """Return the keys of the Workloads to process, and reset the record of changes.
 
-        These are Workloads that changed, and Workloads that may now lack quota for another reason.
+        A Workload is processed if it changed or if the reason why it lacks quota may have changed.
         """
         changed, failures_changed = self._store.changed, self._queues.failures_changed
         keys = set(changed)

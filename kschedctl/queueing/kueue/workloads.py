@@ -149,7 +149,7 @@ class WorkloadState:
 
     @property
     def is_on_hold(self) -> bool:
-        """Return whether the Workload was put on hold, which its condition QuotaReserved says."""
+        """Return whether the condition QuotaReserved says that the Workload was put on hold."""
         reserved = self.conditions.get(ConditionType.QUOTA_RESERVED)
         return reserved is not None and not reserved.status and reserved.reason == "OnHold"
 
@@ -419,7 +419,7 @@ class WorkloadInfo:
 
     @property
     def can_be_admitted_partially(self) -> bool:
-        """Return whether fewer pods than requested may be admitted, since a pod set has a lower minCount."""
+        """Return whether Kueue may admit fewer pods than requested, because a pod set has a lower minCount."""
         return any(p.min_count is not None and p.count > p.min_count for p in self.workload.pod_sets)
 
 
@@ -552,6 +552,9 @@ def get_queue_time(workload: WorkloadState, gates: FeatureGates) -> int:
 
 
 def get_wait_start(workload: WorkloadState) -> int:
-    """Return since when a Workload waits in its queue, in microseconds since 1970. Upstream: QueuedWaitTime."""
+    """Return the time since which a Workload has been waiting in its queue, in microseconds since 1970.
+
+    Upstream: QueuedWaitTime.
+    """
     requeued = workload.conditions.get(ConditionType.REQUEUED)
     return workload.created if requeued is None else requeued.since

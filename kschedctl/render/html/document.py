@@ -21,7 +21,7 @@ from kschedctl.render.fixes import TITLE, TITLE_OF_INCOMPLETE, TITLE_WITH_RIVALS
 from kschedctl.render.html.sections import HtmlSection, Words, split_camel_case, split_into_sections, truncate
 from kschedctl.render.html.tiles import build_tiles
 from kschedctl.render.page import Page, Style
-from kschedctl.render.renderers import kind_of
+from kschedctl.render.renderers import get_document_kind
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import PlainReport
 from kschedctl.text.printable import printable
@@ -58,7 +58,7 @@ def choose_style(document: Document, style: Style) -> Style:
 
     A report whose HTML form has a matrix of all nodes keeps its short tables.
     """
-    wide = kind_of(document) not in ("Explanation", "Explanations")
+    wide = get_document_kind(document) not in ("Explanation", "Explanations")
     return replace(style, width=WIDTH, color=False, wide=wide, fixes=True, patches=True, answer_first=True)
 
 
@@ -71,11 +71,11 @@ def _build_title(document: Document) -> str:
 
 def _format_report_kind(document: Document) -> str:
     """Return the kind of report in words, as the page's heading. The heading of an audit section names the section."""
-    if kind_of(document) == "AuditSection":
+    if get_document_kind(document) == "AuditSection":
         return f"Audit: {getattr(document, 'title', '')}"
-    if kind_of(document) in HEADINGS:
-        return HEADINGS[kind_of(document)]
-    first, *other_words = split_camel_case(kind_of(document))
+    if get_document_kind(document) in HEADINGS:
+        return HEADINGS[get_document_kind(document)]
+    first, *other_words = split_camel_case(get_document_kind(document))
     return " ".join((first, *map(str.lower, other_words)))
 
 
@@ -109,7 +109,7 @@ def _arrange_sections(
 
     fixes = [section for section in parts[1:] if section.title in (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INCOMPLETE)]
     evidence = [section for section in parts[1:] if section not in fixes]
-    if kind_of(document) == "Explanation":
+    if get_document_kind(document) == "Explanation":
         return [*parts[:1], *fixes, *widgets, *evidence]
     return [*parts[:1], *fixes, *evidence, *widgets]
 
@@ -118,7 +118,7 @@ TEXT_BLOCKS = ("paragraph", "bullets")
 
 
 def _find_tone(answer: Sequence[tuple[str, object]]) -> str:
-    """Return the tone of the answer's first words that are good, bad or a warning, or "" if none are."""
+    """Return the tone of the first words in the answer that are good, bad or a warning, or "" if there are none."""
     for _, content in answer:
         if not isinstance(content, tuple):
             continue

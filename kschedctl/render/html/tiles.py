@@ -101,7 +101,7 @@ def _build_node_tiles(summary: Summary) -> list[Tile]:
 
 
 def _build_fix_tile(fix: ShortFix) -> Tile:
-    """Build the tile of the best fix, with its drawbacks below it, such as the pods that take the room first."""
+    """Build the tile of the best fix. Its drawbacks are shown below it, such as other pods that take the room first."""
     drawback = f"but {fix.but}" if fix.but else ""
     return Tile("best fix", printable(fix.summary), detail=printable(drawback))
 
@@ -112,5 +112,5 @@ def _build_certainty_tile(summary: Summary) -> Tile:
     if summary.undecided:
         return Tile("certainty", "undecided", "warning", doubts)
     if doubts:
-        return Tile("certainty", "with limits", "warning", doubts)
-    return Tile("certainty", "no known limits", "good")
+        return Tile("certainty", "with caveats", "warning", doubts)
+    return Tile("certainty", "no known caveats", "good")

@@ -33,7 +33,7 @@ from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.creation_failures import report_denied, report_denied_pods
-from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_security_by_message
+from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_pod_security_steps_from_message
 from kschedctl.replay.controllers.creation_fixes import (
     CreationAttempt,
     FixState,
@@ -63,10 +63,10 @@ class Admitted(NamedTuple):
 
 
 class Admissions:
-    """The replay of admission for objects that are created one after the other, and their use of quotas.
+    """The replay of admission for objects that are created one after the other, and of their use of quotas.
 
-    ``written`` holds the manifests of workloads. Of other workloads only the fields that scheduling reads are known, so
-    plugins that read other fields are skipped.
+    ``written`` holds the manifests of workloads. Of other workloads, only the fields that scheduling reads are known,
+    so plugins that read other fields are skipped.
     """
 
     def __init__(self, cluster: Cluster, written: Mapping[Owner, JsonObject]) -> None:
@@ -155,7 +155,7 @@ class Admissions:
     def admit_more_pods(self, owner: Owner, change: WorkloadChange) -> NotCreated | None:
         """Admit more pods of a workload that is known only by its pods, and drop denied pods from ``change``.
 
-        Return a report with fixes, or None if all pods are admitted.
+        Return a report on the denied pods with fixes, or None if all pods are admitted.
         """
         example = next(iter(change.new), None)
         denied = self._admit_change(owner, None, change)
@@ -164,7 +164,7 @@ class Admissions:
         return msgspec.structs.replace(denied, fixes=self._find_fixes(owner, None, [change], example))
 
     def _admit_change(self, owner: Owner, workload: Struct | None, change: WorkloadChange) -> NotCreated | None:
-        """Admit the new pods of a change, and report the denied ones, or return None if all are admitted.
+        """Admit the new pods of a change, and report the denied ones. Return None if all are admitted.
 
         Denied pods are removed from `change.new` and counted in `change.denied`. The report has no fixes yet.
         """
@@ -193,7 +193,7 @@ class Admissions:
         )
         fixes_by_step = (
             self._find_fixes(owner, workload, [change], example, step)
-            for step in suggest_security_by_message(denied_pod)
+            for step in suggest_pod_security_steps_from_message(denied_pod)
         )
         return tuple(chain.from_iterable(fixes_by_step))
 
@@ -280,7 +280,7 @@ class Admissions:
         return CreationAttempt(self._admit_identical_pods(create_request, count).denials, request)
 
     def _list_replayable_quotas(self, create_request: CreateRequest) -> list[ResourceQuota]:
-        """Return the quotas of the request's namespace that can be replayed with the fields that the request has."""
+        """Return the quotas of the request's namespace whose replay needs no other fields than the request has."""
         return [
             quota
             for quota in self._quotas.get_quotas(create_request.namespace)
@@ -457,9 +457,9 @@ class Admissions:
                 yield self._quotas.build_request("PersistentVolumeClaim", outcomes[0].object, namespace)
 
     def admit_workload(self, owner: Owner, change: WorkloadChange) -> Sequence[str]:
-        """Admit a new workload itself and, for a Deployment, its ReplicaSet. Return the denial messages.
+        """Admit a new workload and, for a Deployment, its ReplicaSet. Return the denial messages.
 
-        A workload that exists already, or has pods, needs no admission, and neither does a bare pod.
+        A workload that already exists or has pods needs no admission. A bare pod needs none here either.
         """
         if owner.kind == "Pod" or change.kept or change.removed or self._has_workload(owner):
             return ()
@@ -478,7 +478,7 @@ class Admissions:
         return ()
 
     def _find_undecidable_plugins(self, namespace: str, *, written: bool) -> set[str]:
-        """Return the admission plugins whose decision depends on something unknown, so that they are skipped.
+        """Return the admission plugins to skip, because their decision depends on something unknown.
 
         The namespace of a ``written`` workload exists or will be created, so NamespaceLifecycle can be decided.
         """
@@ -488,8 +488,9 @@ class Admissions:
         return unknown_plugins
 
     def _iter_quota_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
-        """Yield the denial of each quota that may be checked first, or nothing if one order of quotas admits the
-        request.
+        """Yield the denials of a request, one for each quota that may be checked first.
+
+        Nothing is yielded if one order of the quotas admits the request, because all orders then do.
         """
         for quotas in list_rotations(request.quotas):
             request.quotas = quotas

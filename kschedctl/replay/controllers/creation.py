@@ -155,7 +155,7 @@ def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
 
 
 def _is_new_volume_object(volume_object: PersistentVolume | PersistentVolumeClaim) -> bool:
-    """Return whether the volume or claim is new to the API server, so that it has neither UID nor phase."""
+    """Return whether the volume or claim has neither UID nor phase, so that it is new to the API server."""
     return not (volume_object.metadata.uid or volume_object.status.phase)
 
 

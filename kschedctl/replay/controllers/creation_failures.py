@@ -46,7 +46,7 @@ NO_REASON = "no reason is given"
 
 
 class _FailureSigns(NamedTuple):
-    """The condition and the events that report that an object could not create another one."""
+    """The condition and the events which say that an object could not create another one."""
 
     condition: Condition | None
     events: Sequence[Event]
@@ -187,7 +187,10 @@ class CreationFailures:
 
 
 def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
-    """Return the unread kinds that would show creation failures of a workload kind, or of any kind if it is empty."""
+    """Return the unread kinds that would show creation failures of a workload of this kind.
+
+    If `kind` is empty, those for all kinds of workloads are returned.
+    """
     kinds = EVIDENCE_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
     return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
 
@@ -287,7 +290,7 @@ def _render_headline(not_created: NotCreated) -> str:
     if not_created.past:
         ago = f" {spell_age(newest.age)} ago" if newest.age else ""
         return f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
-    return f"{_describe_missing_pods(not_created)}: {reason}"
+    return f"{_describe_what_is_missing(not_created)}: {reason}"
 
 
 def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
@@ -299,17 +302,20 @@ def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 
-def _describe_missing_pods(not_created: NotCreated) -> str:
-    """Describe how many pods are missing, or which other object is missing."""
+def _describe_what_is_missing(not_created: NotCreated) -> str:
+    """Return a phrase for what could not be created: pods, the workload itself, or an object such as a Job.
+
+    Examples are `3 of 5 pods (5 wanted, 2 exist)`, `its next Job` and `pods (2 exist, the wanted number is unknown)`.
+    """
     kind, _, _ = not_created.workload.partition(" ")
-    exist = agreeing(not_created.there, "exists", "exist")
+    exist_verb = agreeing(not_created.there, "exists", "exist")
     if kind in KINDS_WITHOUT_PODS:
         return f"the {KINDS_WITHOUT_PODS[kind]} itself"
     if not_created.object == "Job":
         return "its next Job"
     if not_created.wanted is None:
-        return f"pods ({not_created.there:,} {exist}, the wanted number is unknown)"
-    counts = f"({not_created.wanted:,} wanted, {not_created.there:,} {exist})"
+        return f"pods ({not_created.there:,} {exist_verb}, the wanted number is unknown)"
+    counts = f"({not_created.wanted:,} wanted, {not_created.there:,} {exist_verb})"
     if not_created.object != "Pod":
         return f"its new {not_created.object} {counts}"
     if not not_created.missing:

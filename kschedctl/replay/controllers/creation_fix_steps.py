@@ -191,7 +191,7 @@ def _set_class_field(field: str, name: str, spec: Writable) -> None:
 
 
 def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that correct or create the RuntimeClass, or that drop a conflicting overhead."""
+    """Yield steps that correct or create the RuntimeClass, or drop a conflicting overhead from the pod."""
     name = str(denied.spec.get("runtimeClassName"))
     if f'RuntimeClass "{name}" not found' in denied.message:
         existing_names = [runtime_class.metadata.name for runtime_class in denied.cluster.runtime_classes]
@@ -334,29 +334,35 @@ def _find_namespace(denied: DeniedPod) -> Namespace | None:
     return next(namespaces, None)
 
 
-def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the steps against a violation of Pod Security for a pod whose security context was not read.
+def suggest_pod_security_steps_from_message(denied: DeniedPod) -> Iterator[FixStep]:
+    """Yield steps against a violation of Pod Security, judging only by the denial message.
 
-    Nothing is yielded unless the message lists everything that the pod has to set.
+    This is for pods whose security context is unknown. Nothing is yielded unless the message names only settings that
+    the steps can change.
     """
-    namespace = _find_namespace(denied)
-    level, _, violations = denied.message.partition(f'{POD_SECURITY_VIOLATED} "')[2].partition(": ")
-    if not _ONLY_SETTINGS.fullmatch(violations):
+    # A message is `... violates PodSecurity "restricted:latest": runAsNonRoot != true (...), seccompProfile (...)`.
+    _, _, violation = denied.message.partition(f'{POD_SECURITY_VIOLATED} "')
+    level, _, missing_settings = violation.partition(": ")
+    if not _ONLY_SETTINGS.fullmatch(missing_settings):
         return
+
     step = _build_security_step(denied)
-    if "seccompProfile" not in violations:
-        step = step._replace(
-            summary=step.summary.replace(SECCOMP_CLAUSE, ""), edit=_set_restricted_context_without_seccomp
-        )
+    if "seccompProfile" not in missing_settings:
+        summary = step.summary.replace(SECCOMP_CLAUSE, "")
+        step = step._replace(summary=summary, edit=_set_restricted_context_without_seccomp)
     yield step
+
+    namespace = _find_namespace(denied)
     if namespace is not None and level.startswith("restricted"):
-        yield _build_weaker_level_step(
-            namespace, "restricted", "baseline"
-        )  # level baseline requires none of these settings
+        # Level baseline requires none of these settings.
+        yield _build_weaker_level_step(namespace, "restricted", "baseline")
 
 
 def _build_security_step(denied: DeniedPod) -> FixStep:
-    """Build the step that sets the security context of level restricted, and says that the image must support it."""
+    """Build the step that sets the security context of level restricted.
+
+    Its text says that the image must support it.
+    """
     names = ", ".join(str(container.get("name", "")) for container in _list_containers(denied.spec))
     container_settings = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
     summary = f"set securityContext: runAsNonRoot=true{SECCOMP_CLAUSE} of the pod, {container_settings}"
@@ -636,7 +642,7 @@ def _lower_to_maximum(containers: list[dict[str, Quantities]], name: str, maximu
 def _raise_to_minimum(containers: list[dict[str, Quantities]], name: str, minimum: Quantity) -> None:
     """Raise the request of the largest container if the sum of the requests is below the minimum.
 
-    If the request exceeds the container's limit then, the limit is raised, too. The amounts are changed in place.
+    If the request then exceeds the container's limit, raise the limit too. The amounts are changed in place.
     """
     deficit = minimum.sub(_sum_amounts(containers, REQUESTS, name))
     if deficit > ZERO:

@@ -86,7 +86,7 @@ class FixState(msgspec.Struct, frozen=True):
 
 
 def raise_quotas(step: FixStep, quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
-    """Return the quotas of a namespace with the limits that are enforced after the step has raised some of them."""
+    """Return the quotas of a namespace with the limits that are enforced once the step has raised its quotas."""
     raised = [change.after for change in step.objects if isinstance(change.after, ResourceQuota)]
     hard_by_name = {quota.metadata.name: quota.spec.hard for quota in raised}
     return tuple(_set_enforced_limits(quota, hard_by_name.get(quota.metadata.name, {})) for quota in quotas)
@@ -199,10 +199,10 @@ class MissingPods:
     def _iter_fixed_states(
         self, state: FixState, replay: CreationReplay
     ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
-        """Yield each state within MAX_STEPS steps in which all missing pods are created, with one stored pod.
+        """Yield each state in which all missing pods are created, with the admission request of a pod.
 
-        The search is depth-first: the steps that may help against a denial are tried one by one. Steps without an
-        effect are skipped.
+        The search applies at most MAX_STEPS steps and is depth-first. Against each denial, it tries one by one the
+        steps that may help. Steps without an effect are skipped.
         """
         attempt = replay(state, self.count)
         if not attempt.denials:
@@ -361,7 +361,10 @@ def _build_object_change(change: FixObjectChange) -> dict[str, Json]:
 
 
 def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
-    """Yield the step that sets resources required by a quota or, if all are set, the steps that raise quotas."""
+    """Yield the step that sets the missing resources that a quota requires.
+
+    If none is missing, yield steps that raise quotas.
+    """
     unset_resources = resource_quota.find_unset_resources(stored)
     if unset_resources:
         summary = f"set {'; '.join(unset_resources)}"
@@ -380,7 +383,7 @@ def suggest_quota_raise(stored: AdmissionRequest, count: int) -> Iterator[FixSte
 def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Sequence[int]) -> FixStep | None:
     """Build the step that raises quotas so that all claims are admitted, or return None if the quotas suffice.
 
-    ``counts`` has the number of claims for each request in ``claims``. The claims are charged to the same quotas, one
+    ``counts`` has the number of claims for each request in ``claims``. All claims are charged to the same quotas, one
     request after the other.
     """
     hard_by_quota: dict[str, dict[str, str]] = {}
@@ -416,11 +419,7 @@ def _format_amounts(hard: dict[str, str]) -> str:
 
 
 def _set_missing_resources(unset_resources: Sequence[str], spec: Writable) -> None:
-    """Set the resources that a quota requires in each container of `spec`, where they are not set yet.
-
-    A missing request is copied from the limit, and a missing limit from the request. If both are missing, a small
-    amount is set. `unset_resources` are texts that begin with a name such as `limits.cpu` or `cpu`.
-    """
+    """Set the resources required by a quota in each container of `spec` that does not set them."""
     for text in unset_resources:
         name, _, _ = text.partition(" ")
         part, _, resource = name.rpartition(".")

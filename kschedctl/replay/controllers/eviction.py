@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus, StoredJob
 from kschedctl.api.ownership import find_controller, find_owner
-from kschedctl.api.unhealthy_pods import describe_unhealthy_pods, list_unhealthy_keys
+from kschedctl.api.unhealthy_pods import describe_used_up_budget, explain_strict_budget, list_unhealthy_keys
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
@@ -64,14 +64,19 @@ class Evictions:
             return f"PodDisruptionBudget {name} was changed, and its status is not up to date yet"
         if headroom > 0:
             return ""
+        if reason := explain_strict_budget(pdb):
+            return f"PodDisruptionBudget {name} never allows an eviction: {reason}"
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
-        unhealthy = describe_unhealthy_pods(self._find_unevicted_pods(name))
-        uses_up = f"; {unhealthy}, which uses up the budget" if unhealthy else ""
-        return f"PodDisruptionBudget {name} allows no disruption now{needs}{uses_up}"
+        used_up = describe_used_up_budget(pdb, self._find_unevicted_pods(name))
+        return f"PodDisruptionBudget {name} allows no disruption now{needs}{'; ' if used_up else ''}{used_up}"
 
     def find_unhealthy_pods(self, position: Position) -> tuple[str, ...]:
-        """Return the keys of the unhealthy pods that use up the pod's budgets."""
+        """Return the keys of the unhealthy pods that use up the pod's budgets.
+
+        Budgets that never allow an eviction are left out.
+        """
         budgets = self.find_budgets(position)
+        budgets = tuple(budget for budget in budgets if not explain_strict_budget(self._budgets[budget]))
         return tuple(key for budget in budgets for key in list_unhealthy_keys(self._find_unevicted_pods(budget)))
 
     def _find_unevicted_pods(self, budget: str) -> list[Pod]:
@@ -107,7 +112,7 @@ class Evictions:
             self.change_allowed_disruptions([position], -1)
 
     def count_recovery(self, position: Position) -> None:
-        """Count the successor of an evicted pod as healthy, which restores the disruption that the eviction used."""
+        """Count the successor of an evicted pod as healthy. This gives back the disruption that the eviction used."""
         self.simulation.budgets.record_running([position])
         self.change_allowed_disruptions([position], 1)
 
@@ -130,8 +135,8 @@ class Evictions:
 def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
     """Return the budget with the status that the disruption controller would set.
 
-    A budget that has a status, or that limits nothing, is returned unchanged. All selected pods count, except for pods
-    that are being deleted and have no node. Raises InputError if minAvailable or maxUnavailable is malformed.
+    A budget that has a status, or that limits nothing, is returned unchanged. All selected pods count, except for
+    deleted pods without a node. Raises InputError if minAvailable or maxUnavailable is malformed.
     """
     min_available = pdb.spec.min_available
     max_unavailable = pdb.spec.max_unavailable
@@ -213,9 +218,9 @@ def find_jobs_awaiting_termination(cluster: Cluster) -> ObjectNames:
 def may_terminate_during_rescheduling(pod: Pod, waiting_jobs: ObjectNames, grace: int | None = None) -> bool:
     """Return whether the pod may still be terminating when its replacement is scheduled.
 
-    It never is if it has no grace period, or if a StatefulSet or one of `waiting_jobs` creates the replacement only
-    once the pod is gone. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members
-    of gangs are excluded because a gang would count such a pod as an additional member.
+    It is gone by then if it has no grace period, or if its controller waits for its end: a StatefulSet or one of
+    ``waiting_jobs``. ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members of
+    gangs are excluded, because a gang would count such a pod as an additional member.
     """
     grace_seconds = pod.spec.termination_grace_period_seconds if grace is None else grace
     if grace_seconds == 0 or find_owner(pod).kind == "StatefulSet" or find_groups(pod):

@@ -92,7 +92,7 @@ def _explain_zero_replicas(workload: StoredWorkload, *_: object) -> Iterator[str
 def _explain_missing_stateful_set_pods(stateful_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
     """Yield the reasons why a StatefulSet creates no more pods.
 
-    It wants 0 replicas, or a pod waits for the pod before it, as in all StatefulSets that are not Parallel.
+    It wants 0 replicas or, if it is not Parallel, its next pods wait for an earlier pod.
     """
     yield from _explain_zero_replicas(stateful_set)
     if stateful_set.spec.pod_management_policy == PARALLEL:
@@ -121,7 +121,10 @@ def _describe_blocking_pod(pod: Pod) -> str:
 
 
 def _explain_missing_daemon_pods(daemon_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield a clause about the nodes on which a DaemonSet wants no pod, if all nodes were read and there are any."""
+    """Yield a clause about the nodes on which a DaemonSet wants no pod.
+
+    Nothing is yielded if there are no such nodes, or if not all nodes were read.
+    """
     wanted = daemon_set.status.desired_number_scheduled
     nodes = len(cluster.nodes)
     if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
@@ -161,7 +164,7 @@ _EXPLANATIONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
 }
 
 
-def replay_missing_pods(
+def replay_missing_pod_admission(
     cluster: Cluster, owner: Owner, template: Struct | None, document: JsonObject | None = None
 ) -> NotCreated | None:
     """Replay admission for the pods that the workload lacks, and return a report if some are denied.

@@ -1,20 +1,27 @@
-"""The other replicas of a workload that has no pods yet: the pod that stands for it is only the first.
+"""The other pods of a workload: the pod that stands for it is only the first that its manifest creates.
 
-Without them, a fix that makes room for one pod would look as if it helped the whole workload.
+Without them, one pod that fits, or a fix that makes room for it, would look as if it helped the whole workload.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import CronJob, DaemonSet, Job, get_identity
+from kschedctl.api.arrays import Position
+from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.workloads import CronJob, DaemonSet, Job, format_title, get_identity
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.creation import create_objects
-from kschedctl.replay.controllers.plan_change import ExistingPods
+from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
+from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, roll_out
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.controllers.workload_change import set_rollout_limits
+from kschedctl.replay.edits import add_pods, change_pods
+from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -22,8 +29,8 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 def add_other_replicas(target: TargetPod) -> TargetPod:
     """Return the target in a cluster in which the other replicas of its workload are pending, too.
 
-    The target is returned unchanged if it stands for no workload, for a DaemonSet, or for a workload that has pods
-    already.
+    The target is returned unchanged if it does not stand for a workload, if the workload is a DaemonSet, or if the
+    workload already has pods.
     """
     cluster, others = _create_other_replicas(target)
     if not others:
@@ -31,21 +38,134 @@ def add_other_replicas(target: TargetPod) -> TargetPod:
     return target._replace(scheduler=Scheduler(add_pods(cluster, others), target.scheduler.call_extender))
 
 
-def count_placed_replicas(target: TargetPod) -> tuple[int, int]:
-    """Schedule the target, which must fit, and the other replicas of its workload.
+class PlacedReplicas(NamedTuple):
+    """The result of scheduling all pods of a workload's manifest, if some of them get no node."""
 
-    Return how many of these pods get a node, and how many there are.
+    placed: int
+    """The number of pods that get a node."""
+    total: int
+    victims: tuple[str, ...]
+    """The pods that are evicted for them."""
+    waiting: TargetPod
+    """The workload's first pod that gets no node, in the cluster where the others are on their nodes or pending."""
+    rollout: str = ""
+    """The state of the rollout that replaces old pods, such as `stuck: …`; empty if no pods are replaced."""
+
+
+def place_replicas(target: TargetPod) -> PlacedReplicas | None:
+    """Schedule all pods that the target's workload has once its manifest is applied.
+
+    Return None if all of these pods get a node, if none of a new workload's pods does, or if the target stands for no
+    workload with replicas.
     """
+    workload = target.workload
+    if workload is None or isinstance(workload, Pod | DaemonSet):
+        return None
+    if not ExistingPods(target.scheduler.cluster).find_pods_of(*get_identity(workload)):
+        return _place_new_replicas(target)
+    if isinstance(workload, Job | CronJob):
+        return None
+    return _replay_update(target, workload)
+
+
+def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
+    """Schedule the target and the other replicas of its workload, which has no pods yet."""
     cluster, others = _create_other_replicas(target)
     if not others:
-        return 1, 1
+        return None
     replicas = [target.pod, *others]
     simulation = Simulation(Scheduler(add_pods(cluster, replicas), target.scheduler.call_extender))
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
     positions = [position for position in found_positions if position is not None]
-    simulation.schedule(positions)
-    return int((view.node[positions] >= 0).sum()), len(positions)
+    outcomes = simulation.schedule_uninterrupted(positions)
+    unplaced = [position for position in positions if view.node[position] < 0]
+    if len(unplaced) in (0, len(positions)):
+        return None
+    return PlacedReplicas(
+        placed=len(positions) - len(unplaced),
+        total=len(positions),
+        victims=tuple(view.pods.objects[position].key for position in list_victims(outcomes)),
+        waiting=_build_waiting_target(target, simulation, unplaced[0], own_pods=positions),
+    )
+
+
+def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None:
+    """Replay how the controller updates a workload that has pods: it creates more, or rolls out another template."""
+    cluster = target.scheduler.cluster
+    existing = ExistingPods(cluster)
+    workload = existing.with_current_replicas(workload)
+    creation = create_objects(cluster, [workload], include_denied=True)
+    title = format_title(workload)
+    change = plan_change(existing, workload, title, creation.pods[title], forced=False)
+    if not change.new:
+        return None
+    if change.removed:
+        set_rollout_limits(change, workload)
+    create_allowed_claims(cluster, creation, {title: change.new})
+    deletions = {(pod.metadata.namespace, pod.metadata.name): None for pod in change.removed}
+    cluster = change_pods(creation.apply_to(cluster), deletions)
+    cluster = add_pods(cluster, (*rename_replaced_pods(change), *change.new))
+
+    simulation = Simulation(Scheduler(cluster, target.scheduler.call_extender))
+    index = simulation.view.pods.index
+    rollout = Rollout(change, simulation, lambda pod: index[pod.key])
+    recreate_evicted(simulation, frozenset(rollout.old))
+    outcomes = roll_out([rollout], simulation)
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    if not rollout.waiting:
+        return None
+
+    # Pods that the stuck rollout has not created yet are pending, too, so that a fix has to make room for all
+    old_pods = [index[pod.key] for pod in rename_replaced_pods(change)]
+    new_pods = [index[pod.key] for pod in change.new]
+    removed = {position for position in old_pods if position not in rollout.old}
+    return PlacedReplicas(
+        placed=change.desired - len(rollout.waiting) - len(rollout.coming),
+        total=change.desired,
+        victims=tuple(
+            simulation.view.pods.objects[position].key
+            for position in list_victims(outcomes)
+            if position not in {*old_pods, *new_pods}
+        ),
+        waiting=_build_waiting_target(
+            target, simulation, next(iter(rollout.waiting)), own_pods=[*old_pods, *new_pods], removed=removed
+        ),
+        rollout=rollout.status,
+    )
+
+
+def _build_waiting_target(
+    target: TargetPod,
+    simulation: Simulation,
+    waiting: Position,
+    *,
+    own_pods: Sequence[Position],
+    removed: Collection[Position] = (),
+) -> TargetPod:
+    """Return the target with the waiting pod in place of its own, in the cluster that the simulation leaves.
+
+    `own_pods` are pods of the workload, of which those in `removed` are gone. The others keep their uids, so that pods
+    that the replay created are still known as such.
+    """
+    view = simulation.view
+    changes: dict[tuple[str, str], Pod | None] = {}
+    for position in own_pods:
+        pod, row = view.pods.objects[position], int(view.node[position])
+        key = pod.metadata.namespace, pod.metadata.name
+        if position in removed:
+            changes[key] = None
+        else:
+            changes[key] = pod if row < 0 else _run_on_node(pod, view.nodes.names[row])
+    cluster = change_pods(build_resulting_cluster(simulation), changes)
+    scheduler = Scheduler(cluster, target.scheduler.call_extender)
+    return target._replace(scheduler=scheduler, pod=view.pods.objects[waiting])
+
+
+def _run_on_node(pod: Pod, node: str) -> Pod:
+    """Return the pod as it runs on the node."""
+    return replace(pod, spec=replace(pod.spec, node_name=node), status=replace(pod.status, phase="Running"))
 
 
 def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
@@ -53,8 +173,8 @@ def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
 
     Return the cluster with their claims, and the pods.
 
-    No pods are created if the target stands for no workload, or for one that has pods already. None are created for a
-    DaemonSet either, whose pods do not compete for nodes.
+    No pods are created if the target does not stand for a workload, or if the workload already has pods. None are
+    created for a DaemonSet either, because its pods do not compete for nodes.
     """
     workload, cluster = target.workload, target.scheduler.cluster
     if workload is None or isinstance(workload, Pod | DaemonSet):

@@ -60,7 +60,7 @@ class ExistingPods:
 
     @cached_property
     def _one_pod_per_owner(self) -> list[Pod]:
-        """One pod of each owner, which is enough to tell which workloads have pods."""
+        """One pod of each owner. This is enough to tell which workloads have pods."""
         pods: dict[object, Pod] = {}
         for pod in self.cluster.pods.templates:
             if pod.metadata.owner_references:
@@ -211,10 +211,10 @@ def _find_outdated_pods(
 ) -> list[Pod]:
     """Return the candidates that the controller replaces with pods of the new template.
 
-    ReplicaSets, ReplicationControllers, paused Deployments and workloads with the strategy OnDelete replace no pod, and
-    a StatefulSet replaces none below its partition. All other candidates are replaced if a rollout is ``forced`` or if
-    no pod is created. Otherwise, pods stay if their revision has the manifest's template, or if the scheduler sees no
-    difference between the first pod of their revision and a created one.
+    ReplicaSets, ReplicationControllers, paused Deployments and workloads with the strategy OnDelete replace no pods.
+    StatefulSets replace none below their partition. All other candidates are replaced if a rollout is ``forced`` or if
+    no pod is created. Otherwise, a pod stays if its revision has the manifest's template. It also stays if the
+    scheduler sees no difference between a created pod and the first pod of its revision.
     """
     match workload:
         case ReplicaSetManifest() | ReplicationControllerManifest():
@@ -240,7 +240,7 @@ def _find_outdated_pods(
     for pod in candidates:
         revision = _get_revision(pod)
         if revision not in stays_by_revision:
-            stays_by_revision[revision] = is_same_to_scheduler(created[0], pod)
+            stays_by_revision[revision] = looks_same_to_scheduler(created[0], pod)
         if not stays_by_revision[revision]:
             outdated.append(pod)
     return outdated
@@ -271,8 +271,8 @@ def _plan_replicas(
 ) -> None:
     """Plan the wanted number of pods in ``change``: remove outdated and surplus pods, and create missing ones.
 
-    If the kept pods look like the new ones to the scheduler, new pods are copies of them, including the fields that
-    admission added.
+    If the kept pods look like the new ones to the scheduler, new pods are copies of a kept pod, including the fields
+    that admission added.
     """
     ranked = rank_for_removal(staying)
     surplus = max(len(staying) - len(created), 0)
@@ -280,7 +280,7 @@ def _plan_replicas(
     change.removed = [*rank_for_removal(outdated), *ranked[:surplus]]
     names = {pod.key for pod in change.kept}
     change.new = [pod for pod in created if pod.key not in names][: len(created) - len(change.kept)]
-    if change.kept and is_same_to_scheduler(created[0], change.kept[0]):
+    if change.kept and looks_same_to_scheduler(created[0], change.kept[0]):
         change.new = [_copy_admitted_pod(change.kept[0], pod) for pod in change.new]
 
 
@@ -294,10 +294,10 @@ def is_same_template(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
     return _encode_scheduled_fields(first_pod) == _encode_scheduled_fields(second_pod)
 
 
-def is_same_to_scheduler(new: Pod, old: Pod) -> bool:
+def looks_same_to_scheduler(new: Pod, old: Pod) -> bool:
     """Return whether the scheduler sees no difference between a new pod and an existing one.
 
-    Labels that the existing pod has from its node are ignored, and so is its template hash, also in selectors.
+    The existing pod's template hash is ignored, also in selectors. So are the labels that it has from its node.
     """
     copied = _COPIED_FROM_NODES & old.metadata.labels.keys() - new.metadata.labels.keys()
     if copied and old.spec.node_name:
@@ -310,7 +310,7 @@ def is_same_to_scheduler(new: Pod, old: Pod) -> bool:
 
 
 def _encode_scheduled_fields(pod: Pod) -> str:
-    """Encode the fields of a pod that scheduling reads, so that pods can be compared by the text."""
+    """Encode the fields of a pod that scheduling reads as a text. Pods are compared by this text."""
     pod = apply_pod_defaults(pod)
     spec = pod.spec
     info = PodInfo(pod, Options())
@@ -366,8 +366,8 @@ def _copy_admitted_pod(existing: Pod, new: Pod) -> Pod:
 def rank_for_removal(pods: Iterable[Pod]) -> list[Pod]:
     """Sort pods into the order in which a ReplicaSet removes them.
 
-    Pods without a node come first, then pods that do not run, are not ready, share their node with most others or are
-    youngest. Deletion cost, restarts and the time of readiness are not read.
+    First come pods without a node, pods that do not run, and pods that are not ready. Pods that share their node with
+    the most others and the youngest pods follow. Deletion cost, restarts and the time of readiness are not read.
     """
     pod_list = list(pods)
     pods_per_node = Counter(pod.spec.node_name for pod in pod_list)

@@ -56,13 +56,16 @@ class RemainingQuotas:
 
     def release(self, pods: Collection[Pod]) -> None:
         """Give the resources of deleted pods back to the quotas. Pods of one template are released together."""
+        # Pods of one template share its containers, so the identity of the containers tells templates apart.
         groups: dict[tuple[str, str, int], list[Pod]] = {}
         for pod in pods:
             key = pod.metadata.namespace, pod.spec.priority_class_name, id(pod.spec.containers)
             groups.setdefault(key, []).append(pod)
-        for (namespace, *_), group in groups.items():
+
+        for (namespace, _, _), group in groups.items():
             if self.get_quotas(namespace):
-                self.charge(self.build_request("Pod", msgspec.to_builtins(group[0]), namespace), -len(group))
+                request = self.build_request("Pod", msgspec.to_builtins(group[0]), namespace)
+                self.charge(request, -len(group))
 
     def apply_to(self, cluster: Cluster) -> Cluster:
         """Return the cluster with the current quotas, or the same cluster if no namespace with quotas was used."""
@@ -76,8 +79,8 @@ KIND = "ResourceClaim"
 def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
     """Drop the ResourceClaims that quotas deny from ``creation``, and charge the other claims to their quotas.
 
-    In ``pods``, which has lists of pods by workload, a pod with a denied claim is replaced by one without the claim's
-    name in its status, so that it waits. Return the cluster with the charged quotas.
+    ``pods`` has lists of pods by workload. A pod with a denied claim is replaced in it by a pod whose status does not
+    name the claim, so that the pod waits. Return the cluster with the charged quotas.
     """
     if KIND not in creation.objects:
         return cluster

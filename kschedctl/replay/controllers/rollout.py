@@ -106,7 +106,10 @@ class Rollout:
         """Old pods that may go at once: they have no successor, or their successor runs."""
 
     def advance(self) -> list[Position]:
-        """Take one step of the rollout: remove the old pods that may go now, and return the new pods created then."""
+        """Take one step of the rollout: remove the old pods that may be removed now.
+
+        Return the new pods created in this step.
+        """
         match self.change.pace:
             case Pace.ROLLING:
                 return self._create_surge_pods() or self._replace_within_limits()
@@ -178,7 +181,7 @@ class Rollout:
         return self._create_next_pods(self.change.desired + self.change.surge - self.present - len(self.old))
 
     def _replace_within_limits(self) -> list[Position]:
-        """Remove old pods within maxUnavailable, those without a node first, and then create new ones.
+        """Remove old pods within maxUnavailable, and then create new ones. Old pods without a node are removed first.
 
         Upstream: reconcileOldReplicaSets in pkg/controller/deployment/rolling.go (v1.36).
         """
@@ -198,8 +201,7 @@ class Rollout:
     def _replace_in_place(self) -> list[Position]:
         """Fill empty slots, then remove pods without a successor, and then replace pods within the limits.
 
-        Return the created pods. An ordered workload does nothing while a pod that is there to stay, or one that is
-        still to be replaced, has no node.
+        Return the created pods. An ordered workload does nothing while one of its pods has no node.
         """
         if self.change.ordered and self._has_pod_without_node():
             return []
@@ -222,7 +224,7 @@ class Rollout:
         return self._create_next_pods(count)
 
     def _has_pod_without_node(self) -> bool:
-        """Return whether a pod that is there to stay, or an old pod with a successor, has no node."""
+        """Return whether a new pod, or an old pod that has a successor, has no node."""
         replaced = (position for position in self.replaces.values() if position in self.old)
         return bool(self.waiting) or any(map(self._has_no_node, replaced))
 
@@ -237,7 +239,10 @@ class Rollout:
 
 
 def rename_replaced_pods(change: WorkloadChange) -> list[Pod]:
-    """Return the removed pods. A pod whose name a new pod takes gets a suffix, so that both can exist."""
+    """Return the removed pods.
+
+    If a new pod takes a removed pod's name, the removed pod gets a suffix so that both can exist.
+    """
     taken = {pod.key for pod in change.new}
     return [_add_old_suffix(pod) if pod.key in taken else pod for pod in change.removed]
 

@@ -30,7 +30,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import Creation, create_objects
-from kschedctl.replay.controllers.plan_change import ExistingPods, is_same_to_scheduler, plan_change
+from kschedctl.replay.controllers.plan_change import ExistingPods, looks_same_to_scheduler, plan_change
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
@@ -46,9 +46,9 @@ WorkloadSpec = TypeVar("WorkloadSpec", bound=Struct)
 
 
 def find_group_workload(existing: ExistingPods, workload: Struct) -> Struct | None:
-    """Return the workload if its pods form a group and are all created at once, so that all are needed.
+    """Return the workload if its pods form a group and are all created at once, because all of them are then needed.
 
-    A suspended Job or CronJob is returned resumed. Return None for any other workload, and if the workload already has
+    A suspended Job or CronJob is returned resumed. Return None for other workloads, and for workloads that already have
     pods in the cluster.
     """
     ordered = isinstance(workload, StatefulSet) and workload.spec.pod_management_policy != PARALLEL
@@ -61,7 +61,7 @@ def find_group_workload(existing: ExistingPods, workload: Struct) -> Struct | No
 
 
 def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Cluster) -> list[Pod]:
-    """Return the other pods among the created ones that belong to the pod's groups and are not in the cluster yet."""
+    """Return the other created pods that belong to the pod's groups and are not in the cluster yet."""
     groups = find_groups(pod)
     if not groups:
         return []
@@ -70,7 +70,7 @@ def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Clust
 
 
 class _ReducedWorkload(NamedTuple):
-    """A workload that creates as few pods as possible, and the pods of the cluster that they replace."""
+    """A workload, changed to create as few pods as possible, and the existing pods replaced by its pods."""
 
     workload: Struct
     replaced: Sequence[Pod] = ()
@@ -81,9 +81,9 @@ def create_targets(
 ) -> list[TargetPod]:
     """Create one pod, or all pods of a group, for each workload, and return one target per workload.
 
-    A bare pod, the pods of a DaemonSet and the last pod of a complete StatefulSet replace the pods of the same name in
-    the cluster. `written` maps workloads to their manifests, if these are known. Raises InputError if a pod is denied,
-    and UsageError for a DaemonSet that fits no node's labels and taints.
+    Some pods replace the pods of the same name in the cluster: bare pods, the pods of a DaemonSet, and the last pod of
+    a complete StatefulSet. `written` maps workloads to their manifests, if these are known. Raises InputError if a pod
+    is denied, and UsageError for a DaemonSet that fits no node's labels and taints.
     """
     cluster, denied = create_new_objects(scheduler.cluster)
     if denied:
@@ -152,7 +152,7 @@ def _build_admission_fields(admissions: Admissions, existing: ExistingPods, work
 
 
 def _add_group_members(target: TargetPod, creation: Creation) -> TargetPod:
-    """Return the target in a cluster with the other new pods of its group, or the same target if there are none."""
+    """Return the target in a cluster with the other new pods of its group, or unchanged if there are none."""
     scheduler = target.scheduler
     members = find_new_group_members(target.pod, chain.from_iterable(creation.pods.values()), scheduler.cluster)
     if not members:
@@ -171,8 +171,9 @@ def apply_creation(creation: Creation, scheduler: Scheduler) -> Scheduler:
 def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWorkload:
     """Reduce a workload to one pod, and find the pods in the cluster that this pod replaces.
 
-    A DaemonSet keeps its pod on each node. A Deployment whose pods look the same to the scheduler becomes a bare pod
-    with their labels and owner.
+    A DaemonSet is not reduced, and a StatefulSet is reduced to one ordinal. A Deployment becomes a bare pod with the
+    labels and owner of an existing pod, if both look the same to the scheduler. Other workloads get one replica and
+    replace no pod.
     """
     kind, namespace, name = get_identity(workload)
     match workload:
@@ -188,11 +189,13 @@ def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWork
             job = workload.spec.job_template
             spec = replace(workload.spec, suspend=False, job_template=replace(job, spec=_limit_to_one_pod(job.spec)))
             return _ReducedWorkload(replace(workload, spec=spec))
+
+    # Reduce a Deployment, ReplicaSet, ReplicationController or Job.
     single = replace(workload, spec=_limit_to_one_pod(workload.spec))  # type: ignore[attr-defined]
     deployment_pods = existing.find_pods_of(kind, namespace, name) if isinstance(workload, Deployment) else []
     if deployment_pods:
         (pod,) = create_pods(single, ()).pods
-        if is_same_to_scheduler(pod, deployment_pods[0]):
+        if looks_same_to_scheduler(pod, deployment_pods[0]):
             return _ReducedWorkload(_copy_labels_and_owner(pod, deployment_pods[0]))
     return _ReducedWorkload(single)
 

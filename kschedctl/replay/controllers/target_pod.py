@@ -51,7 +51,7 @@ class TargetPod(NamedTuple):
 
     @property
     def never_created(self) -> NotCreated | None:
-        """The report on a workload of which no pod is created, so that no scheduler sees one. None if some are."""
+        """The report on the workload if none of its pods is created, so that no scheduler sees one. Otherwise None."""
         report = self.not_created
         return None if report is None or report.past or report.there else report
 
@@ -64,6 +64,17 @@ def change_priority(target: TargetPod, as_if_priority: int | None = None, as_if_
     if as_if_priority is not None:
         pod = replace(pod, spec=replace(pod.spec, priority=as_if_priority))
     return pod
+
+
+def describe_priority_change(as_if_priority: int | None, as_if_priority_class: str) -> str:
+    """Describe what `change_priority` changes in the form of --as-if, or return "" if it changes nothing.
+
+    >>> describe_priority_change(10, "high"), describe_priority_change(None, "")
+    ('class=high priority=10', '')
+    """
+    priority_class = f"class={as_if_priority_class}" if as_if_priority_class else ""
+    priority = "" if as_if_priority is None else f"priority={as_if_priority}"
+    return " ".join(filter(None, (priority_class, priority)))
 
 
 def set_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:

@@ -32,7 +32,7 @@ NAMED_HOOKS = 3
 def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False) -> tuple[UnknownKind, ...]:
     """Return the webhooks and policies that would decide about new pods and the objects that create them.
 
-    A pod that the API server has created has passed them, so it is not asked about again. With ``denied``, the pods are
+    Pods that the API server has already created are skipped, because they have passed. With ``denied``, the pods are
     denied anyway, and only hooks that change pods could make a difference.
     """
     unread = {} if denied else _find_unread_hook_kinds(cluster)
@@ -80,7 +80,7 @@ def _build_uncalled_hooks_entry(kind: str, names: list[str]) -> UnknownKind:
 
 
 def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
-    """Yield the pod and the objects that are created before it, which are assumed to have the pod's labels."""
+    """Yield the pod and the objects that are created before it. These are assumed to have the pod's labels."""
     owner_kind = find_owner(pod).kind
     for kind in dict.fromkeys(("Pod", owner_kind, *INTERMEDIATE_KINDS.get(owner_kind, ()))):
         if kind in KINDS:
@@ -128,8 +128,8 @@ def _is_limit_unreplayed(limits_by_namespace: Mapping[str, list[str]], unread: I
 def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[UnknownKind, ...]:
     """Return the kinds that could deny pods of these namespaces but could not be read.
 
-    Kinds that are merely not among files are left out, and so are webhooks and policies, which `find_uncalled_hooks`
-    covers.
+    A kind that the files merely do not contain is left out. Webhooks and policies are left out, too, because
+    `find_uncalled_hooks` covers them.
     """
     gaps = _find_limit_gaps(cluster, sorted(set(namespaces)))
     return tuple(
@@ -140,7 +140,7 @@ def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[Unk
 
 
 def _find_limit_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
-    """Return the gaps of the kinds that may deny pods of the namespaces, each by the name that reports use."""
+    """Return the gaps of the kinds that may deny pods of the namespaces, by the kind's name in reports."""
     gap_by_name = {}
     for kind in (*LIMITS, "Namespace"):
         gaps = [gap for gap in (cluster.gap(kind, namespace) for namespace in namespaces) if gap is not None]
@@ -168,7 +168,7 @@ def _iter_unreplayed_limits(cluster: Cluster, namespace: str, replayed: bool | N
 
 
 def _iter_limit_clauses(limits_by_namespace: Mapping[str, list[str]]) -> Iterator[str]:
-    """Yield a clause for each of the first namespaces with limits, and a last one that counts the others."""
+    """Yield a clause for each of the first namespaces with limits, and one that counts the other namespaces."""
     for namespace in list(limits_by_namespace)[:NAMED]:
         limits = limits_by_namespace[namespace]
         more = f" and {len(limits) - NAMED_IN_FULL:,} more" if len(limits) > NAMED_IN_FULL else ""

@@ -46,13 +46,13 @@ class WorkloadPodCounts:
         return find_pod_creators(self._cluster)
 
     def find_created_workloads(self, owner: Owner) -> Sequence[Owner]:
-        """Return the ReplicaSets or Jobs that a Deployment or CronJob has created, or () if none were read."""
+        """Return the ReplicaSets of a Deployment, or the Jobs of a CronJob. Return () if none were read."""
         return self._created.get(owner, ())
 
     def find_top_owner(self, owner: Owner) -> Owner:
-        """Return the Deployment or CronJob that created the owner, or the owner itself if there is none.
+        """Return the Deployment or CronJob that created the owner, or the owner if there is none.
 
-        The Deployment of a ReplicaSet that was not read is found by a pod of the ReplicaSet.
+        If a ReplicaSet was not read, one of its pods tells its Deployment.
         """
         above = self._find_workload_controller(owner)
         if above is not None and above.kind in CREATED_KINDS:
@@ -77,7 +77,7 @@ class WorkloadPodCounts:
         return PodNumbers(wanted, existing)
 
     def find_newest_creation(self, owner: Owner) -> str:
-        """Return when the workload created its newest pod or object, or an empty string if that is unknown."""
+        """Return the time when the workload created its newest pod, ReplicaSet or Job, or "" if it is unknown."""
         created = self.find_created_workloads(owner) if owner.kind in CREATED_KINDS else ()
         if created:
             return max(self.workloads[created_owner].metadata.creation_timestamp or "" for created_owner in created)
@@ -146,7 +146,7 @@ def _count_wanted(kind: str, obj: Any) -> int | None:
 
 
 def _count_wanted_by_job(job: StoredJob) -> int:
-    """Return how many pods a Job wants at the same time, which is 0 if it has ended or is suspended."""
+    """Return how many pods a Job wants at the same time. The number is 0 if the Job has ended or is suspended."""
     ended = any(condition.type in JOB_ENDED and condition.status == "True" for condition in job.status.conditions)
     if ended or job.spec.suspend:
         return 0

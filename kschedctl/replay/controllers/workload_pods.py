@@ -116,7 +116,7 @@ def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
 
 
 def iter_workloads(cluster: Cluster) -> Iterator[Owner]:
-    """Yield the workloads that were read or that pods name, some of them more than once."""
+    """Yield the workloads that were read and the workloads that pods name. Some are yielded more than once."""
     for pod in cluster.pods.templates:
         if not pod.metadata.owner_references:
             continue
@@ -162,7 +162,7 @@ def _describe_pending_group(alike: int, pods: int, owner: Owner) -> str:
 
 
 def _start_at_next_ordinal(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:
-    """Return the StatefulSet changed so that it creates only the pod after the existing ones."""
+    """Return the StatefulSet, changed so that it creates only the pod after the existing ones."""
     start = max(map(get_ordinal, pods)) + 1
     spec = replace(manifest.spec, replicas=1, ordinals=replace(manifest.spec.ordinals, start=start))
     return replace(manifest, spec=spec)
@@ -268,7 +268,7 @@ def _build_unplaced_spec(pod: Pod) -> PodSpec:
 
 
 def _build_stateful_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
-    """Build a StatefulSet that creates only the pod that comes after this one."""
+    """Build a StatefulSet that creates only the pod after this one."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
     claims = dict(_recover_claim_templates(cluster, pod))
     volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in claims)
@@ -288,7 +288,7 @@ def _build_stateful_set_with_next_pod(cluster: Cluster, owner: Owner, pod: Pod) 
 
 
 def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, PersistentVolumeClaim]]:
-    """Yield the name of each volume whose claim a StatefulSet created, with a claim template like that claim.
+    """Yield the names of a StatefulSet's claim templates, each with a template like the claim that was created from it.
 
     A StatefulSet names its claims after the volume and the pod. Claims that were not read are left out.
     """

@@ -62,7 +62,7 @@ class StepResult:
         return [new for old, new in pairs if new is not None and (old is None or _is_replacement(old, new))]
 
     def change_pod(self, pod: Pod, new_pod: Pod | None) -> None:
-        """Record that a pod is replaced, or that it is gone if ``new_pod`` is None."""
+        """Record that a pod is replaced by ``new_pod``, or that it is deleted if ``new_pod`` is None."""
         self.changed_pods[pod.metadata.namespace, pod.metadata.name] = new_pod
 
     def displace(self, pods: Iterable[Pod]) -> None:
@@ -73,7 +73,10 @@ class StepResult:
 
 
 def _is_replacement(old: Pod, new: Pod) -> bool:
-    """Return whether the new pod is the replacement of a pod that lost its node, rather than the same pod edited."""
+    """Return whether the new pod replaces the old one, rather than being an edit of it.
+
+    A replacement has no node, although the old pod had one.
+    """
     return bool(old.spec.node_name) and not new.spec.node_name
 
 

@@ -30,7 +30,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.priority import find_priority_class, validate_priority_class
 from kschedctl.api.resource_names import PODS
-from kschedctl.api.tolerations import tolerates
+from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, tolerates
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
 from kschedctl.cluster import Cluster, convert, flatten_lists
@@ -38,7 +38,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.plan_change import rank_for_removal
 from kschedctl.replay.controllers.workload_change import get_ordinal
-from kschedctl.replay.edits import change_nodes, find_pods_on, select_pods
+from kschedctl.replay.edits import change_nodes, copy_resource_slice, find_pods_on, select_pods
 from kschedctl.replay.scenarios import FileReader, StepResult, find_step_nodes
 from kschedctl.reports import scenario as parts
 from kschedctl.snapshot.nodes import HOSTNAME
@@ -122,11 +122,17 @@ def _generate_node_names(part: parts.AddNodes, model: Node, cluster: Cluster) ->
 
 
 def _add_nodes_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cluster) -> StepResult:
-    """Add the nodes with the volume limits and DaemonSet pods of the existing node."""
+    """Add the nodes with the volume limits, devices and DaemonSet pods of the existing node.
+
+    The DaemonSet pods run on the new nodes from the start: until a new node is ready, its not-ready taint keeps other
+    pods away, but not DaemonSet pods.
+    """
     names = [node.metadata.name for node in nodes]
     model_csi_nodes = [csi_node for csi_node in cluster.csi_nodes if csi_node.metadata.name == model_name]
     csi_nodes = [replace(csi_node, metadata=ObjectMeta(name)) for csi_node in model_csi_nodes for name in names]
-    edit = StepResult(cluster.with_objects({"Node": nodes, "CSINode": csi_nodes}))
+    model_slices = [each for each in cluster.resource_slices if each.spec.node_name == model_name]
+    slices = [copy_resource_slice(each, name) for each in model_slices for name in names]
+    edit = StepResult(cluster.with_objects({"Node": nodes, "CSINode": csi_nodes, "ResourceSlice": slices}))
     for pod in find_pods_on(cluster, [model_name]):
         if find_owner(pod).kind == "DaemonSet":
             for name in names:
@@ -152,17 +158,18 @@ def _get_node_to_copy(part: parts.AddNodes, cluster: Cluster) -> Node:
 
 
 def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
-    """Return a copy of the model node with another name and additional labels."""
+    """Return a copy of the model node with another name and additional labels, and without a cordon."""
     meta = ObjectMeta(name, labels={**model.metadata.labels, HOSTNAME: name, **labels})
-    return replace(model, metadata=meta, spec=replace(model.spec, provider_id=""))
+    taints = tuple(taint for taint in model.spec.taints if taint.key != UNSCHEDULABLE_TAINT.key)
+    return replace(model, metadata=meta, spec=replace(model.spec, unschedulable=False, taints=taints, provider_id=""))
 
 
 def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
-    """Return a copy of a DaemonSet's pod on the node ``source`` for another node."""
+    """Return a copy of a DaemonSet's pod on the node ``source`` that runs on another node."""
     copy = recreate_pod(pod)
     meta = replace(copy.metadata, name=f"{pod.metadata.name}-{node}", uid="")
-    affinity = copy.spec.affinity
-    return replace(copy, metadata=meta, spec=replace(copy.spec, affinity=_repin_affinity(affinity, source, node)))
+    spec = replace(copy.spec, node_name=node, affinity=_repin_affinity(copy.spec.affinity, source, node))
+    return replace(copy, metadata=meta, spec=spec, status=replace(copy.status, phase="Running"))
 
 
 def _repin_affinity(affinity: Affinity | None, source: str, node: str) -> Affinity | None:

@@ -35,7 +35,7 @@ _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
 def find_waiting_elsewhere(
     cluster: Cluster, namespace: str | None = None, now: str = ""
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the objects in one namespace, or in all, that wait before kube-scheduler sees their pods.
+    """Return the objects that wait before kube-scheduler sees their pods, in one namespace or in all.
 
     ``now`` is the RFC 3339 time for ages, or empty.
     """

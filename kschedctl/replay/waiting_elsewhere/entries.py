@@ -74,7 +74,10 @@ def is_condition_true(conditions: Iterable[Condition], type_: str) -> bool:
 
 
 def iter_pod_templates(pods: PodTable) -> Iterator[tuple[Pod, int]]:
-    """Yield one pod, without a name, for each group of identical pods that have not ended, and the group's size."""
+    """Yield one pod, without a name, for each group of identical pods, and the group's size.
+
+    Pods that have ended do not count.
+    """
     counts = np.bincount(pods.template, minlength=len(pods.templates)).tolist()
     for template, count in zip(pods.templates, counts, strict=True):
         if count and not template.terminated:

@@ -22,7 +22,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_amount
 from kschedctl.queueing.kueue.installation import find_installation
-from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, foresee_workloads, start_replay
+from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, predict_workloads, start_replay
 from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
@@ -80,17 +80,17 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
     """Yield the Workloads that are not admitted, in the cluster's order."""
     if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
         return
-    queues = foresee_queues(cluster, now)
+    queues = replay_queues(cluster, now)
     for workload in cluster.kueue_workloads:
         if is_waiting(workload):
             yield build_workload_report(workload, queues, now)
 
 
-def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
-    """Replay Kueue, and return the queues with its outlook. If a kind that it needs was not read, there is no outlook.
+def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
+    """Replay Kueue, and return the queues with its outlook. Without a kind that Kueue needs, there is no outlook.
 
-    Kinds that are merely incomplete in files do not prevent a replay: it assumes that there are no other objects, and
-    says so.
+    A kind that is merely incomplete in files does not prevent the replay. It then assumes that there are no other
+    objects, and says so.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
     unread = find_kinds_preventing_replay(cluster)
@@ -104,20 +104,21 @@ def foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
         assumptions.append(f"Not certain: {installation.doubt}")
     assumptions += [f"Not certain: {feature}" for feature in iter_unreplayed_features(cluster.kueue_workloads)]
     try:
-        outlook = foresee_workloads(start_replay(cluster, parse_time(now), installation))
+        outlook = predict_workloads(start_replay(cluster, parse_time(now), installation))
     except InputError as error:
         return WaitingQueues(cluster, None, error.what)
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
 
 
 def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
-    """Return the kinds that were not read at all, so that Kueue cannot be replayed."""
-    gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
-    return [
-        kind
-        for kind, gap in gaps
-        if gap is not None and not (gap.is_not_given and _may_assume_no_others(kind, cluster))
-    ]
+    """Return the kinds that Kueue's replay needs but that were not read and must not be assumed to have no objects."""
+    kinds = []
+    for kind in NEEDED_KINDS:
+        gap = cluster.gap(kind)
+        if gap is None or (gap.is_not_given and _may_assume_no_others(kind, cluster)):
+            continue
+        kinds.append(kind)
+    return kinds
 
 
 def _may_assume_no_others(kind: str, cluster: Cluster) -> bool:
@@ -132,9 +133,9 @@ def is_waiting(workload: KueueWorkload) -> bool:
 
 
 def find_workload_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
-    """Return the object whose pods the Workload stands for: its owner, or a queued Job with its UID label or name.
+    """Return the object for whose pods the Workload requests quota, or None if it is unknown.
 
-    Return None if that object is unknown.
+    It is the Workload's owner, or a queued Job with its UID label or name.
     """
     meta = workload.metadata
     owner = find_controller_key(meta)
@@ -167,10 +168,10 @@ def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: s
 
 
 def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReason:
-    """Return the reason why a Workload waits.
+    """Return the reason why a Workload waits. The first reason that applies counts.
 
-    The reason is the first of these that applies: the Workload is deactivated, waits for admission checks, names no
-    existing LocalQueue, or waits in its ClusterQueue.
+    In order, they are: the Workload is deactivated, waits for admission checks, names no existing LocalQueue, or waits
+    in its ClusterQueue.
     """
     spec, status = workload.spec, workload.status
     if spec.active is False:
@@ -479,7 +480,10 @@ def _iter_shortages(
 def _iter_shortages_in_group(
     pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Take the requests from the first flavor that satisfies all of them, or yield the resources that are short."""
+    """Take the requests from the first flavor that satisfies all of them.
+
+    Without one, yield the resources that are short.
+    """
     flavors = [flavor.name for flavor in group.flavors]
     nothing = _Quota(NOTHING, NOTHING)
 

@@ -37,9 +37,9 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
     describe_flavors,
     find_wait_reason,
     find_workload_job,
-    foresee_queues,
     format_key,
     is_waiting,
+    replay_queues,
 )
 from kschedctl.replay.waiting_elsewhere.kueue_placement import (
     StartedPods,
@@ -56,7 +56,7 @@ _ADMISSION_GATE = PodSchedulingGate("kueue.x-k8s.io/admission")
 
 
 class JobOutlook(NamedTuple):
-    """What Kueue would do with a job that has no Workload yet."""
+    """The fate that a job without a Workload would have in Kueue."""
 
     owner: Owner
     job: Struct
@@ -72,7 +72,7 @@ class JobOutlook(NamedTuple):
 
     @property
     def flavors(self) -> str:
-        """The flavors in which it is admitted, such as ``flavor spot``, or ""."""
+        """The flavors in which the job is admitted, such as ``flavor spot``, or ""."""
         admissions = (outlook.admission for outlook in self.admitted)
         return ", ".join(dict.fromkeys(describe_flavors(admission) for admission in admissions if admission))
 
@@ -92,13 +92,19 @@ class QueueForecast(NamedTuple):
     """The namespace and name of each pod that Kueue preempts."""
 
 
-def add_foreseen_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod:
-    """Return a pod of an admitted job with the node labels and tolerations of the flavors that its pod set gets."""
-    flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
+def add_expected_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod:
+    """Return the pod with the node labels and tolerations of the flavors that its pod set would be assigned.
+
+    The pod is returned unchanged if Kueue would not admit its job.
+    """
+    # If each pod has its own Workload, the first one stands for all.
     admission = outlook.admitted[0].admission if outlook.admitted else None
     if admission is None:
         return pod
+
+    # Only a pod of a group names its pod set. Other pods get the flavors of the first one.
     pod_set = next((p for p in admission.pod_sets if p.name == outlook.pod_set), admission.pod_sets[0])
+    flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
     return replace(pod, spec=add_flavors(pod.spec, pod_set, flavors))
 
 
@@ -118,7 +124,10 @@ def apply_outlook(outlook: JobOutlook, cluster: Cluster) -> Struct:
 
 
 def _build_held_back_spec(job: Any) -> Any:
-    """Return the spec of a job that Kueue does not admit: a Job is suspended, a pod gated, others have no replicas."""
+    """Return the spec of a job that Kueue does not admit.
+
+    A Job is suspended, a pod is gated, and other workloads get no replicas.
+    """
     if isinstance(job, Job):
         return replace(job.spec, suspend=True)
     if isinstance(job, Pod):
@@ -130,8 +139,8 @@ def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
     """Return the spec of an admitted job, with the flavors in its pod template and the number of admitted pods."""
     job: Any = outlook.job
     if isinstance(job, Pod):
-        return add_foreseen_flavors(job, outlook, cluster).spec
-    template_pod = add_foreseen_flavors(Pod(spec=job.spec.template.spec), outlook, cluster)
+        return add_expected_flavors(job, outlook, cluster).spec
+    template_pod = add_expected_flavors(Pod(spec=job.spec.template.spec), outlook, cluster)
     template = replace(job.spec.template, spec=template_pod.spec)
     if outlook.workload_count > 1:
         return replace(job.spec, template=template, replicas=len(outlook.admitted))
@@ -142,30 +151,30 @@ def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
 
 def _count_admitted_pods(outlook: JobOutlook) -> int:
     """Return the number of a job's pods that Kueue admits."""
-    admissions = (foreseen.admission for foreseen in outlook.admitted)
+    admissions = (predicted.admission for predicted in outlook.admitted)
     return sum(pod_set.count for admission in admissions if admission for pod_set in admission.pod_sets)
 
 
 def find_jobs_without_workload(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield reports on the suspended jobs that Kueue manages and that have no Workload."""
-    for outlook in _foresee_suspended_jobs(cluster, now):
+    for outlook in _predict_suspended_job_outlooks(cluster, now):
         yield outlook.report
 
 
-def foresee_stored_job(cluster: Cluster, owner: Owner, now: str) -> JobOutlook | None:
+def predict_stored_job_outlook(cluster: Cluster, owner: Owner, now: str) -> JobOutlook | None:
     """Return what Kueue would do with a suspended job that has no Workload. Return None for any other object."""
-    return next((outlook for outlook in _foresee_suspended_jobs(cluster, now) if outlook.owner == owner), None)
+    return next((outlook for outlook in _predict_suspended_job_outlooks(cluster, now) if outlook.owner == owner), None)
 
 
-def _foresee_suspended_jobs(cluster: Cluster, now: str) -> list[JobOutlook]:
-    """Return what Kueue would do with the suspended jobs that own no Workload, or [] if the cluster has no queues."""
-    return foresee_jobs(cluster, _find_suspended_jobs(cluster), now) if has_queues(cluster) else []
+def _predict_suspended_job_outlooks(cluster: Cluster, now: str) -> list[JobOutlook]:
+    """Return what Kueue would do with the suspended jobs without a Workload, or [] if the cluster has no queues."""
+    return predict_job_outlooks(cluster, _find_suspended_jobs(cluster), now) if has_queues(cluster) else []
 
 
 def _find_suspended_jobs(cluster: Cluster) -> dict[Owner, Struct]:
     """Return the suspended jobs and the not yet created custom resources that certainly have no Workload.
 
-    Jobs are left out if they have a Workload, or may have one that was not read.
+    A job is left out if it may have a Workload that was not read.
     """
     owners = {find_workload_job(workload, cluster) for workload in cluster.kueue_workloads}
     jobs: dict[Owner, Struct] = {}
@@ -187,15 +196,15 @@ def _may_have_unread_workload(job: Any, cluster: Cluster) -> bool:
     return bool(job.metadata.uid) and cluster.gap("KueueWorkload") is not None
 
 
-def foresee_manifests(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
+def predict_manifest_outlooks(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
     """Return what Kueue would do with the manifests that it manages, if they were all created now.
 
-    Objects that exist are left out, since they have a Workload, and so are suspended CronJobs. If the cluster has no
-    queues, [] is returned.
+    Existing objects are left out, because they have a Workload. Suspended CronJobs are left out, too. Return [] if the
+    cluster has no queues.
     """
     if not has_queues(cluster):
         return []
-    return foresee_jobs(cluster, _select_new_jobs(cluster, manifests), now)
+    return predict_job_outlooks(cluster, _select_new_jobs(cluster, manifests), now)
 
 
 def forecast_queues(
@@ -217,10 +226,10 @@ def forecast_queues(
 
     # Start the pods of jobs whose controllers are not replayed
     started = [
-        build_started_pods(cluster, workload, foreseen, outlook.owner)
+        build_started_pods(cluster, workload, predicted, outlook.owner)
         for outlook in replayed.outlooks
         if isinstance(outlook.job, OperatorResource | StoredJob)
-        for workload, foreseen in replayed.iter_admitted(outlook.owner)
+        for workload, predicted in replayed.iter_admitted(outlook.owner)
     ]
 
     # Start the pods of Workloads that wait already
@@ -228,16 +237,16 @@ def forecast_queues(
     owners = {format_key(workload): find_workload_job(workload, cluster) for workload in cluster.kueue_workloads}
     waiting = list(filter(is_waiting, cluster.kueue_workloads)) if include_waiting else []
     if waiting:
-        queues = replayed.queues or foresee_queues(cluster, now)
+        queues = replayed.queues or replay_queues(cluster, now)
         outlooks = queues.outlook.workloads if queues.outlook is not None else {}
         for workload in waiting:
             key = format_key(workload)
-            report, foreseen = build_workload_report(workload, queues, now), outlooks.get(key)
-            if foreseen is not None and foreseen.admission is not None:
+            report, predicted = build_workload_report(workload, queues, now), outlooks.get(key)
+            if predicted is not None and predicted.admission is not None:
                 report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
-                flavors[report.resource] = describe_flavors(foreseen.admission)
-                started.append(build_started_pods(cluster, workload, foreseen, owners[key]))
-                admitted.append(foreseen)
+                flavors[report.resource] = describe_flavors(predicted.admission)
+                started.append(build_started_pods(cluster, workload, predicted, owners[key]))
+                admitted.append(predicted)
             reports.append(report)
 
     victims = frozenset(find_victim_pods(cluster, admitted, owners))
@@ -249,8 +258,8 @@ def build_new_workloads(
 ) -> dict[str, tuple[KueueWorkload, ...]]:
     """Build the Workloads that Kueue would create for manifests and for suspended jobs, by title of the job.
 
-    Jobs that have a Workload, that Kueue refuses, or whose integration is not replayed are left out. Raises InputError
-    for a malformed Configuration of Kueue.
+    A job is left out if it has a Workload, if Kueue rejects it, or if its integration is not replayed. Raises
+    InputError for a malformed Configuration of Kueue.
     """
     jobs = {**_find_suspended_jobs(cluster), **_select_new_jobs(cluster, manifests)}
     return {str(owner): workloads for owner, workloads in _NewJobs(cluster, jobs, now).workloads.items()}
@@ -274,7 +283,7 @@ def _does_object_exist(owner: Owner, cluster: Cluster) -> bool:
     return any(obj.metadata.name == owner.name for obj in stored) or bool(find_pods(cluster, owner))
 
 
-def foresee_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> list[JobOutlook]:
+def predict_job_outlooks(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> list[JobOutlook]:
     """Replay Kueue with the Workloads that it would create for the jobs, and return the outlook of each job.
 
     Jobs that Kueue does not manage are left out.
@@ -295,9 +304,9 @@ class _ReplayedJobs(NamedTuple):
         """Yield the Workloads of a job that get quota, with their outlook."""
         outlook = self.queues.outlook if self.queues is not None else None
         for workload in self.workloads.get(owner, ()):
-            foreseen = outlook.workloads.get(format_key(workload)) if outlook is not None else None
-            if foreseen is not None and foreseen.admission is not None:
-                yield workload, foreseen
+            predicted = outlook.workloads.get(format_key(workload)) if outlook is not None else None
+            if predicted is not None and predicted.admission is not None:
+                yield workload, predicted
 
 
 def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _ReplayedJobs:
@@ -319,13 +328,13 @@ def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _R
         return _ReplayedJobs(outlooks)
     if not new_jobs.queues:
         return _ReplayedJobs([])
-    queues = foresee_queues(cluster.with_objects({"KueueWorkload": new_jobs.list_workloads()}), now)
+    queues = replay_queues(cluster.with_objects({"KueueWorkload": new_jobs.list_workloads()}), now)
     outlooks = [new_jobs.build_outlook(owner, jobs[owner], queues, now) for owner in new_jobs.queues]
     return _ReplayedJobs(outlooks, queues, new_jobs.workloads)
 
 
 class _NewJobs:
-    """The Workloads that Kueue would create for jobs, and the jobs that it would refuse."""
+    """Jobs with the Workloads that Kueue would create for them, and jobs for which it would create none."""
 
     def __init__(self, cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> None:
         installation = find_installation(cluster)
@@ -380,7 +389,7 @@ class _NewJobs:
 
 
 def _build_problem_outlook(owner: Owner, job: Any, queue: str, problem: InputError, now: str) -> JobOutlook:
-    """Build the outlook of a job for which Kueue creates no Workload, or whose integration is not replayed."""
+    """Build the outlook of a job without a Workload: Kueue creates none, or the job's integration is not replayed."""
     is_unknown = isinstance(problem, NotIntegratedError)
     headline = f"waits for {KUEUE}, in LocalQueue {queue}: {problem.what}"
     report = build_entry(
@@ -411,12 +420,12 @@ def _build_outlook(
 
     The report shows the first Workload that waits or, if none does, the first one.
     """
-    foreseen = queues.outlook.workloads if queues.outlook is not None else {}
+    predicted = queues.outlook.workloads if queues.outlook is not None else {}
     admitted_by_key: dict[str, WorkloadOutlook] = {}
     waiting: list[KueueWorkload] = []
     for workload in workloads:
         key = format_key(workload)
-        outlook = foreseen.get(key)
+        outlook = predicted.get(key)
         if outlook is not None and outlook.admission is not None:
             admitted_by_key[key] = outlook
         else:

@@ -39,7 +39,7 @@ _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
 def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups that their Queue has not admitted, and those that are Inqueue without pods."""
+    """Yield the PodGroups that are not admitted by their Queue, and Inqueue PodGroups without pods."""
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
@@ -77,9 +77,9 @@ def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
 
 
 def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
-    """Return the controller of a PodGroup or, if it has none, the Job whose name it has.
+    """Return the controller of a PodGroup. Without one, return the Job with the PodGroup's name, if any.
 
-    Volcano may append the Job's UID to the name.
+    Volcano may append the Job's UID to the PodGroup's name.
     """
     owner = find_controller_key(group.metadata)
     if owner is not None:

@@ -58,9 +58,9 @@ def load_configuration(
     """Load a configuration from a parsed document, or the default configuration if it is None.
 
     `registered` are third-party plugins, which are looked up if a profile enables them. With `other_builds`, an unknown
-    plugin is assumed to be compiled into the scheduler (`Profile.foreign`), whereas the released kube-scheduler rejects
-    it. Raises ThirdPartyError if a third-party plugin cannot be loaded. Raises ConfigurationError, with
-    kube-scheduler's message and a hint about the versions that have the rejected fields, if the document is invalid.
+    plugin is assumed to be compiled into the scheduler (`Profile.foreign`). The released kube-scheduler rejects such a
+    plugin. Raises ThirdPartyError if a third-party plugin cannot be loaded. Raises ConfigurationError if the document
+    is invalid, with kube-scheduler's message and a hint about the versions that have the rejected fields.
     """
     try:
         return _load_document(document, gates, registered, other_builds=other_builds)

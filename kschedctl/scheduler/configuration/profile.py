@@ -98,7 +98,7 @@ class Profile(Struct, frozen=True):
     plugins: Mapping[str, tuple[str, ...]]
     """By extension point, the plugins in order of execution."""
     weights: Mapping[str, int]
-    """The weights of enabled score plugins. As upstream, plugins disabled at that point are included."""
+    """The weights of enabled score plugins. As in upstream, plugins disabled at that point are included."""
     placement_weights: Mapping[str, int]
     """The weights of enabled placementScore plugins, under the same rule."""
     args: Mapping[str, object]
@@ -157,11 +157,12 @@ def build_profile(
     percentage_of_nodes_to_score: int | None,
     foreign: Mapping[str, frozenset[str]],
 ) -> Profile:
-    """Build a profile from `plugins`, which are the `custom` plugins merged into the default plugins.
+    """Build a profile from `plugins`, the default plugins with the `custom` plugins merged in.
 
     `registry` has the extension points that each plugin implements. `foreign` has the known points of plugins that may
     also run at other points. Raises ConfigurationError for plugins that do not exist, are listed twice or cannot run at
-    their point, for weights that could overflow, and if no plugin binds or not exactly one plugin sorts the queue.
+    their point, and for weights that could overflow. It is also raised unless exactly one plugin sorts the queue and at
+    least one plugin binds.
     """
     registry = {**registry, **foreign}
     by_point = _expand_plugins(plugins, registry)
@@ -180,7 +181,7 @@ def build_profile(
 
 
 def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Return the enabled plugins that are not in the registry, with the points at which the document names them.
+    """Return the enabled plugins that are not in the registry, with the points at which the document enables them.
 
     A scheduler built by another vendor may contain them.
     """
@@ -197,8 +198,8 @@ def _validate_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_
 
     Exactly one plugin must sort the queue, at least one must bind, and at most one may generate placements.
 
-    Set `has_unknown_points` if some plugin runs at unknown points, so that it may be the plugin that sorts the queue or
-    binds.
+    Set `has_unknown_points` if some plugin runs at unknown points. This plugin may then be the one that sorts the queue
+    or binds.
     """
     sorting = len(by_point["queueSort"])
     if sorting > 1 or not (sorting or has_unknown_points):
@@ -290,9 +291,8 @@ def _expand_multi_point(
 ) -> tuple[str, ...]:
     """Return the plugins that run at a point, in order.
 
-    Raises ConfigurationError for a plugin that does not exist or is listed twice. Plugins of multiPoint that the point
-    reconfigures come first, then the other plugins of multiPoint, and last the plugins that only the point itself
-    enables.
+    First come the plugins of multiPoint that the point reconfigures, then the other plugins of multiPoint, and last the
+    plugins that only the point enables. Raises ConfigurationError for a plugin that does not exist or is listed twice.
     """
     if "*" in disabled:
         return explicit

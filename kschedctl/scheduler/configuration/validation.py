@@ -226,7 +226,10 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
 
 
 def _iter_plugin_set_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
-    """Yield the plugins in a profile's plugin sets that the version lacks, or lacks at the point that enables them."""
+    """Yield the plugins in a profile's plugin sets that the version does not have.
+
+    A plugin that the version has, but not at the point that enables it, is yielded too.
+    """
     plugins = profile.get("plugins")
     if not isinstance(plugins, Mapping):
         return
@@ -271,7 +274,10 @@ def _explain_plugin(name: str, minor: int) -> str:
 
 
 def _explain_point(name: str, point: str, minor: int) -> str:
-    """Return since which version the plugin runs at the point, or "" if it does so in this minor version."""
+    """Return the version since which the plugin runs at the point, as a clause.
+
+    Return "" if the plugin runs there in this minor version.
+    """
     declared = IN_TREE.get(name)
     since = declared.points_since.get(point, minor) if declared is not None else minor
     return f"needs 1.{since} at {point}" if since > minor else ""

@@ -92,9 +92,9 @@ class VersionedField(NamedTuple):
         return get_stage(self.gate, gates.minor).on
 
     def _find_first_minors(self) -> tuple[int, int | None]:
-        """Return the first minor version that can store the field, and the first one that does so by default.
+        """Return the first minor version that can store the field, and the first that stores it by default.
 
-        The second is None if no version does so by default.
+        The second is None if no version stores the field by default.
         """
         stages = {minor: get_stage(self.gate, minor) for minor in range(self.since, NEWEST_MINOR + 1)}
         first = next(minor for minor, stage in stages.items() if stage.known)
@@ -241,7 +241,7 @@ def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> 
 
 
 def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line for each field that these pods use but that a version with these gates does not store."""
+    """Yield a line for each field of these pods that a version with these gates does not store."""
     missing_fields = _list_missing_fields("Pod", gates)
     if not missing_fields:
         return
@@ -255,14 +255,17 @@ def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> It
 
 
 def iter_ignored_group_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line if pods belong to groups but are placed one by one because GenericWorkload is off."""
+    """Yield a line if the groups of pods are ignored because the feature gate GenericWorkload is off."""
     is_off = gates.minor >= find_first_minor("PodGroup") and not gates.enabled("GenericWorkload")
     if is_off and any(spec.scheduling_group is not None for spec in specs):
         yield "spec.schedulingGroup needs the feature gate GenericWorkload, which is off"
 
 
 def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
-    """Yield a line for each kind, and each field of a kind other than Pod, that the version does not store."""
+    """Yield a line for each kind in the cluster that the version does not have.
+
+    Also yield a line for each field, of a kind other than Pod, that the version does not store.
+    """
     # Fields of objects.
     for kind, attribute in _CLUSTER_FIELDS.items():
         objects = getattr(cluster, attribute)
@@ -318,9 +321,10 @@ def _map_attributes(struct: Hashable) -> Mapping[str, str]:
 
 
 def _iter_field_paths(value: Json, steps: Sequence[str], path: Path) -> Iterator[Path]:
-    """Yield the paths at which a field is set in a document, one for each item of the lists on the way.
+    """Yield the paths at which a field is set in a document.
 
-    `path` leads to `value`, and `steps` from there to the field.
+    There is a path for each item of the lists on the way. `path` leads to `value`, and `steps` lead from `value` to the
+    field.
     """
     if not steps:
         if value not in (None, "", [], {}):

@@ -165,7 +165,7 @@ class FilterOutcome:
         return self.first < 0
 
     def find_first_rejection(self, row: int) -> tuple[str, Status]:
-        """Return the name of the plugin that upstream reports for a rejected node, and that plugin's status."""
+        """Return the plugin that upstream reports for a rejected node, and the status that it gives."""
         plugin = self.order[self.first[row]]
         verdicts = self.with_nominated if self.by_nominated[row] else self.verdicts
         return plugin, verdicts[plugin].status(row)
@@ -195,9 +195,9 @@ class FilterOutcome:
         return +counts  # without zero counts
 
     def iter_reported_verdicts(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
-        """Yield each plugin with its verdict and a mask (N,) of the nodes for which upstream reports that verdict.
+        """Yield each plugin with its verdict and a mask (N,) of the nodes for which upstream reports the verdict.
 
-        If a plugin also has a verdict that counts the nominated pods, it is yielded a second time with that verdict.
+        If a plugin has a second verdict, which counts the nominated pods, the plugin is yielded a second time with it.
         """
         for number, plugin in enumerate(self.order):
             reported = self.first == number
@@ -289,8 +289,8 @@ class Cycle:
     def get_node_status(self, row: int) -> Status:
         """Return the status of a node in the diagnosis.
 
-        A status from extenders comes first. A node that was not examined has the status that all such nodes share.
-        Otherwise, the first plugin that rejects the node determines the status. If there is none, it is Success.
+        A status from extenders takes precedence. All nodes that were not examined share one status. The status of any
+        other node comes from the first plugin that rejects it, and is Success if no plugin does.
         """
         if row in self.extender_statuses:
             return self.extender_statuses[Row(row)]
@@ -318,7 +318,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
     """Run the scheduling cycle of a pod and return its result.
 
     With `sampling`, only part of the nodes is searched, and the next cycle continues where this one stops. Errors of
-    plugins and extenders do not raise: `Cycle.error` has upstream's message. A PreEnqueue plugin that rejects the pod
+    plugins and extenders are not raised: `Cycle.error` has upstream's message. A PreEnqueue plugin that rejects the pod
     does not end the cycle.
     """
     queue = _run_pre_enqueue(framework.plugins_at("preEnqueue"), info, view)
@@ -378,7 +378,10 @@ def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> di
 
 @dataclass(frozen=True)
 class Filtering:
-    """The Filter plugins of a cycle, which can judge all nodes again under hypotheses about pods that come or go."""
+    """The Filter plugins of a cycle.
+
+    They can also judge all nodes under the hypothesis that pods come or go.
+    """
 
     plugins: Sequence[FilterPlugin]
     pre_filter: PreFilterOutcome
@@ -397,10 +400,10 @@ class Filtering:
     def judge(
         self, delta: Delta = NO_CHANGE, known_verdicts: Verdicts | None = None, nodes_to_judge: Bools | None = None
     ) -> FilterOutcome:
-        """Run all plugins on all nodes, and run them again counting the nominated pods to which this pod must yield.
+        """Run all plugins on all nodes, first without and then with the nominated pods that this pod must yield to.
 
         A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothetical
-        change of pods on nodes. `known_verdicts` are verdicts without that change, which are reused for plugins that do
+        change of pods on nodes. `known_verdicts` are verdicts without this change, which are reused for plugins that do
         not read pods. If `nodes_to_judge` (N,) is given, all other nodes may get any verdict. Raises PluginError if a
         plugin fails.
         """
@@ -431,7 +434,7 @@ class Filtering:
         return verdicts
 
     def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
-        """Return a mask over `rows` of those rejected by a plugin that reads only a node's own row.
+        """Return a mask over `rows` of the rows rejected by a plugin that reads only a node's own row.
 
         Nominated pods are not counted. Raises PluginError if a plugin fails.
         """
@@ -442,7 +445,10 @@ class Filtering:
         return rejected
 
     def can_evictions_only_help(self) -> bool:
-        """Return whether no plugin that reads only a node's own row rejects a node because pods left it."""
+        """Return whether evictions from a node can only make plugins accept it.
+
+        Only plugins that read only a node's own row are considered.
+        """
         return all(isinstance(p, OwnRowPlugin) and p.can_evictions_only_help(self.view) for p in self._own_row_plugins)
 
     @cached_property
@@ -451,7 +457,7 @@ class Filtering:
         return [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.OWN_ROW]
 
     def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
+        """Return a mask (N,) of the nodes that plugins reject whatever pods run there.
 
         Verdicts in `known_verdicts` are reused. Raises PluginError if a plugin fails.
         """
@@ -467,7 +473,7 @@ class Filtering:
         return get_reads(plugin, self.pre_filter.results.get(plugin.name))
 
     def _judge_with_plugin(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
-        """Run one plugin on all nodes after a hypothetical change, and return its verdict on each of them."""
+        """Run one plugin on all nodes after a hypothetical change, and return its verdict."""
         return PluginVerdict.from_rejections(self._iter_rejections(plugin, delta), len(self.view.nodes))
 
     def _iter_rejections(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> Iterator[Rejection]:
@@ -515,9 +521,9 @@ def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None
 def _find_feasible_nominated_node(
     outcome: FilterOutcome, considered: Bools, nominated_row: int | None, consultation: Consultation, view: Fork
 ) -> OfferedNodes | None:
-    """Return the pod's nominated node if it passes plugins and extenders, otherwise None.
+    """Return the pod's nominated node if plugins and extenders accept it, otherwise None.
 
-    A failing extender counts as a rejection, since upstream searches all nodes in that case.
+    A failing extender counts as a rejection, because upstream then searches all nodes.
     """
     if nominated_row is None or not (considered & outcome.passing)[nominated_row]:
         return None

@@ -20,11 +20,14 @@ from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilter
 
 
 class Rejectors(NamedTuple):
-    """The names of the plugins that rejected a pod, which the queue asks whether an event can help the pod."""
+    """The names of the plugins that rejected a pod.
+
+    The scheduling queue asks them whether an event can help the pod.
+    """
 
     unschedulable: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
-    """Plugins that wait for an event of their own, after which the pod does not back off."""
+    """Plugins that returned Pending: they wait for a certain event, after which the pod does not back off."""
 
     @property
     def all(self) -> frozenset[str]:
@@ -107,7 +110,10 @@ ABSENT_COUNT = ByVersion(
 
 
 def build_fit_error(cycle: Cycle, post_filter: str = "") -> str:
-    """Return upstream's message for a pod that fits on no node, followed by PostFilter's message if there is one."""
+    """Return upstream's message for a pod that fits on no node.
+
+    The message of PostFilter, if there is one, is appended.
+    """
     nodes = cycle.view.nodes_in_placement
     if nodes == 0:
         return NO_NODES
@@ -141,7 +147,7 @@ def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
 def count_nodes_by_reason(cycle: Cycle) -> Counter[str]:
     """Count the nodes by the reason in the diagnosis.
 
-    A node with a status from extenders counts for that status only. Nodes that were not examined share one reason,
+    A node with a status from extenders counts only for this status. Nodes that were not examined share one reason,
     which some versions do not count.
     """
     has_extender_status = np.zeros(len(cycle.considered), np.bool_)
@@ -158,8 +164,8 @@ def count_nodes_by_reason(cycle: Cycle) -> Counter[str]:
 def _count_unexamined(cycle: Cycle, has_extender_status: Bools) -> int:
     """Count the nodes that upstream did not examine because PreFilter plugins left them out.
 
-    If extenders were called, every node without a status from an extender is counted. Extenders may give a status to
-    nodes that do not exist, which then lowers the count.
+    If extenders were called, every node without a status from an extender is counted. If extenders gave a status to
+    nodes that do not exist, the count is lower by these nodes.
     """
     not_allowed = int((cycle.view.in_placement & ~cycle.considered).sum())
     if not not_allowed or not cycle.consultation.calls:

@@ -357,7 +357,10 @@ class HTTPExtender:
         return False
 
     def find_unknowns(self, pod: Pod) -> Iterator[Unknown]:
-        """Yield the facts about the pod that stay unknown if this extender is interested in it but is not called."""
+        """Yield the facts about the pod that stay unknown because this extender is not called.
+
+        There are none if the extender is not interested in the pod.
+        """
         if self.call is not None or not self.is_interested(pod):
             return
         effects = {
@@ -417,7 +420,7 @@ class HTTPExtender:
     def _build_extender_args(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> dict[str, Json]:
         """Build the payload of the filter and prioritize verbs, upstream's ExtenderArgs.
 
-        An extender that caches nodes gets only their names, and any other extender gets whole nodes.
+        An extender that caches nodes gets only their names. Other extenders get whole nodes.
         """
         if self.settings.node_cache_capable:
             return {"Pod": pod, "Nodes": None, "NodeNames": list(offered.names)}
@@ -538,7 +541,7 @@ class Consultation:
         return offered
 
     def filter_all(self, view: Fork, rows: Rows) -> OfferedNodes:
-        """Filter the rows that pass all plugins, like `filter`, and record whether extenders dropped any of them."""
+        """Filter the rows that pass all plugins, like `filter`, and record whether extenders dropped rows."""
         offered = self.filter(view, rows)
         self.narrowed = len(offered.rows) != len(rows)
         return offered
@@ -571,9 +574,9 @@ class Consultation:
     # -- prioritize ----------------------------------------------------------------------------------------------
 
     def prioritize(self, view: Fork, offered: OfferedNodes) -> Iterator[tuple[str, Scores]]:
-        """Yield the URL of each extender that scores, and the score that it adds for each of the offered nodes.
+        """Yield the URL of each extender that scores, with its weighted score for each of the offered nodes.
 
-        Extenders that fail are ignored, and unknown answers are recorded. If there is only one node, nothing is scored.
+        Extenders that fail are ignored, and unknown answers are recorded. A single node is not scored.
         """
         if len(offered.rows) < 2:
             return
@@ -616,9 +619,9 @@ class Consultation:
     # -- preempt -------------------------------------------------------------------------------------------------
 
     def preempt(self, extender: HTTPExtender, victims: Mapping[str, SentVictims]) -> dict[str, MetaVictims] | None:
-        """Return the victims that an extender chooses, by node, or None if its answer is unknown.
+        """Return the victims that an extender chooses on each node, by node name.
 
-        Raises ExtenderError if the extender fails.
+        Return None if the extender's answer is unknown. Raises ExtenderError if the extender fails.
         """
         call = ExtenderCall(extender.url, extender.settings.preempt_verb, tuple(victims))
         try:
@@ -641,7 +644,10 @@ class Consultation:
         return answer
 
     def _record_unknown(self, effect: Effect, error: UnknownAnswerError) -> None:
-        """Record that the answers about the pod depend, by this effect, on an extender whose answer is unknown."""
+        """Record that the unknown answer of an extender affects the answers about the pod.
+
+        `effect` says what depends on it.
+        """
         self.unknown[Unknown(Dependency(NAME, effect), Gap(str(error)))] = None
 
 

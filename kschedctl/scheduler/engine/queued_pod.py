@@ -56,7 +56,7 @@ PodOrder = Callable[[QueuedPod], Any]
 
 
 class Clock:
-    """A clock that advances by one nanosecond whenever it is read, so that later events have later times."""
+    """A clock that advances by one nanosecond at each reading, so that a later event always has a later time."""
 
     def __init__(self) -> None:
         self.time = 0

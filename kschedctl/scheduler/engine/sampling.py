@@ -134,7 +134,7 @@ class Sampling:
         return count_nodes_to_find(percentage, nodes)
 
     def count_nodes_needed(self, nodes: int, terms: SearchTerms) -> int:
-        """Return after how many feasible nodes the search ends, which is 1 if nothing scores them."""
+        """Return the number of feasible nodes after which the search ends. It is 1 if nothing scores them."""
         return self.count_nodes_needed_for_scoring(nodes, terms) if terms.scoring or self.extended else 1
 
     def search(
@@ -148,7 +148,7 @@ class Sampling:
         """Search the `offered` rows for enough feasible nodes, and advance the start of the next search.
 
         `rejected` (N,) marks nodes that are not feasible. The search ends early at a node on which a plugin `failed`
-        (N,). `offered` contains all rows unless PreFilter restricted them, in which case upstream leaves their order
+        (N,). `offered` has all rows unless PreFilter restricted them. Upstream leaves the order of restricted rows
         undefined. `nominated_row` is the row of the pod's nominated node, which was examined before.
         """
         # Find how many nodes are examined, in order from the start index on.

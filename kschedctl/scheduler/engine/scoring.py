@@ -147,16 +147,16 @@ class ScoredNodes(NamedTuple):
     """The state that has the nodes."""
     rows: Rows
     """(F,): their rows in `view`."""
-    own_view: Fork
-    """The state with the scheduler's own nodes."""
-    own_rows: Rows
-    """(F,): their rows in `own_view`, -1 for nodes that it does not have."""
+    cluster_view: Fork
+    """The state with the cluster's nodes."""
+    cluster_rows: Rows
+    """(F,): their rows in `cluster_view`, -1 for nodes that it does not have."""
 
     @classmethod
     def from_offered(cls, view: Fork, nodes: OfferedNodes, release: KubeVersion) -> ScoredNodes:
         """Prepare the offered nodes for scoring.
 
-        If an extender returned whole nodes, newer versions score these, while older versions score the scheduler's own
+        If an extender returned whole nodes, newer versions score these nodes. Older versions score the cluster's
         nodes. Raises PluginError if a node that does not exist would have to be scored.
         """
         if nodes.returned is not None and SCORED_AS_RETURNED.at(release):
@@ -173,11 +173,11 @@ class ScoredNodes(NamedTuple):
         Set `by_name` if the plugin has no PreScore and looks nodes up by name in the state of its PreFilter. Nodes that
         an extender returned but the cluster does not have score 0 in this case.
         """
-        if not by_name or self.own_view is self.view:
+        if not by_name or self.cluster_view is self.view:
             return plugin.score(info, self.view, state, self.rows)
-        scores = np.zeros(len(self.own_rows), np.int64)
-        exists = self.own_rows >= 0
-        scores[exists] = plugin.score(info, self.own_view, state, self.own_rows[exists])
+        scores = np.zeros(len(self.cluster_rows), np.int64)
+        is_in_cluster = self.cluster_rows >= 0
+        scores[is_in_cluster] = plugin.score(info, self.cluster_view, state, self.cluster_rows[is_in_cluster])
         return scores
 
 

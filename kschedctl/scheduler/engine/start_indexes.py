@@ -82,7 +82,7 @@ class EveryStart:
         return Searches(sample_size, examined, ties, lost, hits)
 
     def _build_full_searches(self) -> Searches:
-        """Build the results for searches that examine all nodes, so that all of them find the best nodes."""
+        """Build the results of searches that examine all nodes. Each of them finds all best nodes."""
         ones = np.ones(len(self.starts), np.int64)
         best = len(self.cycle.scores.best) * ones
         return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
@@ -127,7 +127,10 @@ class EveryStart:
 
     @cached_property
     def _columns(self) -> npt.NDArray[np.int64]:
-        """(3, F): ones, each node's distance in points from the best of all nodes, and whether it is among the best."""
+        """Three columns with a value per node, (3, F).
+
+        They are 1, the distance of the node's score from the best score, and whether its score is the best.
+        """
         lacks = self.cycle.scores.total.max() - self.cycle.scores.total
         return np.stack((np.ones_like(lacks), lacks, lacks == 0)).astype(np.int64)
 
@@ -361,11 +364,10 @@ class Best(NamedTuple):
 
 
 def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: int) -> Best:
-    """Find the highest score in each window of `width` scores, and sum the columns over the places that have it.
+    """Find the highest score in each window of `width` scores, and sum the columns over the places with this score.
 
-    There are L scores and at most `width` windows. `columns` has shape (C, L): C columns to sum. All windows share the
-    places in the middle, so each of them only adds the last few places before the middle and the first few places after
-    it.
+    There are L scores and at most `width` windows. `columns` (C, L) has C columns to sum. All windows share the places
+    in the middle, so each window only adds a few places before and after the middle.
     """
     count = len(scores) - width + 1
 
@@ -389,7 +391,7 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
 
 
 def _find_best_of_prefixes(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
-    """Find the best of the first 1, 2, … scores, and the sums of the columns over the places that have it."""
+    """Find the best of the first 1, 2, … scores. Sum the columns over the places in each prefix with the best score."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])
     first_with_top = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))

@@ -24,9 +24,10 @@ COUNTED = ByVersion(
 
 
 def find_cycle_unknowns(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
-    """Yield an unknown if counting the unsure nominations would leave the pod without a node or with other best nodes.
+    """Yield an unknown if the pod's answer depends on the unsure nominations.
 
-    Nothing is yielded for a pod that fits nowhere in any case. The framework must not have extenders.
+    It does if counting them leaves the pod without a node or changes the best nodes. Nothing is yielded for a pod that
+    fits nowhere in any case. The framework must not have extenders.
     """
     if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
         return
@@ -38,7 +39,7 @@ def find_cycle_unknowns(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unkn
 
 
 def find_choice_unknowns(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown if the pod would not fit on `row` if the unsure nominations for that row were counted."""
+    """Yield an unknown if the pod fits on `row` only because unsure nominations for that row are not counted."""
     if row in view.unsure_nominations[0].tolist():
         counted = run_cycle(framework, info, _nominate_unsure_pods(view))
         if row not in counted.feasible.tolist():

@@ -61,7 +61,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def rejected(self) -> bool:
-        """True if the code is one that keeps a pod from being scheduled."""
+        """True if a pod with this code cannot be scheduled."""
         return self.code in REJECTIONS
 
 
@@ -72,8 +72,8 @@ SKIP = Status(Code.SKIP)
 class Rejection(NamedTuple):
     """The nodes that a plugin rejects for one reason.
 
-    A node that appears in several rejections of a plugin gets all their reasons, and the code UNRESOLVABLE if one of
-    them has that code.
+    A node in several rejections of a plugin gets all their reasons. Its code is UNRESOLVABLE if one of them has this
+    code.
     """
 
     mask: Bools
@@ -151,8 +151,8 @@ class Plugin(Protocol):
     """A plugin, with a name and the methods of any of the extension points below.
 
     It has arguments, but keeps no state of a scheduling cycle. Its attribute `reads` declares what its answers depend
-    on (Reads.PODS if the attribute is missing). Answers that do not depend on pods are reused in dry runs that add or
-    remove pods, and after pods moved.
+    on, by default Reads.PODS. Answers that do not depend on pods are reused in dry runs that add or remove pods, and
+    after pods moved.
     """
 
     name: str
@@ -171,7 +171,10 @@ def get_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = 
 
 
 def get_peers(plugin: Plugin) -> Peers:
-    """Return which other nodes a plugin's score of a node depends on, which are all nodes if it declares nothing."""
+    """Return the other nodes that a plugin's score of a node depends on.
+
+    If the plugin does not declare them, they are all nodes.
+    """
     peers: Peers = getattr(plugin, "peers", Peers.ALL)
     return peers
 
@@ -229,12 +232,12 @@ class ScorePlugin(Plugin, Protocol[State_contra]):
 
 @runtime_checkable
 class PodCountingScorePlugin(ScorePlugin[State_contra], Protocol[State_contra]):
-    """A plugin whose scores of a pod, if it scores nodes for the pod at all, change as pods move."""
+    """A plugin whose scores of a pod, if any, change as pods move."""
 
     def may_score(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether PreScore does not skip such a pod, or may stop skipping it as pods move.
+        """Return whether PreScore lets the pod be scored, or may do so after pods move.
 
-        The answer is found without counting pods. Raises PluginError if PreScore would.
+        The answer is found without counting pods. Raises PluginError if PreScore would raise it.
         """
 
 
@@ -315,7 +318,7 @@ class ReservePlugin(Plugin, Protocol[State_contra]):
     """
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: State_contra | None) -> Changes:
-        """Return the objects that change when `pod`, whose spec `info` describes, gets the node.
+        """Return the objects that change when `pod` gets the node. `info` describes the pod's spec.
 
         Raises PluginError if a plugin fails.
         """
@@ -357,7 +360,7 @@ class SignPlugin(Plugin, Protocol):
     """A plugin that gives the same answers for pods with the same signature."""
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the parts of the pod that the answers depend on, or None if it cannot be compared with other pods."""
+        """Return the parts of the pod that the answers depend on, or None if the pod is comparable with no other."""
 
 
 class UpstreamFault(NamedTuple):
@@ -423,9 +426,9 @@ class PluginVerdict(msgspec.Struct, frozen=True):
 
 
 def require_state(state: StateT | None, message: str) -> StateT:
-    """Return the state. Raises PluginError with the message if it is None.
+    """Return the state, or raise PluginError with the message if the state is None.
 
-    The state is None if a profile enables an extension point without the extension point that prepares its state.
+    It is None if a profile enables an extension point without the extension point that prepares its state.
     """
     if state is None:
         raise PluginError(message)

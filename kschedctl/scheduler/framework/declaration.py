@@ -127,7 +127,7 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
     def noted_changes(cls) -> tuple[NotedChange, ...]:
         """Return the changes that are known only from release notes, with the pods that they affect.
 
-        There are none by default.
+        By default, there are no such changes.
         """
         return ()
 
@@ -170,7 +170,10 @@ PluginClass = type[DeclaredPlugin[Any, Any]]
 
 
 class OwnRowPlugin(DeclaredPlugin[FilterState, ScoreState]):
-    """A plugin whose answer about a node depends only on that node's row, so that it may be given some nodes only."""
+    """A plugin whose answer about a node depends only on the node's row.
+
+    Such a plugin may be run on part of the nodes.
+    """
 
     def can_evictions_only_help(self, view: Fork) -> bool:
         """Return whether removing pods from a node never makes Filter reject it. By default, it may."""

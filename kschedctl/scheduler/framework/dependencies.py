@@ -105,7 +105,7 @@ def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple
     return tuple(dict.fromkeys(unknowns))
 
 
-def find_plugins_not_asked(unknowns: Iterable[Unknown]) -> frozenset[str]:
+def find_plugins_to_skip(unknowns: Iterable[Unknown]) -> frozenset[str]:
     """Return the names of plugins that are not asked because unread objects could make them reject nodes falsely."""
     return frozenset(
         unknown.plugin for unknown in unknowns if unknown.dependency.effect is Effect.REFUSES and unknown.plugin
@@ -115,8 +115,8 @@ def find_plugins_not_asked(unknowns: Iterable[Unknown]) -> frozenset[str]:
 def _iter_manifest_dependencies(pod: Pod, view: Fork) -> Iterator[Dependency]:
     """Yield the kinds from which the API server would fill in missing fields of the pod.
 
-    These are RuntimeClass for a pod that is not created yet and names an unread class, and PriorityClass for a pod
-    without a priority.
+    A pod without a priority depends on PriorityClass. A pod that is not created yet depends on RuntimeClass if it names
+    a class that was not read.
     """
     spec = pod.spec
     if pod.metadata.creation_timestamp is None and spec.runtime_class_name is not None:

@@ -29,7 +29,7 @@ class Distinction(NamedTuple):
     """Returns the current value of each domain, read-only."""
 
     def values_at(self, rows: Rows) -> Counts:
-        """Return, for each of `rows`, the value of its domain, or 0 if it is in no domain."""
+        """Return the value of the domain of each of `rows`, or 0 for a row in no domain."""
         codes = self.domains.codes[rows]
         domain_values = self.values()
         if not len(domain_values):  # no node has the label
@@ -55,7 +55,7 @@ class RowVerdicts(Protocol):
         """The topology domains with the values that decide the answer for a node."""
 
     def find_rejected(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of those that are rejected."""
+        """Return a mask over `rows` of the rejected rows."""
 
 
 class RowScores(Protocol):

@@ -82,7 +82,7 @@ class ClusterEvent(NamedTuple):
         return self.custom_label or f"{self.resource}{self.action.label}"
 
     def covers(self, event: ClusterEvent) -> bool:
-        """Return whether a registration for this event includes `event`, because it is the same or more specific."""
+        """Return whether a registration for this event includes `event`, which is the same or more specific."""
         if self.resource != event.resource and not (self.resource == POD and event.resource in POD_RESOURCES):
             return False
         shared_actions = self.action & event.action
@@ -199,7 +199,7 @@ UPDATES_OF_PODS = ByVersion(
 
 
 def list_pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
-    """Return the resources whose events the queue pre-checks, in this version, before it calls queueing hints."""
+    """Return the resources whose events the queue of this version pre-checks before it calls queueing hints."""
     if not gates.enabled(QUEUEING_HINTS):
         return frozenset(PRE_CHECKED_WITHOUT_HINTS)
     return frozenset(PRE_CHECKED.at(gates.release))

@@ -82,10 +82,10 @@ def build_device_requests(
 
 
 def _count_devices_by_container(pod: Pod, resource: str) -> dict[int, int]:
-    """Return how many devices to request for each container, by its index among all containers.
+    """Return the number of devices to request for each container, by its index among all containers.
 
-    Containers that need no devices of their own are left out. A short-lived init container reuses the devices of later
-    containers. Therefore only the one that is short of the most devices gets any, namely as many as it is short of.
+    Containers that need no additional devices are left out. A short-lived init container reuses the devices of later
+    containers. Therefore, only the init container that lacks the most devices gets any: as many as it lacks.
     """
     num_init = len(pod.spec.init_containers)
     containers = (*pod.spec.init_containers, *pod.spec.containers)

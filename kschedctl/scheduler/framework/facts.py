@@ -46,7 +46,7 @@ class Fact(
     def describe_cause(self, node: str, scope: str) -> str:
         """Describe the fact as the reason why a pod is not placed.
 
-        `node` names the node with the fact, and `scope` says in parentheses which nodes have one of this kind.
+        `node` is the name of the node with the fact. `scope` says in parentheses which nodes have such a fact.
         """
         return f"{self.words_with_nominations()}{scope}"
 
@@ -67,7 +67,7 @@ class Detail(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc
 
 
 class Said(Fact, frozen=True):
-    """A fact that a plugin of another package describes in its own words."""
+    """A fact that a plugin of another package describes as text."""
 
     text: str
 
@@ -120,7 +120,7 @@ OPERATOR_SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
 
 
 def describe_unmet(requirements: Sequence[Wanted]) -> str:
-    """Describe requirements that a node does not meet, and the labels that it has instead.
+    """Describe requirements that a node does not meet, and the labels that the node has instead.
 
     >>> describe_unmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",))))
     'needs disk=ssd and gpu=yes; has disk=hdd and no label gpu'

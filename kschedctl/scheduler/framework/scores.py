@@ -29,7 +29,7 @@ def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
 
 
 def find_min_and_max(scores: Scores) -> tuple[int, int]:
-    """Return the lowest and the highest of at least one score.
+    """Return the lowest and the highest score. There must be at least one score.
 
     >>> find_min_and_max(np.array([3, 1, 2]))
     (1, 3)

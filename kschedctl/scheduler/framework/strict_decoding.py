@@ -75,7 +75,7 @@ def split_path(path: str) -> tuple[str | int, ...]:
 
 
 def _decode_custom(target_type: type, value: object) -> GoDuration:
-    """Decode a value of a type that msgspec does not know, which can only be GoDuration.
+    """Decode a value of a type that msgspec does not know. The only such type is GoDuration.
 
     Raises ValueError for an invalid duration.
     """

@@ -56,7 +56,7 @@ class DefaultPreemptionArgs(PluginArgs, frozen=True):
     min_candidate_nodes_absolute: Int32 = 100
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield an error for each number that is out of range, and two errors if both numbers are 0."""
+        """Yield an error for each number that is out of range. If both numbers are 0, also yield one for each."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if not 0 <= percentage <= 100:
             yield invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")
@@ -100,7 +100,7 @@ class DefaultPreemption(PreemptionPlugin):
             yield ClusterEventWithHint(POD, ActionType.DELETE, self._is_schedulable_after_pod_deletion)
 
     def _is_schedulable_after_pod_deletion(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return False, because only the plugins that rejected the pod decide whether it is tried again."""
+        """Return False. Only the hints of the plugins that rejected the pod decide whether it is tried again."""
         return False
 
     @classmethod
@@ -142,8 +142,9 @@ class DefaultPreemption(PreemptionPlugin):
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return the reason why the pod may not preempt, or None if it may.
 
-        A pod may not preempt if its policy or its pod group forbids it, or if victims of an earlier preemption are
-        still terminating on its nominated node. Such victims are ignored if the pod can never fit on that node.
+        A pod may not preempt if its policy or its pod group forbids it. It also may not while victims of an earlier
+        preemption are terminating on its nominated node. Such victims are ignored if the pod can never fit on this
+        node.
         """
         pod, view = cycle.info.pod, cycle.view
         group_reason = find_member_ineligibility(pod, view, self.topology_aware, self.workload_aware)
@@ -164,7 +165,7 @@ class DefaultPreemption(PreemptionPlugin):
         return None
 
     def select_victims(self, cycle: Cycle) -> LowerPriority:
-        """Return the selector of possible victims, which are all pods whose priority is lower than the pod's."""
+        """Return the selector of potential victims: all pods with a lower priority than the pod."""
         return LowerPriority(cycle.view, cycle.info.priority)
 
     def count_candidates_wanted(self, nodes: int) -> int:
@@ -188,7 +189,7 @@ def are_victims_evicted_asynchronously(outcome: PostFilterOutcome, gates: Featur
 
 
 def _iter_terminating_pods(positions: Iterable[Position], view: Fork) -> Iterator[Position]:
-    """Yield those of the `positions` whose pods are being deleted."""
+    """Yield the positions among `positions` whose pods are being deleted."""
     for position in positions:
         if view.pods.objects[position].metadata.deletion_timestamp is not None:
             yield position

@@ -84,10 +84,10 @@ COMPOSITE_GATE = ByVersion(
 
 
 class GangScheduling(DeclaredPlugin):
-    """Plugin that makes the pods of a gang wait until minCount of them exist, and until minCount of them have nodes.
+    """Plugin that makes the pods of a gang wait for each other.
 
-    Until then, the pods do not enter the queue and are not bound. With `permits`, binding is delayed at Permit,
-    otherwise at PlacementFeasible.
+    The pods do not enter the queue until minCount of them exist, and are not bound until minCount of them have nodes.
+    With `permits`, binding is delayed at Permit, otherwise at PlacementFeasible.
     """
 
     name = "GangScheduling"
@@ -127,8 +127,8 @@ class GangScheduling(DeclaredPlugin):
     def noted_changes(cls) -> tuple[NotedChange, ...]:
         """Return the changes that are not replayed: how groups are queued, and how groups are evicted.
 
-        The first change concerns pods of groups, and the second one concerns pods without a group that could preempt
-        pods of groups.
+        The first change affects pods of groups. The second affects pods without a group that could preempt pods of
+        groups.
         """
         return (
             NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
@@ -145,8 +145,8 @@ class GangScheduling(DeclaredPlugin):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue.
 
-        Such changes are new pods of the pod's group (with the number if several are missing), the creation of the group
-        and, in versions that notice it, a lower minCount.
+        These are new pods of the pod's group, the creation of the group and, in versions that notice it, a lower
+        minCount. If several pods are missing, their number is included.
         """
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
@@ -168,7 +168,11 @@ class GangScheduling(DeclaredPlugin):
     admitting_changes = waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the dependency on PodGroups if the pod names a group that is missing."""
+        """Yield the kinds of groups whose unread objects could change the decision about the pod.
+
+        If the pod's group or one of its ancestors is missing, its kind is yielded. If the group has a parent, both
+        kinds are yielded, because unread groups may belong to the same tree. If it has no parent, nothing is yielded.
+        """
         key = get_group_key(info.pod)
         if key is not None and find_pod_group(view, key) is None:
             yield Dependency("PodGroup", Effect.REFUSES)
@@ -310,7 +314,7 @@ def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: 
 
 
 def _is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
-    """Return whether the pod is in no group, so that added pods do not matter to it."""
+    """Return whether the pod is in no group and therefore unaffected by added pods."""
     return get_group_key(info.pod) is None
 
 
@@ -360,7 +364,7 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
 
 
 def _list_ancestors(info: PodInfo, view: Fork) -> list[tuple[EntityKey, AnyGroup]]:
-    """Return the pod's group and its ancestors with their keys, from the group upwards, until one is missing.
+    """Return the pod's group and its ancestors, each with its key, in ascending order until one is missing.
 
     The list is empty if the pod is in no group, or if its group is missing.
     """
@@ -419,9 +423,9 @@ def _get_group_key(change: ChangedObject) -> GroupKey:
 
 
 def _is_in_same_tree(info: PodInfo, other_key: EntityKey, view: Fork) -> bool:
-    """Return whether the pod's group and the other group have the same root, or False if the pod has no group.
+    """Return whether the pod's group and the other group have the same root. Return False if the pod has no group.
 
-    `view` is the cluster after the change. If a group's tree is incomplete, the group counts as being in no tree.
+    `view` is the cluster after the change. A group whose tree is incomplete counts as being in no tree.
     """
     pod_group = get_group_key(info.pod)
     if pod_group is None:

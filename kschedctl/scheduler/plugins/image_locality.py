@@ -41,7 +41,7 @@ MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
 
 
 class ImageLocality(DeclaredPlugin):
-    """Plugin that prefers nodes by the size of the pod's images that they already have.
+    """Plugin that prefers nodes that already have the pod's images, by the size of these images.
 
     Each size is scaled by the share of nodes that have the image.
 

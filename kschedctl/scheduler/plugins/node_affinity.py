@@ -61,7 +61,7 @@ from kschedctl.scheduler.framework.scores import normalize_by_max
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.nodes import match_node_selector, match_required_affinity
+from kschedctl.snapshot.nodes import match_node_selector
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -103,8 +103,8 @@ class NodeAffinityUnmet(Fact, frozen=True):
     def demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels that the pod demands of its node, with the acceptable values.
 
-        These are the labels of the nodeSelector that the node lacks or, if there are none, the labels for which each of
-        the required terms has an unmet In requirement.
+        These are the labels of the nodeSelector that the node lacks. If there are none, they are the labels for which
+        every required term has an unmet In requirement.
 
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",)),), (Wanted("zone", "In", ("b",)),))).demands()
         (LabelDemand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
@@ -123,7 +123,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
 
 
 class NodeAffinityArgs(PluginArgs, frozen=True):
-    """A node affinity that every pod of the profile has in addition to its own."""
+    """A node affinity that the profile adds to the affinity of every pod."""
 
     naming: ClassVar[Mapping[str, Naming]] = {"addedAffinity": NodeAffinityTerms}
     added_affinity: NodeAffinityTerms | None = None
@@ -200,7 +200,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             matches_profile = match_node_selector(view.nodes, self.added_required)
             yield Rejection(~matches_profile, Code.UNRESOLVABLE, REASON_ENFORCED)
         required = state if state is not None else compile_required_node_affinity(info.spec)
-        matches_pod = match_required_affinity(view.nodes, required)
+        matches_pod = view.nodes.match_required_affinity(required)
         yield Rejection(
             matches_profile & ~matches_pod,
             Code.UNRESOLVABLE,
@@ -222,10 +222,10 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             raise PluginError(str(error)) from None
 
     def score(self, info: PodInfo, view: Fork, state: CompiledPreferredTerms | None, rows: Rows) -> Scores:
-        """Return, for each node in `rows`, the total weight of the preferred terms that match it.
+        """Return the total weight of the preferred terms that match each node in `rows`.
 
         These are the pod's terms and the terms that the profile adds. If PreScore did not run, the pod's terms are
-        compiled here, and PluginError is raised for terms that cannot be parsed.
+        compiled here. PluginError is then raised for terms that cannot be parsed.
         """
         if state is None:
             state = self.pre_score(info, view, rows).state
@@ -299,9 +299,10 @@ def _get_preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
 
 
 def _find_allowed_node_names(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
-    """Return the node names that at least one term allows, or None if any term does not select by name.
+    """Return the node names that at least one term allows.
 
-    A term allows the names that are in all of its requirements on the name.
+    A term allows the names that are in all its requirements on the name. Return None if any term does not select by
+    name.
     """
     names: set[str] = set()
     for term in terms:
@@ -377,7 +378,7 @@ def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> l
 
 
 def _describe_node_demands(info: PodInfo, has_added_affinity: bool) -> str:
-    """Describe the labels and terms that the pod demands of its node, in words that follow "a node with".
+    """Describe the labels and terms that the pod demands of its node, as a phrase that follows "a node with".
 
     At most MAX_TERMS_SHOWN required terms are described. With `has_added_affinity`, the profile's addedAffinity is
     mentioned as well.

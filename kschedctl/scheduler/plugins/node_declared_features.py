@@ -71,7 +71,7 @@ class FeaturesNotDeclared(Fact, frozen=True):
 
 
 class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
-    """Plugin that rejects nodes that do not declare a feature that the pod's spec requires.
+    """Plugin that rejects nodes that lack a declared feature required by the pod's spec.
 
     Upstream: pkg/scheduler/framework/plugins/nodedeclaredfeatures and component-helpers/nodedeclaredfeatures (v1.36).
     """
@@ -108,7 +108,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         return PreFilterResult(state=required)
 
     def _find_inferred_features(self, spec: PodSpec) -> frozenset[str]:
-        """Return those features that the pod requires which the version infers from the spec."""
+        """Return the features that the pod requires and that this version infers from the spec."""
         return find_required_features(spec) & self.inferred_features
 
     def filter(self, info: PodInfo, view: Fork, state: frozenset[str] | None, delta: Delta) -> Iterator[Rejection]:
@@ -162,7 +162,10 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
 
 
 def find_required_features(spec: PodSpec) -> frozenset[str]:
-    """Return the features that a kubelet must declare to run the pod, including features that older versions ignore."""
+    """Return the features that a kubelet must declare to run the pod.
+
+    Features that older versions ignore are included.
+    """
     required = set()
     for container in (*spec.containers, *spec.init_containers):
         if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):

@@ -63,7 +63,7 @@ class HostPortHeld(Fact, frozen=True):
 class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     """Plugin that rejects nodes where a requested host port is in use on the same or on all addresses.
 
-    As upstream, a port that two pods of a node use becomes free as soon as one of them leaves.
+    As in upstream, a port that two pods of a node use becomes free when one of the pods leaves.
 
     Upstream: pkg/scheduler/framework/plugins/nodeports and HostPortInfo in framework/types.go (v1.36).
     """
@@ -86,7 +86,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     def filter(
         self, info: PodInfo, view: Fork, state: tuple[HostPort, ...] | None, delta: Delta
     ) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes on which a port in use conflicts with a host port that the pod requests.
+        """Yield a rejection of the nodes where a port in use conflicts with a host port of the pod.
 
         Raises PluginError if PreFilter did not run.
         """

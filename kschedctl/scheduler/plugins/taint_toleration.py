@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import ClassVar, Self
 
 import numpy as np
@@ -54,8 +55,8 @@ UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 class UntoleratedTaint(Fact, frozen=True):
     """The first taint of the node that the pod does not tolerate.
 
-    If every node has the taint of uninitialized nodes, it is that taint, because nothing else matters before the cloud
-    controller manager runs.
+    If every node has the taint of uninitialized nodes, the fact is about this taint. Nothing else matters before the
+    cloud controller manager runs.
     """
 
     key: str
@@ -140,14 +141,17 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     ) -> Callable[[int], UntoleratedTaint | None]:
         """Build a function that returns, for a node's row, the fact about the taint that rejects the pod there.
 
-        `untolerated_by_set` has the first untolerated taint of each distinct list of taints, or None. If all nodes are
-        uninitialized, the fact is about that taint rather than about other taints.
+        `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints. If all nodes are
+        uninitialized, the fact is about the taint of uninitialized nodes.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
-        is_uninitialized = np.array([any(t.key == UNINITIALIZED for t in taints) for taints in taint_sets], np.bool_)
-        num_uninitialized = int(is_uninitialized[set_of_node].sum())
         num_nodes = len(view.nodes)
-        are_all_uninitialized = num_uninitialized == num_nodes
+
+        @cache
+        def count_uninitialized() -> int:
+            """Count the nodes with the taint of uninitialized nodes, when the first fact is asked for."""
+            is_uninitialized = [any(taint.key == UNINITIALIZED for taint in taints) for taints in taint_sets]
+            return int(np.array(is_uninitialized, np.bool_)[set_of_node].sum())
 
         def find_untolerated_uninitialized_taint(taints: Sequence[Taint]) -> Taint | None:
             """Return the taint of uninitialized nodes among the taints, or None if the pod tolerates it."""
@@ -157,6 +161,8 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         def find_fact(row: int) -> UntoleratedTaint | None:
             """Return the fact about the node at `row`, or None if no taint rejects the pod there."""
             taint_set = set_of_node[row]
+            num_uninitialized = count_uninitialized()
+            are_all_uninitialized = num_uninitialized == num_nodes
             taint = find_untolerated_uninitialized_taint(taint_sets[taint_set]) if are_all_uninitialized else None
             if taint is None:
                 taint = untolerated_by_set[taint_set]
@@ -177,7 +183,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_untolerated(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
-        """Return, for each list of taints, how many of its taints have one of the effects and are not tolerated."""
+        """Return the number of untolerated taints with one of the effects in each list of taints."""
         counts = []
         for taints in taint_sets:
             relevant = [taint for taint in taints if taint.effect in effects]
@@ -199,7 +205,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return np.array(counts, np.int64)[set_of_node[rows]]
 
     def normalize(self, state: list[Toleration] | None, scores: Scores) -> Scores:
-        """Scale the numbers of taints so that nodes without such taints get 100, and nodes with the most get 0."""
+        """Scale the numbers of taints to scores: 100 for nodes without such taints, and 0 for nodes with the most."""
         return normalize_by_max(scores, reverse=True)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:

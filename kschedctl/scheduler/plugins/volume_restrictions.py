@@ -97,11 +97,12 @@ class ClaimInUse(Fact, frozen=True):
         """Say which claim is used by which pod on which node.
 
         >>> ClaimInUse("shop/data", "shop/db", "w1").words(), ClaimInUse().words()
-        ('claim shop/data is used by shop/db on w1', 'the claim is used by a nominated pod')
+        ('only one pod may use claim shop/data (ReadWriteOncePod): shop/db on w1 does',
+        'the claim is used by a nominated pod')
         """
         if not self.pod:
             return "the claim is used by a nominated pod"
-        return f"claim {self.claim} is used by {self.pod} on {self.node}"
+        return f"only one pod may use claim {self.claim} (ReadWriteOncePod): {self.pod} on {self.node} does"
 
 
 class RestrictionState(NamedTuple):
@@ -168,12 +169,12 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         deleted = PodInfo(change.old, view.settings.requests)
         if deleted.namespace != info.namespace:
             return False
-        if _find_conflicting_disk(info, deleted) is not None:
+        if _describe_conflicting_disk(info, deleted) is not None:
             return True
         return not set(_list_claim_names(info)).isdisjoint(_list_claim_names(deleted))
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RestrictionState]:
-        """Find the pod's ReadWriteOncePod claims, and count how many of them another pod uses.
+        """Find the pod's ReadWriteOncePod claims, and count the claims that another pod uses.
 
         Filter is skipped if no claim is in use and the pod has no in-line disk that could conflict. The pod is rejected
         as unresolvable if one of its claims is missing.
@@ -191,8 +192,8 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     def filter(self, info: PodInfo, view: Fork, state: RestrictionState | None, delta: Delta) -> Iterator[Rejection]:
         """Yield a rejection of nodes where a conflicting disk is mounted, then of nodes where a claim is in use.
 
-        A claim that another pod uses is in use on all nodes, except where a hypothetical pod change frees it. Likewise,
-        a hypothetical pod uses a claim only on its own node. Raises PluginError if PreFilter did not run.
+        A claim that another pod uses counts as in use on all nodes, except on nodes where a hypothetical pod change
+        frees it. A hypothetical pod uses a claim only on its node. Raises PluginError if PreFilter did not run.
         """
         conflicts_with_disk = _find_infos_with_conflicting_disk(info, view)
         num_conflicting_pods = view.count_by_node(conflicts_with_disk)
@@ -241,19 +242,20 @@ def _list_claim_names(info: PodInfo) -> list[str]:
 
 
 def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
-    """Return a mask over all pods of those on nodes that use the claim with this namespace and name.
+    """Return a mask over all pods that marks the pods on nodes that use the claim.
 
-    Pods placed in the current cycle of a pod group do not count, because upstream lists the claims in use before it.
+    Pods placed in the current cycle of a pod group do not count, because upstream lists the claims in use before the
+    cycle.
     """
     uses_claim = view.pods.where(lambda info: info.namespace == namespace and claim in _list_claim_names(info))
     return uses_claim[view.pods.info] & view.mask_placed_before_group()
 
 
 def _count_claim_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
-    """Return, for each node, the change of the number of uses of the claims under the hypothetical pod changes.
+    """Return how much the hypothetical pod changes raise the number of uses of the claims on each node.
 
-    An added pod increases the number on its node by its volumes that use one of the claims, and a removed pod decreases
-    it. As in upstream, claims are compared only by name.
+    An added pod raises the number on its node by its volumes that use one of the claims. A removed pod lowers it. As in
+    upstream, claims are compared only by name.
     """
     changes = np.zeros(len(view.nodes), np.int64)
     if not delta or not claims:
@@ -273,14 +275,14 @@ def _has_exclusive_disk(volume: Volume) -> bool:
 
 
 def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
-    """Return a mask over the pod infos of those whose in-line disks conflict with a disk of the pod."""
+    """Return a mask over the pod infos that have an in-line disk in conflict with a disk of the pod."""
     has_exclusive_disk = any(_has_exclusive_disk(volume) for volume in info.spec.volumes)
     if not has_exclusive_disk:
         return np.zeros(len(view.pods.infos), np.bool_)
-    return view.pods.where(lambda other: _find_conflicting_disk(info, other) is not None)
+    return view.pods.where(lambda other: _describe_conflicting_disk(info, other) is not None)
 
 
-def _find_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
+def _describe_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
     """Describe the first in-line disk that both pods use and cannot mount together, or return None."""
     other_volumes = [volume for volume in other.spec.volumes if _has_exclusive_disk(volume)]
     if not other_volumes:
@@ -324,7 +326,7 @@ def _build_disk_mounted_fact(info: PodInfo, view: Fork, row: int) -> DiskMounted
     If no pod on the node has, a nominated pod uses the disk, and the fact names no pod.
     """
     for position in np.flatnonzero(view.node == row).tolist():
-        disk = _find_conflicting_disk(info, view.pods.infos[view.pods.info[position]])
+        disk = _describe_conflicting_disk(info, view.pods.infos[view.pods.info[position]])
         if disk is not None:
             return DiskMounted(disk, view.pods.objects[position].key)
     return DiskMounted()

@@ -95,9 +95,9 @@ class UnboundError(Exception):
 
 
 class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
-    """Plugin that rejects labelled nodes that are not in the zones and regions of the pod's bound volumes.
+    """Plugin that rejects labelled nodes outside the zones and regions of the pod's bound volumes.
 
-    As upstream, ephemeral volumes are ignored.
+    As in upstream, ephemeral volumes are ignored.
 
     Upstream: pkg/scheduler/framework/plugins/volumezone (v1.36).
     """
@@ -121,7 +121,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         return hints.iter_volume_zone_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
-        """Collect the zone and region labels of the pod's volumes, or skip Filter if there are none.
+        """Collect the zone and region labels of the pod's volumes. If there are none, skip Filter.
 
         The pod is rejected as unresolvable if a claim, its volume or its class is missing, or if a claim should already
         be bound.
@@ -208,7 +208,7 @@ def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
 def _find_nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
     """Return a mask (N,) of the nodes whose zone or region label has one of the topology's values.
 
-    If the topology has a deprecated label that a node lacks, the label that replaced it is used instead.
+    If a node lacks the topology's label and the label is deprecated, the label that replaced it is used.
     """
     is_inside = _find_nodes_with_value(topology.key, topology.values, nodes)
     if topology.key in STABLE_LABELS:
@@ -227,7 +227,7 @@ def _find_nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns)
 def _find_volume_in_other_zone(
     topologies: list[VolumeTopology], nodes: NodeColumns, row: int
 ) -> VolumeInOtherZone | None:
-    """Return the fact about the first zone or region that the node does not match, or None if it matches all."""
+    """Return the fact about the first zone or region that the node does not match, or None."""
     labels = nodes.objects[row].metadata.labels
     for topology in topologies:
         stable_key = STABLE_LABELS.get(topology.key, topology.key)

@@ -72,8 +72,8 @@ class ExactSearch:
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails.
 
-        The nominated node or the node that the batch suggests is taken if it is feasible. Otherwise, a sampled search
-        decides.
+        If the nominated node is feasible, it is taken. So is the node that the batch suggests. Otherwise, a sampled
+        search decides.
         """
         # Filter all nodes.
         info = self.build_info(position)
@@ -120,9 +120,9 @@ class ExactSearch:
         return PostFilterEffect(failure, victims, outcome.results, evicted_later)
 
     def _find_nominated_row(self, outcome: PostFilterOutcome) -> Row | None:
-        """Return the row that PostFilter nominated, or NO_ROW if it cleared the pod's nomination.
+        """Return the row that PostFilter nominated, or NO_ROW if PostFilter cleared the pod's nomination.
 
-        Return None if the nomination stays as it was.
+        Return None if the nomination has not changed.
         """
         names = [result.nominated_node for result in outcome.results.values() if result.nominated_node]
         if outcome.status.code is Code.SUCCESS and names:
@@ -130,9 +130,9 @@ class ExactSearch:
         return NO_ROW if clears_nomination(outcome) else None
 
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
-        """Return the pods that preemption evicts from the row, without pods that are already terminating.
+        """Return the pods that preemption evicts from the row. Pods that are already terminating are left out.
 
-        Return no pods if the row is NO_ROW or no plugin preempts.
+        There are no victims if the row is NO_ROW or no plugin preempts.
         """
         if row == NO_ROW:
             return ()
@@ -146,7 +146,7 @@ class ExactSearch:
     def _search_nodes(self, framework: Framework, cycle: Cycle, rejected_first: Row | None) -> tuple[Rows, int]:
         """Return the feasible rows that a sampled search finds, and the number of rows that it examines.
 
-        `rejected_first` is a row that was found infeasible before the search and counts as examined, or None.
+        `rejected_first` is a row that was found infeasible before the search, or None. It counts as examined.
         """
         offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)

@@ -54,10 +54,10 @@ class QueuedPodGroups:
         return frozenset(Position(position) for positions in groups for position in positions.tolist())
 
     def schedule_group(self, run: QueueReplay, popped: QueuedPod) -> None:
-        """Try the popped pod together with the waiting pods of its group or tree of groups, and apply the result.
+        """Try the popped pod with the waiting pods of its group or tree of groups, and apply the result.
 
-        If the group is invalid, all its pods fail without a cycle. Otherwise, pods that are being deleted are dropped
-        from the queue, and nothing is tried if no pods remain.
+        If the group is invalid, all its pods fail without a cycle. Otherwise, terminating pods are dropped from the
+        queue. If no pods remain, nothing is tried.
         """
         # Pop the waiting pods of all groups.
         key = get_group_key(run.exact.get_pod(popped.position))
@@ -92,7 +92,7 @@ def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
 
 
 def _pop_group_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
-    """Remove from the queue and yield the pods of a group that are tried now.
+    """Remove the pods of a group that are tried now from the queue, and yield them.
 
     These are the popped pod, if it belongs to the group, and all waiting pods of the group that may be popped.
     """
@@ -206,8 +206,7 @@ class _GroupAttempt:
     def _apply_group_record(self, record: GroupRecord) -> None:
         """Bind the placed pods of a group, and put its other pods back into the queue.
 
-        In newer versions, pods that are put back are moved to the active queue at once if other pods of the group were
-        bound.
+        In newer versions, if some pods of the group were bound, the other pods go directly to the active queue.
         """
         result = record.result
         bound = find_bound_members(result)
@@ -227,13 +226,16 @@ class _GroupAttempt:
             self.run.queue.activate(failed)
 
     def _get_framework(self) -> Framework:
-        """Return the profile that serves the pods, which is the same for all of them and must exist."""
+        """Return the profile that schedules the pods.
+
+        All pods of a group have the same profile, and it must exist.
+        """
         framework = self.run.pods.framework(self.order[0])
         assert framework is not None
         return framework
 
     def _activate_unscheduled_members(self, position: Position) -> None:
-        """Move the group's pods without a node to the active queue if Permit makes this placed pod wait for them."""
+        """Move the group's pods without a node to the active queue, if this placed pod waits for them at Permit."""
         framework = self._get_framework()
         view = self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
@@ -259,7 +261,10 @@ class _GroupAttempt:
         return tuple(victim for victim in victims if not self.run.info(victim).terminating)
 
     def _gate_preemptor(self, position: Position) -> None:
-        """Gate a pod, or its group if preemption is workload-aware, while its victims are evicted asynchronously."""
+        """Keep a preemptor out of the queue while its victims are evicted asynchronously.
+
+        With workload-aware preemption, the preemptor is the pod's group if it has one.
+        """
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
             pod = self.run.exact.get_pod(position)

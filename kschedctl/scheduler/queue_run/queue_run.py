@@ -159,8 +159,8 @@ class QueueReplay(SchedulingLoop):
     def schedule_one(self) -> CycleRecord | None:
         """Run one cycle of a pod or a group and return its record, or None if no pod can be popped.
 
-        A pod that no profile serves, or that is being deleted, leaves the queue without a cycle and has an empty
-        record.
+        A pod that no profile schedules, or that is being deleted, leaves the queue without a cycle. Its record is
+        empty.
         """
         popped = self.queue.pop()
         if popped is None:
@@ -202,7 +202,10 @@ class QueueReplay(SchedulingLoop):
         return self.exact.build_info(position)
 
     def _sign_pod(self, info: PodInfo) -> bytes | None:
-        """Return a signature that is equal for pods with equal answers, or None if the pod cannot be compared."""
+        """Return a signature that is equal for pods that get the same answers.
+
+        Return None if the pod cannot be compared.
+        """
         name = info.spec.scheduler_name
         if name not in self._signers:
             framework = self.scheduler.framework(name)
@@ -218,10 +221,13 @@ class QueueReplay(SchedulingLoop):
         return self._queued[position]
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Do nothing, since each pod's rejectors are determined in its own cycle."""
+        """Do nothing, because each pod's rejectors are determined in its own cycle."""
 
     def record_bound(self, position: Position, choice: Choice) -> None:
-        """Record that a pod is bound to the chosen node, and keep the choice if it is the pod of the current cycle."""
+        """Record that a pod is bound to the chosen node.
+
+        For the pod of the current cycle, the choice is recorded too.
+        """
         self.queue.done(position)
         self.record.bound[position] = choice.row
         if position == self.record.popped:
@@ -258,7 +264,7 @@ class QueueReplay(SchedulingLoop):
         return tuple(position for position in nominated if self.exact.get_pod(position).status.nominated_node_name)
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        """Return the events that the pod causes by leaving the node on which it waited at Permit."""
+        """Build the events of a pod that leaves the node on which it waited at Permit."""
         pod = self.exact.get_pod(waiting.pod.position)
         pod = replace(pod, spec=replace(pod.spec, node_name=self.view.nodes.names[waiting.choice.row]))
         return list(self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, pod, None)))
@@ -268,8 +274,8 @@ class QueueReplay(SchedulingLoop):
     def apply_effects(self, record: CycleRecord) -> None:
         """Apply a cycle's nominations, bindings and deletions, each kind sorted by name, and deliver their events.
 
-        PDBs stay unchanged, since no controller recounts their pods. Gangs whose pods would preempt each other forever
-        are stopped, and their failures are added to the record.
+        PDBs stay unchanged, because no controller recounts their pods. Gangs whose pods would preempt each other
+        forever are stopped, and their failures are added to the record.
         """
         ended_waits = self.waiting.remove_preempted(record.victims, record.popped)
         evicted = [

@@ -30,19 +30,22 @@ class Backoff(NamedTuple):
     """The time after the first failure."""
     longest: int = 10 * NANOSECONDS
     """The maximum time."""
-    popped: bool = True
-    """Whether pods are popped from here while the active queue is empty (gate SchedulerPopFromBackoffQ)."""
-    by_attempts: bool = False
-    """Whether all attempts count as failures; see COUNTS_ATTEMPTS."""
+    pops_early: bool = True
+    """Whether pods are popped before their backoff ends if the active queue is empty (SchedulerPopFromBackoffQ)."""
+    counts_attempts: bool = False
+    """Whether every attempt counts as a failure; see COUNTS_ATTEMPTS."""
 
     @classmethod
     def from_configuration(cls, configuration: SchedulerConfiguration, gates: FeatureGates) -> Backoff:
-        """Read the backoff times from a configuration, and the rules from feature gates and version."""
+        """Build the backoff with the configured times.
+
+        The feature gates and the release decide when pods are popped and what counts as a failure.
+        """
         return cls(
             configuration.pod_initial_backoff_seconds * NANOSECONDS,
             configuration.pod_max_backoff_seconds * NANOSECONDS,
-            popped=gates.enabled("SchedulerPopFromBackoffQ"),
-            by_attempts=COUNTS_ATTEMPTS.at(gates.release),
+            pops_early=gates.enabled("SchedulerPopFromBackoffQ"),
+            counts_attempts=COUNTS_ATTEMPTS.at(gates.release),
         )
 
     def count_failures(self, pod: QueuedPod) -> int:
@@ -51,7 +54,7 @@ class Backoff(NamedTuple):
         In old versions, all attempts count. In newer versions, the latest consecutive errors count or, if there are
         none, the rejections.
         """
-        if self.by_attempts:
+        if self.counts_attempts:
             return pod.attempts
         return pod.consecutive_errors or pod.unschedulable_count
 
@@ -65,7 +68,7 @@ class Backoff(NamedTuple):
 
     def align_to_window(self, time: int) -> int:
         """Return the start of the ordering window that contains this time, or the time itself without windows."""
-        return time // ORDERING_WINDOW * ORDERING_WINDOW if self.popped else time
+        return time // ORDERING_WINDOW * ORDERING_WINDOW if self.pops_early else time
 
 
 USUAL_BACKOFF = Backoff()
@@ -76,7 +79,7 @@ class BackoffQueue:
 
     def __init__(self, clock: Clock, backoff: Backoff = USUAL_BACKOFF, order: QueueOrder = BY_PRIORITY) -> None:
         self._clock, self.backoff, self._active = clock, backoff, order
-        self._pods = order.build_heap(self._build_sort_key) if backoff.popped else PodHeap(self.find_expiration)
+        self._pods = order.build_heap(self._build_sort_key) if backoff.pops_early else PodHeap(self.find_expiration)
         self._errors = PodHeap(self.find_expiration)
 
     def __len__(self) -> int:
@@ -91,7 +94,7 @@ class BackoffQueue:
         return self._pods.get(position) or self._errors.get(position)
 
     def add(self, pod: QueuedPod) -> None:
-        """Add a pod. Pods that failed with an error, which no plugin rejected, are kept in a separate heap."""
+        """Add a pod. A pod that failed with an error, without a rejection by a plugin, goes into a separate heap."""
         if pod.rejectors.all:
             self._pods.add(pod)
         else:
@@ -104,7 +107,7 @@ class BackoffQueue:
     def pop(self) -> QueuedPod | None:
         """Remove and return the pod whose backoff ends first, even if it has not ended yet.
 
-        Return None if there is no such pod. Pods that failed with an error are never returned.
+        Pods that failed with an error are never returned. Return None if there is no other pod.
         """
         return self._pods.pop()
 

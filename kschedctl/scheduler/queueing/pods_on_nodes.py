@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, PodSpec, Volume
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.reserve import (
@@ -58,7 +58,10 @@ class Choice(NamedTuple):
 
 
 class IncomingPods:
-    """The pods of a fork as they arrive in the queue. A pod that had a node arrives as its controller recreates it."""
+    """The pods of a fork as they arrive in the queue.
+
+    A pod that had a node arrives in the form in which its controller recreates it.
+    """
 
     def __init__(self, view: Fork) -> None:
         self.view = view
@@ -82,8 +85,8 @@ class IncomingPods:
     def build_arriving_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of one pod as it arrives, without a node.
 
-        Identical pods share a PodInfo. Only a pod for which a claim is created under its name gets a separate PodInfo,
-        which is cached until the next such pod.
+        Identical pods share a PodInfo, except pods for which a claim with their name is created. Such a pod gets a
+        separate PodInfo, which is cached until the next such pod.
         """
         info = self.get_incoming_info(int(self.view.pods.info[position]))
         has_backed = self._backed.get(info.alike)
@@ -223,12 +226,29 @@ class ServingProfiles:
         If the choice depends on objects that were not read, they are added to `unknown`.
         """
         has_unread_objects = bool(self.view.objects.gaps)
-        # Unread objects may matter to some of the pods only that are otherwise identical.
+        # Unread objects may matter to only some of a set of otherwise identical pods.
         key = info.number if has_unread_objects else info.alike
         if key not in self._frameworks:
-            self._frameworks[key], unknown = self.scheduler.find_framework_for(info, self.view)
+            self._frameworks[key], unknown = self._find_framework_and_unknowns(info, key)
             self.unknown.update(dict.fromkeys(unknown))
         return self._frameworks[key]
+
+    def _find_framework_and_unknowns(
+        self, info: PodInfo, key: int | None
+    ) -> tuple[Framework | None, tuple[Unknown, ...]]:
+        """Return the profile for a pod, or None, and what the choice depends on that was not read.
+
+        Forks that were made by leaving out nodes share the answer, unless the pod has claims or disks, for which the
+        nodes may matter. `key` is equal for pods with equal answers.
+        """
+        part_of = self.view.part_of
+        if part_of is not None and key is not None and not (info.spec.resource_claims or has_disks(info.spec)):
+            answer = part_of.find_answer(
+                (self.scheduler, key), lambda whole: self.scheduler.find_framework_for(info, whole)
+            )
+            if answer is not None:
+                return answer
+        return self.scheduler.find_framework_for(info, self.view)
 
     def format_not_served(self, info: PodInfo) -> str:
         """Return the message for a pod that no profile serves."""
@@ -246,6 +266,13 @@ class ServingProfiles:
             if status is not SUCCESS and status.rejected:
                 return ", ".join(status.reasons)
         return ""
+
+
+def has_disks(spec: PodSpec) -> bool:
+    """Return whether the pod has a volume other than those that kubelets make from nothing or from API objects."""
+    return any(
+        volume != Volume(volume.name, empty_dir=volume.empty_dir, host_path=volume.host_path) for volume in spec.volumes
+    )
 
 
 def list_lower_priority_nominees(view: Fork, row: Row, priority: int) -> list[Position]:

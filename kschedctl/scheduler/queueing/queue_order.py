@@ -25,9 +25,9 @@ class QueueOrderPlugin(Plugin, Protocol):
 
 
 class ChangingHeap:
-    """A heap of pods whose keys are recomputed in each comparison, as Go's heap does.
+    """A heap of pods whose keys are recomputed in each comparison, as in Go's heap.
 
-    A pod whose key changed stays in place until it is compared, so the first pod popped need not be the smallest.
+    A pod whose key changed stays in place until it is compared, so the first pod popped is not always the smallest.
     """
 
     def __init__(self, key: PodOrder) -> None:

@@ -84,9 +84,9 @@ def choose_strategy(
 ) -> QueueingStrategy:
     """Return what happens to a rejected pod after an event.
 
-    Plugins are asked for hints unless `known_hints` has them. A pod without rejectors is always requeued. In versions
-    that pre-check this kind of event, an update of the pod's own object is ignored if only its status changed, and any
-    other event must pass the pre-check unless the pod was `in_flight`, that is, being tried when the event came.
+    Plugins are asked for hints unless `known_hints` has them. A pod without rejectors is always requeued. Some versions
+    pre-check this kind of event. They ignore an update of the pod's object if only its status changed. Any other event
+    must pass the pre-check, unless the pod is `in_flight`: it was being tried when the event came.
     """
     # Old versions check some events before they ask for hints.
     if occurrence.event.resource in registrations.pre_checked:
@@ -105,7 +105,7 @@ def choose_strategy(
 
 
 def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
-    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it."""
+    """Return whether an event could put a pod back into the queue, whatever plugins rejected it."""
     event = occurrence.event
     plugins = registrations.find_registered_plugins(event)
     if not plugins:
@@ -117,13 +117,13 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
         hints += registrations.find_hints(plugin, event)
     if None in hints:  # a plugin that registered without a hint function is always worth an attempt
         return True
-    return any(_says_queue(hint, info, occurrence, view) for hint in hints if hint is not None)
+    return any(_does_hint_say_queue(hint, info, occurrence, view) for hint in hints if hint is not None)
 
 
 def does_event_concern_pod(
     registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, gating_plugin: str = ""
 ) -> bool:
-    """Return whether an event concerns a rejected pod, so that the plugins that rejected it are asked for hints.
+    """Return whether an event concerns a rejected pod, so that the plugins that rejected the pod are asked for hints.
 
     An update of a waiting pod concerns only that pod. An event concerns a gated pod only if its gating plugin
     registered for the event. In versions before GATE_DECIDES, no event concerns pods with scheduling gates.
@@ -151,11 +151,11 @@ def _combine_hints(
     """
     if not hints:
         return QueueingHint.NOT_REGISTERED
-    is_worth = any(hint is None or _says_queue(hint, info, occurrence, view) for hint in hints)
+    is_worth = any(hint is None or _does_hint_say_queue(hint, info, occurrence, view) for hint in hints)
     return QueueingHint.QUEUE if is_worth else QueueingHint.SKIP
 
 
-def _says_queue(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+def _does_hint_say_queue(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
     """Return whether a hint function answers Queue. An error counts as Queue."""
     try:
         return hint(info, occurrence.change, view)
@@ -177,11 +177,10 @@ WHILE_RESIZED = ByVersion(
 def passes_pre_check(
     info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork, gates: FeatureGates
 ) -> bool:
-    """Return whether an event reaches a pod at all in versions with pre-checks.
+    """Return whether an event passes the pre-check of a pod, in versions with pre-checks.
 
-    A node event reaches the pod if the node would admit it. An event about a pod on a node reaches the waiting pod if
-    the other pod frees room, or if the waiting pod's affinity or topology spreading may depend on the other pod. All
-    other events reach the pod.
+    A node event passes if the node would admit the pod. An event about a pod on a node passes if that pod frees
+    resources, or if the waiting pod's affinity or topology spreading may depend on it. All other events pass.
     """
     event, change = occurrence.event, occurrence.change
     if event.resource == NODE and change.new is not None:
@@ -196,7 +195,7 @@ def passes_pre_check(
 
 
 def _counts_as_freeing_room(change: ChangedObject, gates: FeatureGates) -> bool:
-    """Return whether upstream treats a change as freeing room because it updates a pod that is being resized."""
+    """Return whether upstream treats a change as freeing resources because it updates a pod during its resize."""
     if change.old is None or change.new is None or change.new.status.resize != RESIZE_IN_PROGRESS:
         return False
     return gates.enabled(RESIZE_GATE) and WHILE_RESIZED.at(gates.release)
@@ -284,7 +283,7 @@ class QueuePlugins:
         return find_gating_plugin(framework, info, self._view, pod.gating_plugin)
 
     def find_gating_plugin(self, pod: QueuedPod) -> str:
-        """Return the name of the plugin that keeps a pod out of the active queue, or "" if there is none."""
+        """Return the name of the plugin that keeps a pod out of the active queue, or "" if no plugin does."""
         plugin, _ = self.run_pre_enqueue(pod)
         return plugin
 
@@ -314,7 +313,7 @@ class QueuePlugins:
         return map(self._scheduler.get_registrations, self._scheduler.configuration.profiles)
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
-        """Return whether an event concerns the pod, so that the plugins that rejected it are asked."""
+        """Return whether the plugins that rejected the pod are asked about an event, because it concerns the pod."""
         info = self._info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return does_event_concern_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)

@@ -101,7 +101,7 @@ class SchedulingLoop(ABC):
 
     @abstractmethod
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        """Return the events that a pod which waited at Permit causes when it leaves its node."""
+        """Build the events of a pod that leaves the node on which it waited at Permit."""
 
     @abstractmethod
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
@@ -110,14 +110,14 @@ class SchedulingLoop(ABC):
     def select_pending_plugins(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
         """Return the plugins for which the pod waits at Permit, with their timeouts in seconds.
 
-        `seconds` has all plugins that make it wait, and `plugin` is the plugin of its gang, if any.
+        `seconds` has all plugins that make the pod wait. `plugin` is the plugin of its gang, or None.
         """
         return dict(seconds)
 
     # -- a pod's cycle --------------------------------------------------------------------------------------------
 
     def attempt(self, position: Position, framework: Framework) -> None:
-        """Run one pod's scheduling cycle, after which the pod is bound, waiting at Permit, or back in the queue.
+        """Run one pod's scheduling cycle. Afterwards, the pod is bound, waiting at Permit, or back in the queue.
 
         A plugin's error is recorded instead of raised.
         """
@@ -169,9 +169,9 @@ class SchedulingLoop(ABC):
         return False
 
     def end_wait(self, waiting: PermitWait, outcome: PermitOutcome) -> None:
-        """Bind a pod that waited at Permit or, unless `outcome` is Success, take it off its node and put it back.
+        """End a pod's wait at Permit: bind it if `outcome` is Success, otherwise take it off its node and put it back.
 
-        If it leaves its node, the deletion events move other pods.
+        If the pod leaves its node, the deletion events may move other pods.
         """
         position = waiting.pod.position
         if outcome.status.code is Code.SUCCESS:
@@ -198,9 +198,9 @@ class SchedulingLoop(ABC):
             self.end_wait(waiting, outcome)
 
     def time_out(self) -> list[Position]:
-        """Take the first pod that waited too long at Permit off its node, and return the pods that left.
+        """Take the first pod that waited too long at Permit off its node, and return the pods that left their nodes.
 
-        If no pod can time out, all waiting pods of gangs leave their nodes, since no other pod can be tried. These pods
+        If no pod can time out, all waiting pods of gangs leave their nodes, because no other pod can be tried. They
         stay out of the queue until a pod is bound or evicted.
         """
         timed_out = self.waiting.time_out(self.queue.clock)
@@ -245,7 +245,10 @@ class SchedulingLoop(ABC):
             self.preempt(position, effect.victims, effect.row)
 
     def _leave_node(self, position: Position, framework: Framework, pod: Pod) -> None:
-        """Take a pod off its node, record that its gang failed, and release the waiting pods of the gang."""
+        """Take a pod off its node, and release the waiting pods of its gang.
+
+        The failure of the gang is recorded.
+        """
         self.pods.take_back(position)
         if plugin := find_gang_plugin(framework):
             plugin.record_failure(pod, self.view)

@@ -164,14 +164,17 @@ class SchedulingQueue:
         If the active queue is empty, versions of kube-scheduler that allow it pop a pod that is still backing off.
         """
         queued = self.active.pop()
-        if queued is None and self.rules.backoff.popped:
+        if queued is None and self.rules.backoff.pops_early:
             queued = self.backoff.pop()
         if queued is not None:
             self._start_attempt(queued)
         return queued
 
     def pop_specific(self, position: Position) -> QueuedPod | None:
-        """Remove and return a pod that is tried with another pod, or return None if it is gated or in no queue."""
+        """Remove and return a pod in order to try it together with another pod.
+
+        Return None if the pod is gated or in no queue.
+        """
         self._activate_waiting(position)
         queued = self.active.delete(position)
         if queued is not None:
@@ -209,7 +212,10 @@ class SchedulingQueue:
         self.done(pod.position)
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """Remove and return a pod that is gone, bound or kept out for a while, or return None."""
+        """Remove and return a pod that is gone, bound or kept out of the queue for a while.
+
+        Return None if the pod is in no queue.
+        """
         return self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.delete(position)
 
     def restore(self, pod: QueuedPod) -> None:
@@ -219,7 +225,7 @@ class SchedulingQueue:
     # -- what happens --------------------------------------------------------------------------------------------
 
     def update(self, position: Position, occurrence: Occurrence) -> None:
-        """Requeue a pod whose own object was updated, if that may help the pod.
+        """Requeue a pod after an update of its object, if the update may help the pod.
 
         If the pod is being tried, the update is considered when the pod comes back.
         """
@@ -261,7 +267,7 @@ class SchedulingQueue:
     def flush_backoff(self) -> None:
         """Move pods whose backoff is over to the active queue."""
         for pod in self.backoff.pop_completed():
-            self._activate(pod, checked=self.rules.backoff.popped)
+            self._activate(pod, checked=self.rules.backoff.pops_early)
 
     def flush_unschedulable(self) -> None:
         """Requeue the pods that waited longer than MAX_UNSCHEDULABLE_TIME.
@@ -283,13 +289,13 @@ class SchedulingQueue:
         self.cycle += 1
 
     def _activate_waiting(self, position: Position) -> bool:
-        """Activate a pod that backs off or waits for an event, and return whether it is active.
+        """Activate a pod that backs off or waits for an event, and return whether it is now active.
 
         Return False if the pod is gated or in neither of these queues.
         """
         pod = self.backoff.delete(position)
         if pod is not None:
-            return self._activate(pod, checked=self.rules.backoff.popped)
+            return self._activate(pod, checked=self.rules.backoff.pops_early)
         pod = self.unschedulable.get(position)
         return pod is not None and self._activate(pod)
 
@@ -347,14 +353,14 @@ class SchedulingQueue:
 
         Gates are asked only if pods may be popped from that queue.
         """
-        if not self.rules.backoff.popped or not self._park_if_gated(pod):
+        if not self.rules.backoff.pops_early or not self._park_if_gated(pod):
             self.unschedulable.delete(pod.position)
             self.backoff.add(pod)
 
     def _park_if_gated(self, pod: QueuedPod) -> bool:
         """Ask the PreEnqueue plugins, and return whether one of them gates the pod.
 
-        A gated pod is moved to the unschedulable pods, where it waits for an event of the gating plugin.
+        A gated pod is moved to the unschedulable pods. There it waits for an event of the gating plugin.
         """
         pod.gating_plugin = self.plugins.find_gating_plugin(pod)
         if not pod.gating_plugin:

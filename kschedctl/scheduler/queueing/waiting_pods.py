@@ -68,10 +68,10 @@ class PermitWait:
 class PermitWaits:
     """The pods that wait at Permit now, by position.
 
-    A pod whose wait times out leaves its node and may come back and wait again. Since this would go on forever, it
-    times out only once until some pod is bound or evicted. When no other pod can be tried, the waiting pods of gangs
-    leave, and are not tried until something happens. The same applies to a gang whose waiting pods are preempted again
-    and again, mostly by its own members, which never ends upstream.
+    A pod whose wait times out leaves its node, and it may come back and wait again forever. Therefore, a pod times out
+    only once until some pod is bound or evicted. When no other pod can be tried, the waiting pods of gangs leave their
+    nodes and are not tried until something happens. The same applies to a gang whose waiting pods are preempted again
+    and again, mostly by its own members. Upstream, this never ends.
     """
 
     def __init__(self, view: Fork) -> None:
@@ -155,10 +155,10 @@ class PermitWaits:
             queue.restore(pod)
 
     def remove_preempted(self, victims: Iterable[Position], preemptor: Position) -> dict[Position, PermitWait]:
-        """Remove and return the waits of the victims that wait at Permit, and count one round for each of their gangs.
+        """Remove the waits of the victims that wait at Permit, and return them by position.
 
-        These pods leave their nodes as PREEMPTED and are tried again instead of being deleted. This must be called
-        before the first of them leaves.
+        One round is counted for each of their gangs. These pods leave their nodes as PREEMPTED and are tried again
+        instead of being deleted. This method must be called before the first of them leaves.
         """
         waiting = {position: self.pods.pop(position) for position in victims if position in self.pods}
         self._rounds.update({(preemptor, victim.gang) for victim in waiting.values() if victim.gang})

@@ -137,7 +137,10 @@ def find_entry_points(paths: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, .
 
 
 def _get_modification_time(path: str) -> int:
-    """Return the time in ns at which the entries of a folder last changed, or 0 if there is no such folder."""
+    """Return the time in ns at which the entries of a folder last changed.
+
+    Return 0 if there is no such folder.
+    """
     try:
         return os.stat(path or ".").st_mtime_ns
     except OSError:
@@ -209,7 +212,7 @@ def _find_incomplete_point(target: object) -> str:
 
 
 def _read_names(target: object, attribute: str, allowed_names: Collection[str]) -> frozenset[str]:
-    """Return the names that an attribute of the plugin declares, or no names if there is no such attribute.
+    """Return the names that an attribute of the plugin declares. Without the attribute, there are none.
 
     Raises TypeError for unknown names, and for a string instead of a collection.
     """
@@ -275,7 +278,10 @@ def _guard(method: Method, failure: str, name: str = "") -> Method:
 
 
 def _add_check(method: Method, check: Method) -> Method:
-    """Wrap a method so that `check` gets its result, followed by its arguments, and returns the final result."""
+    """Wrap a method so that `check` converts its result.
+
+    `check` is called with the result, followed by the method's arguments.
+    """
     return lambda *arguments: check(method(*arguments), *arguments)
 
 
@@ -305,7 +311,7 @@ def _build_result_check(method: str) -> Method:
 
 
 def _check_code_and_reasons(method: str, code: object, reasons: Iterable[object]) -> None:
-    """Raise TypeError for a code that the method must not return, or for reasons that are not strings."""
+    """Raise TypeError if the method must not return this code or if a reason is not a string."""
     if not isinstance(code, Code) or code not in CODES[method]:
         allowed_codes = ", ".join(sorted(CODES[method]))
         raise TypeError(

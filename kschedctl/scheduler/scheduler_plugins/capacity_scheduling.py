@@ -79,7 +79,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         """Return the reason why the pod may not preempt, or None if it may.
 
         The pod may not preempt if its preemptionPolicy is Never, if this plugin's PreFilter did not run, or if
-        terminating pods on its nominated node will make room for it.
+        terminating pods on its nominated node will free resources for it.
         """
         pod, view = cycle.info.pod, cycle.view
         if pod.spec.preemption_policy == "Never":
@@ -106,7 +106,10 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         return QuotaVictims(cycle.info, cycle.view, find_quota_use(cycle.view), claim)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield ElasticQuotas, which may change any verdict, and PodDisruptionBudgets, which may change the victims."""
+        """Yield the kinds whose unread objects could change the answer.
+
+        ElasticQuotas may change any verdict. PodDisruptionBudgets may change the victims.
+        """
         yield Dependency(KIND, Effect.EITHER)
         yield Dependency("PodDisruptionBudget", Effect.VICTIMS)
 
@@ -128,10 +131,10 @@ def _build_rejection(info: PodInfo, claim: QuotaClaim, cause: str, fact: str) ->
 
 
 def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests], list[Requests]]:
-    """Return the requests of the nominated pods of the pod's own quota, and of the nominated pods of other quotas.
+    """Return the requests of the nominated pods of the pod's quota, and of the nominated pods of other quotas.
 
-    Pods of the same quota are included if they have at least the pod's priority, and pods of other quotas if their
-    quota stays within its min. Pods that have a node, and the pod itself, are left out.
+    A pod of the same quota is included if it has at least the pod's priority. A pod of another quota is included if
+    that quota stays within its min. Pods that have a node, and the pod itself, are left out.
     """
     same_quota: list[Requests] = []
     other_quotas: list[Requests] = []

@@ -188,7 +188,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             yield Dependency(KIND, Effect.REFUSES)
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> list[tuple[int, str, bool, int, str]]:
-        """Return a key for each pod that sorts pods by priority, then by the group's creation or the pod's arrival."""
+        """Return the sort key of each pod.
+
+        Pods are sorted by priority, then by the group's creation or the pod's arrival.
+        """
         return [self._build_sort_key(view, position, time) for time, position in enumerate(positions)]
 
     def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
@@ -208,8 +211,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def build_queue_key(self, pod: QueuedPod, view: Fork) -> tuple[int, bool, str | int, str]:
         """Build the key by which the queue sorts a pod: priority, then a time, then name.
 
-        The time is the last failure of the pod's group if there was one (since 1.34), otherwise the creation of the
-        group, or the pod's first attempt if it has no group. Creation times go first, because they precede everything
+        If the pod's group has failed (since 1.34), the time is its last failure. Otherwise, it is the creation of the
+        group, or the first attempt of a pod without a group. Creation times go first, because they precede everything
         that happens in the queue.
         """
         waiting_pod = view.pods.objects[pod.position]
@@ -222,7 +225,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return -pod.priority, False, gang.group.metadata.creation_timestamp or LAST, waiting_pod.key
 
     def _find_failure_time(self, pod: Pod, view: Fork) -> int | None:
-        """Return the time at which the pod's group failed last.
+        """Return the time of the last failure of the pod's group.
 
         Return None if the group has not failed, if the pod has no group, or if the order of the queue does not depend
         on failures.
@@ -239,7 +242,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def find_member_failures(
         self, result: GroupResult, members: Sequence[Position], view: Fork
     ) -> dict[Position, MemberFailure]:
-        """Return the failure of each member of a gang that stays unscheduled.
+        """Return the failure of each gang member that stays unscheduled, by position.
 
         Members that waited at Permit fail when another member fits on no node or when their waiting time ends. If the
         first member times out, its rejection ends the wait of the other members.
@@ -329,9 +332,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return GATED.format(name) if size - gated_count < min_member else ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Return a rejection of the pod, since this plugin does not preempt.
+        """Return a rejection of the pod, because this plugin does not preempt.
 
-        The status says that the pod has no group or that its whole group is rejected with it, or gives no reason.
+        The reason is that the pod has no group or that its whole group is rejected with it. In other cases, there is no
+        reason.
         """
         pod = cycle.info.pod
         gang = _find_existing_gang(pod, cycle.view)
@@ -371,11 +375,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         history.record_failure(gang.key)
 
     def record_permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
-        """Record in the view's history that a pod passed Permit, or return the pods to activate if it waits there.
+        """Record that a pod passed Permit, or return the pods to activate if it waits there.
 
-        If the pod passed, its group has enough pods, and an earlier failure of the group is forgotten. If the pod waits
-        and is the first pod of its group with a node, the other pods of the group are activated. Nothing happens for a
-        pod without an existing group.
+        A pod passes if its group has enough pods, so an earlier failure of the group is removed from the view's
+        history. If the pod waits and is the first pod of its group with a node, the other pods of the group are
+        activated. Nothing happens for a pod without an existing group.
         """
         gang = _find_existing_gang(pod, view)
         if gang is None:
@@ -398,7 +402,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return (min_member - assigned) / min_member > self.args.pod_group_reject_percentage / 100.0
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        """Let the pod pass if enough pods of its group have a node or it has no group, otherwise make it wait.
+        """Let the pod pass if it has no group or if enough pods of its group have a node. Otherwise, make it wait.
 
         A pod whose group does not exist is rejected. The pod itself counts as having a node.
         """

@@ -69,9 +69,9 @@ class QualityOfService(StrEnum):
 
 
 def compute_qos_class(pod: Pod) -> QualityOfService:
-    """Return a pod's QoS class, which follows from its pod-level resources or, without these, from its containers.
+    """Return a pod's QoS class, based on its pod-level resources or, without them, on its containers.
 
-    Raises InputError that names the pod if an amount is invalid.
+    Raises an InputError that names the pod if an amount is invalid.
     """
     spec = pod.spec
     pod_resources = spec.resources

@@ -66,7 +66,7 @@ def index_quotas(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
 def find_exceeded_resource(requests: Requests, used: Requests, limits: Requests, default_limit: int) -> str:
     """Return the first resource for which requests plus usage exceed the limit, or "" if there is none.
 
-    Resources without a limit are limited to 0 if they are native, and to `default_limit` otherwise.
+    A native resource without a limit is limited to 0. Any other resource without a limit is limited to `default_limit`.
     """
     for name, limit in find_applicable_limits(requests, limits, default_limit).items():
         if requests.get(name, 0) + used.get(name, 0) > limit:
@@ -99,12 +99,15 @@ class QuotaUse:
 
     @property
     def requests(self) -> dict[str, Counts]:
-        """By resource, the requests of each PodInfo, which are 0 if its namespace has no quota."""
+        """The requests of each PodInfo, by resource.
+
+        They are 0 if the namespace of the PodInfo has no quota.
+        """
         return self._get_requests_by_info(frozenset(self.quotas))
 
     @property
     def quota_numbers(self) -> Counts:
-        """For each PodInfo, the index of its namespace's quota in `quotas`, or -1 if the namespace has no quota."""
+        """The index in `quotas` of the quota of each PodInfo's namespace, or -1 if the namespace has no quota."""
         infos = self.view.pods.infos
         numbers = {namespace: i for i, namespace in enumerate(self.quotas)}
         key = "quotas of infos", tuple(self.quotas)
@@ -133,7 +136,10 @@ class QuotaUse:
         return int(self.view.tally(key, lambda: weights).sum())
 
     def _build_requests_by_info(self, namespaces: frozenset[str]) -> dict[str, Counts]:
-        """Build, by resource, the requests of each PodInfo, which are 0 for PodInfos of other namespaces."""
+        """Build the requests of each PodInfo, by resource.
+
+        They are 0 for PodInfos of other namespaces.
+        """
         infos = self.view.pods.infos
         requests_by_resource: dict[str, Counts] = {}
         for number, info in enumerate(infos):

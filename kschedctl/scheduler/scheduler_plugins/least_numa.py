@@ -64,9 +64,10 @@ def score_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
 
 
 def score_pod(requests: Requests, numa: NumaList) -> Scores:
-    """Score each node by how many NUMA nodes the pod needs as a whole.
+    """Score each node by the number of NUMA nodes that the pod needs as a whole.
 
-    A node scores 0 if the pod does not fit, and the maximum if its NUMA nodes have none of the requested resources.
+    A node scores 0 if the pod does not fit. It gets the maximum score if its NUMA nodes have none of the requested
+    resources.
     """
     is_relevant = _find_relevant_nodes(requests, numa)
     chosen = choose_numa_nodes(requests, numa.available, numa, is_relevant)
@@ -76,7 +77,7 @@ def score_pod(requests: Requests, numa: NumaList) -> Scores:
 
 
 def _find_relevant_nodes(requests: Requests, numa: NumaList) -> Bools:
-    """Return a mask over the nodes of those on which a NUMA node has at least one of the requested resources."""
+    """Return a mask over the nodes that have at least one of the requested resources on a NUMA node."""
     mask = np.zeros(len(numa), np.bool_)
     for name in requests:
         mask |= (numa.get_available(name) >= 0).any(axis=1)
@@ -92,9 +93,9 @@ def _compute_scores(count: Counts, nearest: Bools, max_numa_nodes: Counts) -> Sc
 def choose_numa_nodes(
     requests: Requests, remaining: Mapping[str, Amounts], numa: NumaList, relevant: Bools
 ) -> NumaChoice:
-    """Choose, on each relevant node, the smallest combination of NUMA nodes that satisfies the requests.
+    """Choose the smallest combination of NUMA nodes that satisfies the requests, on each relevant node.
 
-    Among combinations of the same size, the closest one is chosen, and among equally close ones the first. Raises
+    Among combinations of the same size, the closest is chosen, and among equally close ones, the first. Raises
     PluginError if there are too many combinations.
     """
     # Only NUMA nodes that have all requested resources can be chosen.
@@ -129,10 +130,10 @@ class _Search(NamedTuple):
     """Amounts (F, Z) by resource that are still free."""
 
     def find_nearest(self, size: int, requests: Requests) -> tuple[Bools, Bools]:
-        """Return each node's closest sufficient combination of `size` NUMA nodes, as a mask (nodes, NUMA nodes).
+        """Return each node's closest sufficient combination of `size` NUMA nodes, as a mask, nodes by NUMA nodes.
 
-        The second result is a mask of the nodes on which no other combination of that size is closer, sufficient or
-        not.
+        The second result is a mask of the nodes where no other combination of this size is closer. Insufficient
+        combinations count here too.
         """
         rows = len(self.numa)
         min_distance = np.full(rows, FAR, np.float32)

@@ -61,10 +61,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     """Plugin that rejects nodes whose kubelet could not satisfy the requests from a single NUMA node.
 
     It applies to nodes with the policy single-numa-node, by container or by pod. Available cpu and memory matter only
-    to Guaranteed pods. For them, the score is the lowest that a NUMA node of the node would get, or it depends on how
-    few NUMA nodes are needed. By default there is no cache, so pods placed since the last publication of a node's
-    topology do not count. If the plugin ignores nodes with reserved pods, answers are conditional while gangs are
-    placed, because only pods that wait for Permit stay reserved.
+    to Guaranteed pods. The score of such a pod is the lowest score among the node's NUMA nodes, or it depends on how
+    few NUMA nodes are needed. By default, there is no cache, so pods placed since a node's topology was last published
+    do not count. If the plugin ignores nodes with reserved pods, answers are conditional while gangs are placed,
+    because only pods that wait for Permit stay reserved.
 
     Upstream: pkg/noderesourcetopology/filter.go and score.go of kubernetes-sigs/scheduler-plugins.
     """
@@ -181,7 +181,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         yield Dependency(KIND, Effect.EITHER)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield dependencies that a snapshot cannot show: the cache's contents, and pods that wait at Permit."""
+        """Yield the dependencies that a snapshot does not show.
+
+        These are the contents of the cache and pods that wait at Permit.
+        """
         if not self._needs_numa_nodes(info):
             return
         if self.cache:
@@ -226,7 +229,10 @@ def _get_cached_numa_nodes(view: Fork) -> NumaNodes:
 
 
 def _get_cached_numa_list(view: Fork) -> NumaList:
-    """Return the NUMA nodes of all nodes, in the order in which they were published, from a cache if possible."""
+    """Return the NUMA nodes of all nodes, in the order in which they were published.
+
+    The result is cached with the objects.
+    """
     index = view.nodes.index
     return view.objects.index(
         (KIND, "list"), lambda topologies: build_numa_list(topologies, index), KIND, of=(view.nodes,)
@@ -269,9 +275,11 @@ def _list_container_demands(info: PodInfo) -> list[ContainerDemand]:
 def _find_fitting_numa_nodes(
     requests: Requests, numa: NumaNodes, remaining: Mapping[str, Amounts], view: Fork, qos_class: QualityOfService
 ) -> Bools:
-    """Return a mask (nodes, NUMA nodes) of the NUMA nodes that satisfy all requests from the `remaining` amounts.
+    """Return a mask, nodes by NUMA nodes, of the NUMA nodes that satisfy all requests.
 
-    If the pod is not Guaranteed, a resource that the NUMA node shares among such pods only has to exist there.
+    The amounts in `remaining` replace those that the NUMA nodes report. Three rules decide about each resource. The
+    node must offer it. If the pod is not Guaranteed, a resource that NUMA nodes share among pods only has to exist. A
+    storage or non-native resource that no NUMA node has belongs to the node as a whole.
     """
     fits = np.ones((len(view.nodes), numa.width), np.bool_)
     for resource, amount in requests.items():
@@ -284,9 +292,10 @@ def _find_fitting_numa_nodes(
         else:
             satisfies = exists & (available >= amount)
         if resource in EPHEMERAL or not is_native(resource):
-            # Such a resource may belong to the node as a whole, if no NUMA node has it.
-            satisfies = satisfies | ~exists.any(axis=1, keepdims=True)
-        fits &= satisfies & _find_nodes_with_resource(resource, view)[:, None]
+            belongs_to_whole_node = ~exists.any(axis=1, keepdims=True)
+            satisfies = satisfies | belongs_to_whole_node
+        node_has_resource = _find_nodes_with_resource(resource, view)[:, None]
+        fits &= satisfies & node_has_resource
     return fits
 
 

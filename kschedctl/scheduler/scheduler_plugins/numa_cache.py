@@ -69,11 +69,11 @@ class OverReserve:
         self.plugin, self.settings = plugin, settings
 
     def doubts(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
-        """Yield at most one unknown: cached topologies that answers depend on but a snapshot cannot show.
+        """Yield at most one unknown: cached topologies that answers depend on but a snapshot does not show.
 
-        The cache may hold an older topology of a node that has not rejected a pod since, and an unknown topology of a
-        node whose published topology does not match its pods. `decided` and `scored` (N,) mask the nodes on which
-        available amounts decide whether a pod fits, and on which they decide its score.
+        The cache may hold an older topology of a node that has not rejected a pod since. It may hold any topology of a
+        node whose published topology does not match its pods. `decided` (N,) marks the nodes where available amounts
+        decide whether a pod fits, and `scored` (N,) those where they decide its score.
         """
         published = self.get_published_pods(view)
         doubtful = published.foreign | (published.differ & decided)
@@ -241,7 +241,7 @@ def _find_published_placements(topologies: Iterable[NodeResourceTopology], index
 
 
 def _match_templates(predicate: Callable[[Pod], bool], pods: PodTable) -> Bools:
-    """Return a mask over the pod templates of those for which the predicate holds."""
+    """Return a mask over the pod templates that satisfy the predicate."""
     return np.array([predicate(template) for template in pods.templates], np.bool_)
 
 

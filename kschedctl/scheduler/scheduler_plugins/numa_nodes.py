@@ -200,7 +200,10 @@ def _subtract_reserved(available: Mapping[str, Amounts], reserved: Mapping[str, 
 
 
 def _list_costs(zone: TopologyZone, numbers: Iterable[int]) -> list[int]:
-    """Return the distances of a zone to the NUMA nodes with these numbers, which are FAR if not published."""
+    """Return the distances of a zone to the NUMA nodes with these numbers.
+
+    A distance that is not published is FAR.
+    """
     costs = {_parse_numa_number(cost.name): cost.value for cost in zone.costs}
     return [costs.get(number, FAR) for number in numbers]
 

@@ -43,9 +43,9 @@ class QuotaClaim(NamedTuple):
 class QuotaVictims:
     """Selection of the pods that CapacityScheduling may evict for a pod.
 
-    If the pod's quota would use more than its min, the victims are less important pods of the same quota. Otherwise
-    other quotas have borrowed from it, and the victims are pods of quotas that use more than their min, while they do.
-    A pod without a quota may evict less important pods without a quota.
+    If the pod's quota would use more than its min, the victims are less important pods of the same quota. Otherwise,
+    other quotas have borrowed from it. The victims are then pods of quotas that use more than their min, as long as
+    they do. A pod without a quota may evict less important pods without a quota.
     """
 
     filters_decide = False
@@ -79,7 +79,10 @@ class QuotaVictims:
         return potential[order_by_importance(view, potential, self._build_arrival_keys(potential))]
 
     def makes_room(self, position: Position) -> bool:
-        """Return whether a terminating pod makes room for this pod, because it could be one of the pod's victims."""
+        """Return whether a terminating pod counts as freeing resources for this pod.
+
+        It does if it could be one of this pod's victims.
+        """
         info: PodInfo = self.view.pods.infos[self.view.pods.info[position]]
         quota = self.use.quotas.get(info.namespace)
         if self.quota is None or quota is None:
@@ -97,7 +100,7 @@ class QuotaVictims:
         return np.where(find_never_started(self.view, pods), arrival, -arrival)
 
     def _find_borrowing_pods(self, pods: Positions) -> Bools:
-        """Return a mask over `pods` of those that can be evicted before their quota is back within its min.
+        """Return a mask over `pods` of the pods that can be evicted before their quota is back within its min.
 
         On each node, the least important pods are evicted first.
         """
@@ -194,7 +197,10 @@ class QuotaVictims:
         return over
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
-        """Yield upstream's message for each node without victims, which names the node, so that each counts once."""
+        """Yield upstream's message for each node without victims, with the count 1.
+
+        The message names the node, so all messages differ.
+        """
         names, pod = self.view.nodes.names, self.info.pod.metadata.name
         return ((NO_VICTIMS.format(names[row], pod), 1) for row in rows.tolist())
 

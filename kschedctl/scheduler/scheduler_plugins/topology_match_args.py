@@ -132,9 +132,9 @@ def score_numa_nodes(
     rows: Rows,
     weights: Mapping[str, int],
 ) -> Scores:
-    """Return, for each of `rows`, the lowest positive score of its NUMA nodes, or 0 if there is none.
+    """Return the lowest positive score of the NUMA nodes of each node in `rows`, or 0 if no score is positive.
 
-    `strategy` scores the NUMA nodes, and `weights` has the weight of each resource, which is 1 by default.
+    `strategy` scores the NUMA nodes. `weights` has the weight of each resource, by default 1.
     """
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)

@@ -113,17 +113,17 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo, which
-        may have other claims than the first of the identical pods. The pods in `nominated`, which are nominated ahead
-        of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises PluginError if a
-        plugin fails.
+        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo,
+        because its claims may differ from the claims of the first identical pod. The pods in `nominated`, which are
+        nominated ahead of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises
+        PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
         self.local.bring_up_to_date(self.best_rows, only_local=not (self.changing_filters or self.changing_scores))
 
         # The fastest way: judge one example of each group of equivalent nodes.
-        ranking = self._find_grouped_ranking()
+        ranking = self._get_grouped_ranking()
         ranked = self._find_best_rows_in_groups(ranking, info, nominated) if ranking and not sampling else None
         if ranked:
             self.best_rows, feasible_count = ranked
@@ -151,8 +151,8 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int] | None:
         """Find the rows with the highest score by judging one example of each group of equivalent nodes.
 
-        Returns these rows and the number of feasible rows, or None if every node has to be judged because of nominated
-        pods or claims.
+        Return these rows and the number of feasible rows. Return None if nominated pods or claims require that every
+        node is judged.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -165,11 +165,11 @@ class AlikePods:
                 return None
         return ranking.find_best_rows(rejected)
 
-    def _find_grouped_ranking(self) -> GroupedRanking | None:
+    def _get_grouped_ranking(self) -> GroupedRanking | None:
         """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
-        The ranking is built when the GROUPING_THRESHOLD-th of the identical pods is placed, and given up if there are
-        too many groups. Raises PluginError if a plugin fails.
+        Each call counts as one more placement of the identical pods. The ranking is built at the GROUPING_THRESHOLD-th
+        call and dropped if there are too many groups. Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
@@ -184,7 +184,7 @@ class AlikePods:
 
     @property
     def _consulted_plugins(self) -> ConsultedPlugins:
-        """The plugins that have to be asked about the identical pods, with the raw scores that never change."""
+        """The plugins to consult about the identical pods, with the raw scores that never change."""
         fixed = [FixedScores(plugin, state, raw, self._get_weight(plugin)) for plugin, state, raw in self.fixed_scores]
         scorers = [scorer for scorer, _ in self.changing_scores]
         return ConsultedPlugins(
@@ -212,7 +212,7 @@ class AlikePods:
             return NO_ROWS, np.zeros(0, np.int64)
         self.local.bring_up_to_date(NO_ROWS)
         local = self.local.scores if self.always is None else self.local.scores + self.always
-        return self._score_rows(local, info, self._find_grouped_ranking())
+        return self._score_rows(local, info, self._get_grouped_ranking())
 
     def _score_rows(
         self,
@@ -282,24 +282,26 @@ class AlikePods:
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def certainly_fits(self, row: int, nominated: Delta) -> bool:
-        """Return whether one of the identical pods certainly fits on a row next to the pods in `nominated`.
+        """Return True only if one of the identical pods surely fits on the row.
 
-        If this quick check cannot tell, return False: the caller then needs a full cycle.
+        Return False if it does not fit or if this quick check cannot tell, as when a pod in `nominated` is on the row.
+        The caller then needs a full cycle.
         """
         if self.hopeless or self.changing_filters or self.claims:
             return False
-        if (self.always is not None and self.always[row] < 0) or not self.local.fits(row):
+        is_always_rejected = self.always is not None and self.always[row] < 0
+        if is_always_rejected or not self.local.fits(row):
             return False
-        is_nominated_here = nominated.node == row
-        return not (nominated and is_nominated_here.any())
+        has_nominated_pods = bool(nominated) and bool((nominated.node == row).any())
+        return not has_nominated_pods
 
     @property
     def claim_pre_filter_results(self) -> Mapping[str, PreFilterResult]:
-        """By plugin, the PreFilter results that read claims, for the pod that was ranked last."""
+        """The PreFilter results that read claims, for the pod that was ranked last, by plugin."""
         return self.claims.pre_filter_results if self.claims else {}
 
     def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
-        """Return the rows that are not rejected, or with `sampling` only the rows that the sampled search visits."""
+        """Return the rows that are not rejected. With `sampling`, return only the rows that the search visits."""
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
@@ -332,7 +334,7 @@ class AlikePods:
 
     @cached_property
     def allowed(self) -> Bools:
-        """A mask (N,) of the nodes allowed by those PreFilter results that do not depend on other pods."""
+        """A mask (N,) of the nodes that PreFilter results allow. Results that depend on other pods are left out."""
         allowed = np.ones(len(self.view.nodes), np.bool_)
         for result in self.lasting_pre_filter.results.values():
             if result.node_names is not None:
@@ -340,7 +342,7 @@ class AlikePods:
         return allowed
 
     def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there."""
+        """Return a mask (N,) of the nodes that plugins reject whatever pods run there."""
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}
@@ -357,7 +359,7 @@ class AlikePods:
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to be asked about the identical pods.
 
-        Plugins that read only a node's own row are left out, since `local` has their scores. Raises PluginError if a
+        Plugins that read only a node's own row are left out, because `local` has their scores. Raises PluginError if a
         plugin fails.
         """
         prepares = map_score_preparations(self.framework)

@@ -156,8 +156,8 @@ class Attempts(PodsOnNodes):
     def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
         """Place the members together if enough of them fit, otherwise preempt for them.
 
-        With `queued`, victims are only found. Otherwise they are evicted, and the members are bound at once. Raises
-        PluginError if the members are served by several profiles or a plugin fails.
+        With `queued`, victims are found but not evicted. Otherwise, they are evicted, and the members are bound at
+        once. Raises PluginError if the members belong to several profiles or a plugin fails.
         """
         framework = self.get_required_framework(members[0])
         key = self.gangs.find_group_key(members[0])
@@ -192,7 +192,10 @@ class Attempts(PodsOnNodes):
         return self.victims.pop(position, ()) if self.victims else ()
 
     def evict_victims(self, victims: Sequence[Position]) -> Sequence[Position]:
-        """Evict the victims immediately, count them as preempted, record the nodes that they leave, and return them."""
+        """Evict the victims immediately, and return them.
+
+        They are counted as preempted, and the nodes that they leave are recorded.
+        """
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True

@@ -41,7 +41,7 @@ P = TypeVar("P", bound=Plugin)
 def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
     """Return whether a plugin's answer about a pod may change as claims are bound or allocated.
 
-    A plugin that does not declare which kinds it reads is assumed to read them all.
+    A plugin that does not declare the kinds that it reads is assumed to read all kinds.
     """
     if get_reads(plugin) is Reads.OWN_ROW:
         return False
@@ -67,7 +67,10 @@ class _LastingRejections(NamedTuple):
 
 
 class ClaimAnswers:
-    """The answers of a profile's plugins that read the claims of pods like `info`, which may have different claims."""
+    """The answers of a profile's plugins that read claims, for pods like `info`.
+
+    These pods may have different claims.
+    """
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, view: Fork) -> None:
         self.framework, self.view = framework, view
@@ -94,7 +97,7 @@ class ClaimAnswers:
         return rejected
 
     def _find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
-        """Return a mask (N,) of the nodes that stay rejected no matter which pods move, or one bool for all nodes.
+        """Return a mask (N,) of the nodes that stay rejected whatever pods move, or one bool for all nodes.
 
         The answer is cached for the latest pod until a claim changes. Raises PluginError if a plugin fails.
         """
@@ -110,10 +113,10 @@ class ClaimAnswers:
         return rejected
 
     def build_claims_key(self, info: PodInfo) -> Hashable:
-        """Build a key that is equal for pods whose claims get the same answers now, or return None.
+        """Build a key that is equal for pods whose claims get the same answers now.
 
-        Only plugins that read ResourceClaims contribute, since volume claims of identical pods get the same answers.
-        None means that such a plugin offers no key. Raises PluginError if a plugin fails.
+        Only plugins that read ResourceClaims contribute, because volume claims of identical pods get the same answers.
+        Return None if such a plugin offers no key. Raises PluginError if a plugin fails.
         """
         keys = []
         for rejecting in (*self._lasting, *self._changing):

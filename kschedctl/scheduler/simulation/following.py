@@ -127,8 +127,8 @@ class StepwiseScheduler:
         """Evict the victims on the cheapest candidate node, and nominate that node for the pod.
 
         Ties are broken by the names of nodes. Pods of lower priority that are nominated for the node lose their
-        nomination. If there is no candidate, nothing is evicted, and the pod loses its own nomination if a plugin tried
-        preemption and failed.
+        nomination. If there is no candidate, nothing is evicted. If a plugin tried preemption and failed, the pod then
+        also loses its nomination.
         """
         assert tried.cycle is not None
         outcome = run_post_filter(tried.cycle)
@@ -177,5 +177,8 @@ class StepwiseScheduler:
 
 
 def _was_preemption_tried(result: PostFilterResult) -> bool:
-    """Return whether a plugin tried preemption for the pod, rather than finding it not eligible to preempt."""
+    """Return whether a plugin tried preemption for the pod.
+
+    It did not if it found the pod ineligible to preempt.
+    """
     return isinstance(result.report, Preemption) and result.report.eligible

@@ -55,7 +55,11 @@ class PlacedMember(NamedTuple):
 
 
 class GangAttempt(NamedTuple):
-    """The result of trying a group: which members were placed, none or enough, and why the others were not."""
+    """The result of trying a group.
+
+    It has the members that were placed, and why the other members were not. Either no members are placed, or enough for
+    the group.
+    """
 
     placed: Mapping[Position, PlacedMember]
     victims: Mapping[Position, tuple[Position, ...]] = {}
@@ -95,7 +99,7 @@ class Gangs:
         return self.placements.view
 
     def find_group_key(self, position: Position) -> AnyGroupKey | None:
-        """Return the group with which a pod is placed, or None if it is placed on its own."""
+        """Return the group that a pod is placed with, or None if it is placed alone."""
         number = int(self.view.pods.info[position])
         pod_group = get_group_key(self.view.pods.infos[number].pod) if self.places_groups_together else None
         return pod_group or self._find_gang_key(number)
@@ -110,9 +114,9 @@ class Gangs:
         return self._gang_of_info[info_number]
 
     def group_pods_for_queue(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
-        """Return the pods of Kubernetes' own groups, by group and in the order in which they are tried together.
+        """Return the pods of Kubernetes' PodGroups, by group and in the order in which they are tried together.
 
-        Gangs of Coscheduling are left out because their pods are tried one by one.
+        Gangs of Coscheduling are left out, because their pods are tried one by one.
         """
         groups = self.group_positions(positions)
         return {
@@ -122,7 +126,10 @@ class Gangs:
         }
 
     def find_gang_pods(self, positions: Iterable[Position]) -> frozenset[Position]:
-        """Return the gang pods that are tried one by one and wait on their nodes for their gang."""
+        """Return the pods of gangs that are tried one by one.
+
+        Such pods wait on their nodes for the rest of their gang.
+        """
         return frozenset(
             position for position in positions if self.has_groups and isinstance(self.find_group_key(position), GangKey)
         )
@@ -182,9 +189,9 @@ class Gangs:
     ) -> GangAttempt:
         """Place as many members as fit, provided that they are enough for the group.
 
-        With `all_or_none`, place all members or none, because the caller then preempts for the others. A group that
-        needs a pod-group cycle is never placed in this case, since its members cannot be placed one by one. Raises
-        PluginError if the group is invalid or a plugin fails.
+        With `all_or_none`, place all members or none, because the caller then preempts for the remaining members. A
+        group that needs a pod-group cycle is never placed in this case, because its members cannot be placed one by
+        one. Raises PluginError if the group is invalid or a plugin fails.
         """
         if error := self._find_validation_error(key, members):
             raise PluginError(error)
@@ -214,10 +221,10 @@ class Gangs:
     def find_victims_and_placement(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
     ) -> GangAttempt:
-        """Find the victims, and the nodes of the members once the victims are evicted.
+        """Find the pods to preempt for a group, and the nodes that its members then get.
 
-        If the group fits now without preemption, its members are bound. If not enough members fit even without the
-        victims, the attempt has neither members nor victims. Raises PluginError if a plugin fails.
+        If the group fits without preemption, its members are bound. If too few members fit even without the victims,
+        the returned attempt is empty. Raises PluginError if a plugin fails.
         """
         gang_attempt = self.find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
@@ -273,8 +280,8 @@ class Gangs:
     def sort_members_for_attempt(self, key: AnyGroupKey, members: Sequence[Position]) -> list[Position]:
         """Return the members in the order in which they are tried.
 
-        Among pods of equal priority, the pod that completed the group comes first, since the pods before it were kept
-        out of the queue. Gangs of Coscheduling keep the given order, and so do all groups if gang scheduling is off.
+        Among pods of equal priority, the pod that completed the group comes first, because the pods before it were kept
+        out of the queue. Gangs of Coscheduling keep the given order. If gang scheduling is off, all groups keep it.
         """
         if isinstance(key, GangKey) or not self.is_gang_scheduling_enabled:
             return list(members)
@@ -294,10 +301,10 @@ class Gangs:
         return Row(int(rows[self.placements.random.randrange(len(rows))]))
 
     def _needs_group_cycle(self, key: AnyGroupKey, members: Sequence[Position]) -> bool:
-        """Return whether the group needs a pod-group cycle, rather than being placed pod by pod.
+        """Return whether the group needs a pod-group cycle and cannot be placed pod by pod.
 
-        A cycle is needed if several placements have to be tried, or if members have pod affinity or claims, whose
-        effects are hard to undo.
+        A cycle is needed if several placements have to be tried. It is also needed if members have pod affinity or
+        claims, whose effects are hard to undo.
         """
         if self.topology_aware and not isinstance(key, GangKey):
             group = find_pod_group(self.view, key)
@@ -310,10 +317,10 @@ class Gangs:
     def _place_one_by_one(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool
     ) -> GangAttempt:
-        """Bind the members one by one if they fit, and undo the placements if too few of them fit.
+        """Bind the members that fit one by one, and undo the placements if too few of them fit.
 
-        Enough members fit if Permit allows one of them and, with `all_or_none`, only if all of them fit. Raises
-        PluginError if a plugin fails.
+        Enough members fit if Permit allows one of them. With `all_or_none`, all members have to fit. Raises PluginError
+        if a plugin fails.
         """
         # Bind all members that fit, unless Permit rejects them.
         placed: dict[Position, PlacedMember] = {}
@@ -398,8 +405,8 @@ def _build_success(
 ) -> GangAttempt:
     """Build an attempt that placed members, and decide which of the other members are tried again at once.
 
-    With `left_over_at_once`, all other members are tried again at once. Otherwise, only the members that were tried
-    before the last member waiting at Permit are, since that member waits because too few have a node yet.
+    With `left_over_at_once`, these are all other members. Otherwise, they are the members that were tried before the
+    last member waiting at Permit. That member waits because too few members have a node yet.
     """
     if left_over_at_once:
         retried_count = len(members)
@@ -428,7 +435,10 @@ def _build_placed_member(member: MemberResult) -> PlacedMember:
 
 
 def _assign_victims_once(victims: Mapping[Position, Sequence[Position]]) -> dict[Position, tuple[Position, ...]]:
-    """Return the victims of each member, assigning a victim that several members share only to the first of them."""
+    """Return the victims of each member, with each victim assigned to one member only.
+
+    A victim that several members share is assigned to the first of them.
+    """
     assigned: set[Position] = set()
     victims_once = {}
     for member, member_victims in victims.items():

@@ -106,7 +106,7 @@ class RowAnswers:
         return cls(consulted, verdicts, scores)
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of those that at least one filter rejects."""
+        """Return a mask over `rows` of the rows that at least one filter rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
             rejected |= verdicts.find_rejected(rows)
@@ -151,7 +151,7 @@ class GroupedRanking:
         return ranking if len(ranking.groups) <= ranking.max_groups else None
 
     def _build_groups(self) -> RankedGroups:
-        """Group the nodes so that all nodes of a group get the same answers from plugins and the same rejections."""
+        """Group the nodes that get the same answers from plugins and the same rejections."""
         consulted = self.consulted
         local = consulted.local.scores if consulted.always is None else consulted.local.scores + consulted.always
 
@@ -172,8 +172,8 @@ class GroupedRanking:
     def drop_empty_groups(self) -> GroupedRanking | None:
         """Return this ranking, or None if it has too many groups.
 
-        If there are too many groups, they are first rebuilt without the empty groups. At most half of the limit is
-        accepted then.
+        In the latter case, the groups are first rebuilt without the empty groups. The ranking is then kept only if it
+        has at most half of the limit.
         """
         if len(self.groups) <= self.max_groups:
             return self
@@ -190,9 +190,9 @@ class GroupedRanking:
     def find_best_rows(self, rejected: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        `rejected` is a mask (N,), or one bool for all nodes, of the nodes that reject this particular pod because of
-        its claims or because of pods nominated ahead of it. Return None if rejections change so often that judging all
-        nodes is as fast.
+        `rejected` is a mask (N,), or one bool for all nodes. It marks the nodes that reject this particular pod because
+        of its claims or because of pods nominated ahead of it. Return None if rejections change so often that judging
+        all nodes is as fast.
         """
         # Bring the groups up to date.
         changed_rows = self._update_rejections(rejected)
@@ -201,7 +201,7 @@ class GroupedRanking:
         self.update(changed_rows)
 
         groups = self.groups
-        feasible = groups.feasible_groups
+        feasible, rows = groups.get_feasible_groups_and_examples()
         if not len(feasible):
             return NO_ROWS, 0
         is_local = not (self.verdicts or self.scores or self.consulted.fixed or self.rejections)
@@ -209,23 +209,24 @@ class GroupedRanking:
             return groups.get_best_rows(feasible), int(groups.count[0])
 
         # Drop the groups whose example is rejected.
-        rows = groups.example[feasible]
+        feasible_count = groups.feasible_count
         if self.verdicts or self.rejections:
             rejected_groups = self._find_rejected_rows(rows)
             if rejected_groups.any():
                 feasible, rows = feasible[~rejected_groups], rows[~rejected_groups]
+                feasible_count = int(groups.count[feasible].sum())
             if not len(feasible):
                 return NO_ROWS, 0
 
         # Score the examples of the others, and return the groups that share the highest score.
         counts = groups.count[feasible]
         total = groups.top[feasible] + self.answers.score_rows(rows, counts)
-        return groups.get_best_rows(feasible[total == total.max()]), int(counts.sum())
+        return groups.get_best_rows(feasible[total == total.max()]), feasible_count
 
     def _update_rejections(self, rejected: Bools | bool) -> Rows | None:
-        """Apply the pod's rejections, and return the rows that changed, or None if too many rows change too often.
+        """Apply the pod's rejections, and return the rows that changed. Return None if too many rows change too often.
 
-        If the groups had to be rebuilt, return no rows, since the new groups include all changes.
+        If the groups had to be rebuilt, return no rows, because the new groups include all changes.
         """
         # The first pod with rejections makes them a distinction of the groups.
         if self.rejections is None:
@@ -243,14 +244,14 @@ class GroupedRanking:
         if len(changed) <= MAX_CHANGED_REJECTIONS:
             return changed
         if self._pods_since_rebuild < PATIENCE:
-            self.rejections.mask[changed] ^= 1  # undo the update
+            self.rejections.mask[changed] ^= 1  # undo the update, which flipped these bits
             return None
         self._pods_since_rebuild = 0
         self.groups = self._build_groups()
         return NO_ROWS
 
     def _find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of those that the filters or the pod's own rejections exclude."""
+        """Return a mask over `rows` of the rows that the filters or the pod's rejections exclude."""
         rejected = self.answers.find_rejected_rows(rows)
         return rejected | self.rejections.find_rejected(rows) if self.rejections else rejected
 
@@ -265,7 +266,7 @@ class GroupedRanking:
         return by_group.take(groups.group)
 
     def score_rows(self, rows: Rows) -> Scores | int:
-        """Return, for each of `rows`, the score that plugins add to the local score if only these rows are scored.
+        """Return the score that plugins add to the local score of each of `rows`, if only these rows are scored.
 
         If no plugin adds scores, return 0 for all rows.
         """
@@ -289,7 +290,7 @@ class GroupedRanking:
 
 
 class RejectedRows:
-    """Rejections of single nodes that apply to the current pod only, as verdicts that distinguish every node.
+    """Rejections of single nodes that apply only to the current pod, as verdicts that distinguish every node.
 
     They come from the pod's claims and from pods nominated with a higher priority.
     """
@@ -303,7 +304,7 @@ class RejectedRows:
         return self.mask
 
     def find_rejected(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of those that are rejected."""
+        """Return a mask over `rows` of the rejected rows."""
         is_rejected: Bools = self.mask.take(rows) > 0
         return is_rejected
 

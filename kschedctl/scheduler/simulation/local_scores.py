@@ -112,9 +112,9 @@ class LocalScores:
     def bring_up_to_date(self, tied: Rows | TiedRows, only_local: bool = True) -> None:
         """Update the scores of the nodes that pods joined or left since the last update.
 
-        If the latest move placed a pod with the same requests as this object's pod, more pods like it are expected.
-        Then the scores that the nodes will have after the next placements are precomputed as well. `tied` are the nodes
-        that shared the best score when the latest pod was placed. Set `only_local` if nothing but these scores decides
+        If the latest move placed a pod with the same requests as this object's pod, more such pods are expected. In
+        this case, the scores that the nodes will have after the next placements are precomputed as well. `tied` are the
+        nodes that shared the best score when the latest pod was placed. Set `only_local` if only these scores decide
         where the pods go, so that more of the precomputed scores will be used.
         """
         trail = self.view.trail
@@ -150,7 +150,7 @@ class LocalScores:
     def find_crowded_nodes(self, nominated: Delta, priority: int) -> Bools:
         """Return a mask (N,) of the nodes that reject a pod of this priority because of pods nominated ahead of it.
 
-        The answer is cached by priority, and computed anew only for nodes that pods joined or left.
+        The answer is cached by priority. It is recomputed only for nodes that pods joined or left.
         """
         crowded = self._crowded.get(priority)
         trail_length = len(self.view.trail)
@@ -184,7 +184,7 @@ class LocalScores:
         return Crowded(nominated, has_nominations, rejected, len(self.view.trail))
 
     def _update_crowded_rows(self, crowded: Crowded) -> None:
-        """Find out anew, after several moves, which of the nodes that pods joined or left reject the pod."""
+        """Recompute, after several moves, which of the nodes that pods joined or left reject the pod."""
         rows = np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))
         if len(rows):
             crowded.rejected[rows] = self._find_rejecting_rows(
@@ -195,8 +195,8 @@ class LocalScores:
     def _update_crowded_row(self, crowded: Crowded, row: int, number: int, sign: int) -> None:
         """Update the crowded nodes after one pod joined a row (`sign` 1) or left it (-1).
 
-        The precomputed answer is used. If there is none, or if the pod is not like the pods that were assumed, answers
-        are precomputed again.
+        The precomputed answer is used if there is one and the pod has the expected requests. Otherwise, answers are
+        precomputed again.
         """
         if not crowded.has_nominations[row]:
             return
@@ -207,7 +207,7 @@ class LocalScores:
         crowded.rejected[row], *crowded.ahead[row] = answers
 
     def _compute_crowded_ahead(self, crowded: Crowded, row: int) -> list[bool]:
-        """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more pods like it have joined."""
+        """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more such pods have joined it."""
         added_pods = np.arange(LOOKAHEAD + 1)
         rows = np.full(LOOKAHEAD + 1, row)
 
@@ -231,7 +231,7 @@ class LocalScores:
         return rejected
 
     def _use_precomputed_score(self, row: int) -> bool:
-        """Replace the score of a row, which a pod with these requests has joined, with the precomputed score.
+        """Set the score of a row to the precomputed score, after a pod with these requests joined the row.
 
         Return False if no score was precomputed.
         """
@@ -245,7 +245,7 @@ class LocalScores:
     def _predict_next_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
         """Return the nodes on which the next pods with the same requests are likely to be placed.
 
-        The nodes are the latest one and, after MANY_PODS pods, all tied nodes whose next scores are not known yet.
+        These are the latest node and, after MANY_PODS pods, all tied nodes whose next scores are not known yet.
         """
         if self.placed < MANY_PODS:
             return np.array([latest])
@@ -270,16 +270,17 @@ class LocalScores:
         self.step[rows] = LOOKAHEAD
 
     def _mask_closed_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of those that are closed, so that they accept no more pods."""
+        """Return a mask over `rows` of the closed rows, which accept no more pods."""
         closed = self.view.closed
         if closed is None:
             return np.zeros(len(rows), np.bool_)
         return closed.mask[rows]
 
     def _compute_scores(self, view: Fork, rows: Rows, added_pods: Rows | None = None) -> Scores:
-        """Compute the scores of `rows` after `added_pods` (a count per row) more of these pods were placed there.
+        """Compute the scores of `rows` in the given view.
 
-        Rows that reject the pod score INFEASIBLE.
+        With `added_pods`, which has a count for each row, so many pods like this one are assumed to be added to the
+        rows. Rows that reject the pod score INFEASIBLE.
         """
         own_rows = OwnRows(view, rows, added_pods, self.number)
         rejected = self._mask_closed_rows(rows)

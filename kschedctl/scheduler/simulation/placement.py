@@ -86,8 +86,8 @@ class Placements(IncomingPods):
     def _choose_with_cache(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Choose a node from cached answers if they suffice, otherwise by a full cycle.
 
-        A full cycle is needed if the pod is or was nominated or if extenders are called for it, unless it certainly
-        fits on its nominated node. Raises PluginError if a plugin fails.
+        A pod that lost its nomination, or for which extenders are called, needs a full cycle. So does a nominated pod
+        unless it surely fits on its nominated node. Raises PluginError if a plugin fails.
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
@@ -110,7 +110,7 @@ class Placements(IncomingPods):
     def find_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools | None:
         """Return a mask (N,) of the nodes on which a pod fits now.
 
-        Return None if pods on other nodes matter, if the pod has claims, or if a plugin fails.
+        Return None if the answer depends on pods on other nodes, if the pod has claims, or if a plugin fails.
         """
         info = self.build_arriving_info(position)
         number = int(self.view.pods.info[position])
@@ -145,9 +145,9 @@ class Placements(IncomingPods):
     def get_equivalence_key(self, framework: FrameworkLike, position: Position) -> Hashable:
         """Return a key that is equal for pods that get the same answers in the current state.
 
-        The key is the number of the PodInfo. For pods with claims, it contains the plugins' answers about the claims
-        instead, so that the claims' names do not matter. A pod that is nominated, or for which extenders are called,
-        gets a key of its own.
+        The key is the number of the PodInfo. For pods with claims, it has the plugins' answers about the claims, so
+        that the claims' names do not matter. A pod that is or was nominated, or for which extenders are called, gets a
+        unique key.
         """
         if position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW:
             return (position,)
@@ -202,7 +202,7 @@ class Placements(IncomingPods):
         return len(rows) > 0
 
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
-        """Return the answers for pods that are identical except for their claims, from a cache if possible."""
+        """Return the answers for pods that differ at most in their claims, from a cache if possible."""
         from kschedctl.scheduler.simulation.alike_pods import AlikePods  # noqa: PLC0415 - only for pods that are alike
 
         key = framework, info.alike

@@ -38,9 +38,9 @@ DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
 
 
 class QueuedPods:
-    """The scheduling queue of a simulation, which every pod leaves once it is placed or cannot be placed.
+    """The scheduling queue of a simulation. A pod leaves it once it is placed or cannot be placed.
 
-    Pods that fit nowhere are judged lazily: the plugins that reject them are determined only when an event comes that
+    Pods that fit nowhere are judged lazily. The plugins that reject them are determined only when an event comes that
     may matter to them.
     """
 
@@ -111,7 +111,7 @@ class QueuedPods:
         self.scheduling_queue.add(pod)
 
     def done(self, position: Position) -> None:
-        """Record that a popped pod is no longer in flight, because it was bound or is not tried."""
+        """Record that a popped pod is no longer in flight, because it was bound or will not be tried."""
         self.scheduling_queue.done(position)
 
     def find_retry_label(self, position: Position) -> str:
@@ -142,7 +142,7 @@ class QueuedPods:
         self.scheduling_queue.add_unschedulable(self.get_queued_pod(position), rejectors)
 
     def build_departure_event(self, position: Position) -> Occurrence:
-        """Return the event that a pod which waited at Permit left its node.
+        """Build the event that a pod that waited at Permit left its node.
 
         Group members that did not fit are put back first, so that the event reaches them.
         """
@@ -170,11 +170,11 @@ class QueuedPods:
         victims: Sequence[Position],
         retried_at_once: Sequence[Position],
     ) -> None:
-        """Record that not enough pods of a group fit now.
+        """Record that too few pods of a group fit now.
 
         `members` are the pods that keep waiting, each with the plugins that rejected it. The `victims` have left their
-        nodes. The pods in `retried_at_once` go back to the active queue at once, because other members of the group
-        were placed.
+        nodes. The pods in `retried_at_once` go directly to the active queue, because other members of the group were
+        placed.
         """
         self._group_members[group] = list(members)
         self._rejected_members += [
@@ -187,7 +187,7 @@ class QueuedPods:
             self.move_after_evictions(victims)
 
     def find_rejectors_before_moves(self, arriving: Iterable[Position], leaving: Iterable[Position]) -> None:
-        """Determine, before these moves happen, which plugins reject the waiting pods that the moves may wake.
+        """Determine which plugins reject the waiting pods that upcoming moves may wake.
 
         After the moves, the plugins might answer differently. The woken pods are put into the scheduling queue.
         """
@@ -245,7 +245,7 @@ class QueuedPods:
             self._deliver_event(self._advice.build_departure_event(victim))
 
     def _put_groups_back(self) -> None:
-        """Put the group members that did not fit back into the scheduling queue, since a pod has moved."""
+        """Put the group members that did not fit back into the scheduling queue, because a pod has moved."""
         for pod, rejectors, rejected_at in self._rejected_members:
             self.scheduling_queue.add_unschedulable(pod, rejectors, rejected_at)
         self._rejected_members = []
@@ -285,7 +285,7 @@ class QueuedPods:
     def _advance_time(self) -> bool:
         """Advance the clock to the next end of a backoff or flush, and put pods back into the active queue.
 
-        Return False, without advancing the clock, if nothing is due or if a pod that waits at Permit times out first.
+        If nothing is due, or if a pod that waits at Permit times out first, leave the clock unchanged and return False.
         """
         backoff_end = self.scheduling_queue.backoff.find_next_completion()
         permit_timeout = self.waits.find_first_timeout()
@@ -344,8 +344,8 @@ class _Listeners:
 class _SharedQueuePlugins(QueuePlugins):
     """Queue plugins whose answers are shared by identical pods and by events of identical pods.
 
-    Gates are asked with the pod's own PodInfo, which `own` returns, since a pod is gated only while evictions for this
-    very pod are under way.
+    Gates are asked with an unshared PodInfo of the pod, which `own` returns. A pod is gated only while its evictions
+    are under way.
     """
 
     def __init__(self, scheduler: Scheduler, placements: Placements, own: Callable[[Position], PodInfo]) -> None:
@@ -382,9 +382,9 @@ class _SharedQueuePlugins(QueuePlugins):
         return self._departures[number]
 
     def find_nomination_loss_event(self, position: Position) -> Occurrence | None:
-        """Return the event that a pod like this one lost its nomination, or None if the scheduler ignores such events.
+        """Return the event that a pod like this one lost its nomination, or None if the scheduler ignores the event.
 
-        Every node's name gives the same event, so the first node is used.
+        The event does not depend on the node, so the first node is used.
         """
         number = int(self._view.pods.info[position])
         if number not in self._nomination_losses:
@@ -395,16 +395,19 @@ class _SharedQueuePlugins(QueuePlugins):
         return self._nomination_losses[number]
 
     def _build_placed_pod(self, position: Position) -> Pod:
-        """Build the pod with a node. If it has none, the first node is used, since no plugin cares which node it is."""
+        """Build the pod with a node name. A pod without a node gets the first node.
+
+        No plugin depends on which node it is.
+        """
         pod = self._info(position).pod
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
     def find_woken_infos(self, info_numbers: Set[int], additions: int, occurrence: Occurrence) -> list[int]:
-        """Return, in ascending order, the numbers of the PodInfos whose pods the event may put back into the queue.
+        """Return the numbers of the PodInfos whose pods the event may put back into the queue, in ascending order.
 
-        A PodInfo is returned if any plugin would requeue its pods, no matter which plugins rejected them. The caller
-        removes the returned numbers from `info_numbers`. `additions` counts the numbers that the caller has ever added,
-        so an unchanged count means that the same event can wake nothing new.
+        A PodInfo is returned if any plugin would requeue its pods, whatever plugins rejected them. The caller removes
+        the returned numbers from `info_numbers`. `additions` counts all numbers that the caller has added so far. If
+        the count is unchanged, the same event can wake nothing new.
         """
         # If no number was added since this very event was asked about last, all were found to be unaffected then.
         event_id = self._get_event_id(occurrence)

@@ -53,8 +53,8 @@ class TiedRows:
     def _find_row_at(self, place: int) -> int:
         """Find the row at this place by narrowing the range from the lowest to the highest row.
 
-        Interpolation, which is fast for evenly spread rows, alternates with bisection, which limits the number of
-        steps. `below` rows are less than `low`, and `up_to` rows are at most `high`.
+        Interpolation is fast for evenly spread rows. It alternates with bisection, which limits the number of steps.
+        `below` rows are less than `low`, and `up_to` rows are at most `high`.
         """
         low = min([rows[0] for rows in self._lists])
         high = max([rows[-1] for rows in self._lists])
@@ -90,12 +90,14 @@ class RankedGroups:
         self.seen = len(trail)
         """Length of the trail when the groups were updated last."""
         rows = np.arange(len(score))
-        self._single_node_distinctions = [distinction for distinction in distinctions if distinction.domains.alone]
+        self._single_node_distinctions = [
+            distinction for distinction in distinctions if distinction.domains.separates_nodes
+        ]
         self._lasting_codes = combine_columns([*fixed, *map(_get_lasting_codes, distinctions)], len(score))
         self._values = [distinction.values_at(rows) for distinction in self._single_node_distinctions]
         self.score = score.copy()
         """Local scores (N,), below zero where a pod does not fit."""
-        self.group = combine_columns([self._lasting_codes, *self._values], len(score))
+        self.group = combine_columns([self._lasting_codes, *self._values], len(score)).astype(np.intp)
         """The group of each row (N,)."""
         self._lists: list[dict[int, array[int]]] = []
         """By group and score, the rows in order, for all scores of at least `_floor`."""
@@ -107,6 +109,11 @@ class RankedGroups:
         """By group, the highest score."""
         self.example = np.zeros(1, np.int64)
         """By group, one of the rows that have the highest score."""
+        self.feasible_count = int(np.count_nonzero(self.score >= 0))
+        """The number of feasible rows of all groups."""
+        self._is_selection_outdated = True
+        self._feasible_groups = np.zeros(0, np.int64)
+        self._feasible_examples = np.zeros(0, np.int64)
         for members in split_by_value(self.group):
             group = self._add_group(self._build_key(int(members[0])))
             fitting = members[self.score[members] >= 0]
@@ -119,7 +126,19 @@ class RankedGroups:
     @property
     def feasible_groups(self) -> Rows:
         """The groups that have a feasible row."""
-        return self.count[: len(self._lists)].nonzero()[0]
+        groups, _ = self.get_feasible_groups_and_examples()
+        return groups
+
+    def get_feasible_groups_and_examples(self) -> tuple[Rows, Rows]:
+        """Return the groups that have a feasible row, and the example of each.
+
+        The same arrays are returned until one of them changes, so that callers can reuse what they know about them.
+        """
+        if self._is_selection_outdated:
+            self._feasible_groups = self.count[: len(self._lists)].nonzero()[0]
+            self._feasible_examples = self.example[self._feasible_groups]
+            self._is_selection_outdated = False
+        return self._feasible_groups, self._feasible_examples
 
     def get_best_rows(self, groups: Rows) -> Rows | TiedRows:
         """Return, in ascending order, the rows with the highest score of each of these feasible groups.
@@ -138,7 +157,7 @@ class RankedGroups:
         """Bring the groups and scores of the rows up to date.
 
         The new scores are the sum of `score` (N,) and `always` (N,), where None stands for zeros. Rows that a pod
-        joined or left since the last update are refreshed, and so are `changed_rows`, whose distinctions changed for
+        joined or left since the last update are refreshed. So are `changed_rows`, whose distinctions changed for
         another reason.
         """
         new_moves = len(self.trail) - self.seen
@@ -180,11 +199,11 @@ class RankedGroups:
 
         # Take the row off its old list, and put it on the new one. Infeasible rows are on no list.
         if old_score >= 0:
-            self.count[old_group] -= 1
+            self._change_count(old_group, -1)
             if old_score >= self._floor[old_group]:
                 self._remove_rows(old_group, old_score, [row])
         if score >= 0:
-            self.count[group] += 1
+            self._change_count(group, 1)
             self._insert_row(group, row, score)
         self._update_top(old_group)
         if group != old_group:
@@ -222,7 +241,7 @@ class RankedGroups:
     def _move_rows_within_group(self, group: int, rows: Rows, old_scores: Scores, new_scores: Scores) -> None:
         """Change the scores of rows of one group, and update its count, lists and top."""
         self.score[rows] = new_scores
-        self.count[group] += np.count_nonzero(new_scores >= 0) - np.count_nonzero(old_scores >= 0)
+        self._change_count(group, int(np.count_nonzero(new_scores >= 0) - np.count_nonzero(old_scores >= 0)))
         floor = self._floor[group]
         for score in {score for score in old_scores.tolist() if score >= floor}:
             self._remove_rows(group, score, rows[old_scores == score].tolist())
@@ -230,6 +249,14 @@ class RankedGroups:
         for row, score in zip(rows[rising].tolist(), new_scores[rising].tolist(), strict=True):
             self._insert_row(group, row, score)
         self._update_top(group)
+
+    def _change_count(self, group: int, change: int) -> None:
+        """Change the number of feasible rows of a group."""
+        count = int(self.count[group])
+        self.count[group] = count + change
+        self.feasible_count += change
+        if not (count and count + change):  # the group was or is without feasible rows
+            self._is_selection_outdated = True
 
     # -- lists ---------------------------------------------------------------------------------------------------
 
@@ -275,7 +302,10 @@ class RankedGroups:
             return
         top = max(lists) if len(lists) > 1 else next(iter(lists))  # the usual single list needs no comparison
         self.top[group] = top
-        self.example[group] = lists[top][0]
+        example = lists[top][0]
+        if self.example[group] != example:
+            self.example[group] = example
+            self._is_selection_outdated = True
 
     def _list_best_rows(self, group: int, rows: Rows) -> None:
         """Store the best of the group's feasible `rows` in one list per score, and update the group's top.
@@ -334,7 +364,7 @@ class RankedGroups:
 
 
 def combine_columns(columns: Sequence[Rows | Ints], length: int) -> Ints:
-    """Return one code per row, such that rows that are equal in all columns have equal codes.
+    """Return one code per row. Rows that are equal in all columns have equal codes.
 
     >>> combine_columns([np.array([5, 5, 7]), np.array([1, 2, 1])], 3).tolist()
     [0, 1, 2]
@@ -386,7 +416,7 @@ def _get_lasting_codes(distinction: Distinction) -> Rows:
     domain from nodes without one.
     """
     domains = distinction.domains
-    codes = domains.present if domains.alone else domains.codes
+    codes = domains.present if domains.separates_nodes else domains.codes
     return codes.astype(np.int64)
 
 

@@ -61,11 +61,11 @@ class Preemptors:
         self._low_priority_pod: Position | None = None
 
     def may_preempt(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
-        """Return whether the pod may preempt others at all, regardless of which pods are on nodes.
+        """Return whether the pod may preempt at all, whatever pods are on nodes.
 
-        A pod may not if its preemptionPolicy is Never, if its preemption is futile, or if no pod has a lower priority.
-        If a plugin preempts regardless of priorities, a pod may no longer preempt once it was preempted MAX_RETURNS
-        times.
+        A pod may not preempt if its preemptionPolicy is Never, if its preemption is futile, or if no pod has a lower
+        priority. If a plugin preempts regardless of priorities, a pod may no longer preempt once it was preempted
+        MAX_RETURNS times.
         """
         if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
@@ -175,7 +175,10 @@ class KnownFailures:
         ]
 
     def _explain_pods(self, positions: Sequence[Position]) -> dict[Position, str]:
-        """Return the message for each pod that fits nowhere, from its group, from Permit, or from its own cycle."""
+        """Return the message for each pod that fits nowhere.
+
+        The message comes from the pod's group, from Permit, or from the pod's cycle.
+        """
         # A pod in a preemption loop keeps the message about the loop.
         groups_to_explain = [position for position in positions if not self._is_in_preemption_loop(position)]
         group_messages = self._gangs.build_messages_for_groups(groups_to_explain, self._framework)
@@ -224,8 +227,8 @@ class KnownFailures:
 class ReusedAnswers:
     """Finds nodes and preemption candidates for pods, reusing answers for identical pods.
 
-    Without `preemption`, no pod is evicted. `gang_pods` are the pods of gangs that are tried one by one and wait on
-    their nodes for each other, so that the plugins which reject other pods may change meanwhile.
+    Without `preemption`, no pod is evicted. `gang_pods` are the pods of gangs that are tried one by one. While they
+    wait on their nodes for each other, the plugins that reject other pods may change.
     """
 
     def __init__(self, placements: Placements, gangs: Gangs, nominations: Nominations, failures: KnownFailures) -> None:
@@ -279,11 +282,11 @@ class ReusedAnswers:
     def find_preemption_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Return the preemption candidate or None, and the PostFilter outcome or None if PostFilter was not run.
+        """Return the preemption candidate, and the PostFilter outcome. The outcome is None if PostFilter was not run.
 
         PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod never
-        preempts. If the pod finds no victim, PostFilter is not run either, and the pod loses its nomination. Raises
-        PluginError if a plugin fails.
+        preempts. It is not run either if the pod can find no victim. In this case, the pod loses its nomination.
+        Without a candidate, the first item is None. Raises PluginError if a plugin fails.
         """
         info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":

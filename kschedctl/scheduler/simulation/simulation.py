@@ -74,9 +74,9 @@ class Simulation(Attempts):
 
     @without_garbage_collection()
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
-        """Schedule the pods like `run`, but without messages for pods that fit nowhere, which take most of the time.
+        """Schedule the pods like `run`, but without messages for pods that fit nowhere.
 
-        `progress` is called with the number of new outcomes after each attempt.
+        These messages take most of the time. `progress` is called with the number of new outcomes after each attempt.
         """
         outcomes: list[Outcome] = []
         waiting = list(positions)
@@ -98,6 +98,13 @@ class Simulation(Attempts):
         return outcomes + [
             Outcome(position, unplaced_verdict, victims=self.victims.get(position, ())) for position in unplaced
         ]
+
+    def schedule_uninterrupted(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
+        """Schedule the pods like `schedule`, but raise KeyboardInterrupt if the user interrupts."""
+        outcomes = self.schedule(positions, progress)
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return outcomes
 
     def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Return the outcomes with a message for every pod that fits nowhere in the current state."""
@@ -123,7 +130,7 @@ MAX_EVICTIONS_PER_PAIR = 3
 class SettlingLoop(SchedulingLoop):
     """One run of the scheduling loop over the pods in `waiting`.
 
-    While it runs, the view records which pods were evicted and what happened to gangs whose pods wait for each other.
+    Meanwhile, the view records the evicted pods and the history of gangs whose pods wait for each other.
     """
 
     def __init__(
@@ -195,7 +202,7 @@ class SettlingLoop(SchedulingLoop):
         self.pods.nominations.before_loss = None
 
     def _stop_gang_rounds(self) -> None:
-        """Stop gangs whose pods preempt each other forever, and record that as the reason why their pods failed."""
+        """Stop gangs whose pods preempt each other forever, and record this as the failure of their pods."""
         failure = Failed(Code.ERROR, PREEMPTION_LOOP.message)
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
             self.attempts.failures.permit_failures[position] = failure
@@ -219,7 +226,6 @@ class SettlingLoop(SchedulingLoop):
     def _try_popped_pod(self, position: Position) -> None:
         """Try a popped pod, alone or with its group, and record the outcomes."""
         gangs = self.attempts.gangs
-        outcome_count = len(self.outcomes)
         gang = gangs.find_group_key(position) if gangs.has_groups else None
         if gang is not None and not isinstance(gang, GangKey):
             self._try_group(gang)
@@ -232,10 +238,12 @@ class SettlingLoop(SchedulingLoop):
             self.outcomes.append(outcome_without_cycle)
             return
         assert framework is not None
+        outcome_count = len(self.outcomes)
         self.attempt(position, framework)
 
         # A pod that completes its gang releases the others, whose outcomes are sorted by name.
-        if gang is not None and self.outcomes[outcome_count:] and self.outcomes[-1].verdict == SCHEDULED:
+        is_scheduled = len(self.outcomes) > outcome_count and self.outcomes[-1].verdict == SCHEDULED
+        if gang is not None and is_scheduled:
             self.end_completed_waits(gang)
             objects = self.view.pods.objects
             new_outcomes = self.outcomes[outcome_count:]
@@ -276,9 +284,9 @@ class SettlingLoop(SchedulingLoop):
         return self.queued_pods.get_queued_pod(position)
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Determine, before these moves happen, which plugins reject the waiting pods that the moves may wake.
+        """Determine which plugins reject the waiting pods that upcoming moves may wake.
 
-        If there are gangs, also remember which arriving pods are nominated, since they lose their nomination.
+        If there are gangs, also record the arriving pods that are nominated, because they lose their nomination.
         """
         if self.queued_pods.gangs:
             self._nominated_before.update(
@@ -299,9 +307,9 @@ class SettlingLoop(SchedulingLoop):
         )
 
     def put_back(self, position: Position, failure: Failed) -> None:
-        """Put a rejected pod back into the queue, and nominate it if victims make room for it.
+        """Put a rejected pod back into the queue, and nominate it if victims free resources for it.
 
-        If the failure has a message, which only Permit's failures have, it is remembered as the pod's message.
+        Only failures at Permit have a message. It is stored as the pod's message.
         """
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:
@@ -350,7 +358,7 @@ class SettlingLoop(SchedulingLoop):
 
         Some controllers recreate a pod only once its predecessor is gone. If such a pod is the only victim and no other
         pod waits, it is recreated after the preemptor's next attempt, because its deletion wakes the preemptor first.
-        Otherwise, the pod can be back before the last victim is gone, or while other woken pods are tried.
+        In other cases, the pod can be back before the last victim is gone, or while other woken pods are tried.
         """
         if self.recreation is None:
             return
@@ -359,13 +367,13 @@ class SettlingLoop(SchedulingLoop):
                 continue
             when = self.recreation(victim)
             sole_victim = when is Recreation.WHEN_GONE and len(victims) == 1
-            if sole_victim and not self._do_others_wait(preemptor, victims):
+            if sole_victim and not self._are_other_pods_waiting(preemptor, victims):
                 self._recreated_later.setdefault(preemptor, []).append(victim)
             elif when is not Recreation.NEVER:
                 self._recreate_pods((victim,))
 
-    def _do_others_wait(self, preemptor: Position, victims: Sequence[Position]) -> bool:
-        """Return whether pods that exist, besides the preemptor and its victims, wait for a node."""
+    def _are_other_pods_waiting(self, preemptor: Position, victims: Sequence[Position]) -> bool:
+        """Return whether any existing pods other than the preemptor and its victims wait for a node."""
         waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
         return bool(waiting - self.attempts.gone - {preemptor, *victims})
 

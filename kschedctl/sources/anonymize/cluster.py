@@ -85,9 +85,9 @@ def _describe_kept_keys(kept_keys: set[str]) -> Iterator[str]:
 
 
 def _describe_strings_in_expressions(expressions: Expressions) -> Iterator[str]:
-    """Yield descriptions of the strings that are kept because CEL expressions do more than compare them.
+    """Yield descriptions of the strings that stay readable, because CEL expressions do more than compare them.
 
-    These are literals in such expressions, values of the attributes that they use, and names of device drivers.
+    They are the literals in these expressions, the values of the attributes that they use, and names of device drivers.
     """
     count = len(expressions.kept_expressions)
     if count:
@@ -103,7 +103,7 @@ def _describe_strings_in_expressions(expressions: Expressions) -> Iterator[str]:
 def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     """Return the cluster with all objects, the configuration and the gaps rewritten.
 
-    Warnings, the autoscaler's ConfigMaps and the objects' files are dropped, and so are the names of the server, the
+    Warnings, the autoscaler's ConfigMaps and the objects' files are dropped. So are the names of the server, the
     context and the scheduler's instances.
     """
     # Objects of kinds that need no special treatment
@@ -145,7 +145,7 @@ def _anonymize_provenance(provenance: Provenance) -> Provenance:
 def _choose_gap_reason(kind: str, gap: Gap) -> str:
     """Return a neutral reason why a kind is not covered, in place of the API server's message.
 
-    The reason that kinds of batch queues were not requested is kept, because it is not a problem if they are missing.
+    One reason is kept: that kinds of batch queues were not requested, because it is no problem if these are missing.
     """
     return gap.why if kind in QUEUE_KINDS and gap.why in NOT_ASKED_FOR else UNREAD
 
@@ -231,8 +231,8 @@ def _anonymize_plugin_config(config: Document, rewriter: Rewriter) -> dict[str, 
 def _replace_argument_names(value: object, naming: Mapping[str, Naming], rewriter: Rewriter, field: str = "") -> object:
     """Replace the names in a plugin's arguments, or in the value of one field.
 
-    ``naming`` maps each field that contains names to the struct for decoding its value, or to the kind of name that it
-    holds, for which the rewriter has a method. Fields that are not in ``naming`` keep their values.
+    ``naming`` maps a field to the struct for decoding its value, or to the kind of name that it holds. The rewriter has
+    a method for each kind of name. Fields that are not in ``naming`` keep their values.
     """
     field_naming = naming.get(field)
     if isinstance(field_naming, type):

@@ -163,7 +163,8 @@ class Expressions:
 def computes_with_texts(text: str) -> bool:
     """Return whether an expression does anything with strings other than compare them.
 
-    Expressions that cannot be analyzed, because they are too long or have raw or escaped strings, count as well.
+    This is also assumed of expressions that cannot be analyzed, because they are too long or have raw or escaped
+    strings.
 
     >>> computes_with_texts("device.attributes['a'].model == 'A100'")
     False

@@ -29,7 +29,7 @@ class Numbers:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Numbers:
-        """Rank the integers in a cluster's labels and taints, for each key that a Gt or Lt requirement names."""
+        """Rank the integer values of each label or taint key to which a requirement applies Gt or Lt."""
         structs = list(_iter_structs((*_iter_object_lists(cluster), get_added_affinities(cluster.configuration))))
         keys = {s.key for s in structs if getattr(s, "operator", "") in COMPARISONS}
         numbers_by_key: dict[str, set[int]] = {key: set() for key in keys}
@@ -78,7 +78,7 @@ def get_added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAf
 
 
 def find_composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
-    """Return the names in a cluster that consist of other names joined by dashes, each with its parts.
+    """Return the names in a cluster that consist of other parts joined by dashes, each with its parts.
 
     The claim of an ephemeral volume is named after its pod and volume, a ReplicaSet after its Deployment and the hash
     of its pod template, and a zone after its region.
@@ -99,7 +99,7 @@ def _iter_ephemeral_claim_names(table: PodTable) -> Iterator[tuple[str, tuple[st
 
 
 def _iter_zone_names(cluster: Cluster) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the name of each zone that has three parts, such as ``us-east-1a``, with its parts."""
+    """Yield the name and the parts of each zone whose name has three parts, such as ``us-east-1a``."""
     for key, value in _iter_labels_and_taints(_iter_structs(_iter_object_lists(cluster))):
         if key in (ZONE, BETA_ZONE):
             for zone in map(str.strip, value.split(ZONE_DELIMITER)):

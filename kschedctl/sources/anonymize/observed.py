@@ -101,7 +101,7 @@ def _filter_workload_conditions(
 def _filter_job_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
-    """Keep only the conditions that say that a Job has ended, without their reasons and messages."""
+    """Keep only the conditions of ended Jobs, without their reasons and messages."""
     return tuple(api.Condition(condition.type, condition.status) for condition in value if condition.type in JOB_ENDED)
 
 
@@ -162,7 +162,7 @@ def replace_name_list(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def filter_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    """Drop the annotations that kschedctl does not read or that are free text, and replace the names in all others."""
+    """Drop annotations that kschedctl does not read or that are free text. Replace the names in the others."""
     return {
         key: _replace_annotation_value(rewriter, key, annotation)
         for key, annotation in value.items()

@@ -78,8 +78,8 @@ class Pseudonyms:
     def assign_pseudonyms(self) -> dict[str, str]:
         """Choose a pseudonym for every collected string, and return a map from pseudonyms to their originals.
 
-        Pseudonyms are numbered in the order of their originals. Pseudonyms of domains and keys also get a prefix, so
-        that they sort between the same kept keys as their originals.
+        Pseudonyms are numbered in the order of their originals. The pseudonyms of domains and keys also get a prefix,
+        so that they keep their place among the domains and keys without a pseudonym.
         """
         kept = sorted(self._kept_heads - {""})
         texts = sorted([*((text, False) for text in self._names), *((text, True) for text in self._heads)])
@@ -95,7 +95,10 @@ class Pseudonyms:
         return originals
 
     def _replace_key_head(self, text: str) -> str:
-        """Replace the head of a key, by which keys sort: a domain with its slash, or a whole key without a domain."""
+        """Replace the head of a key: its domain with the slash, or the whole key if it has no domain.
+
+        Keys sort by their head.
+        """
         return self._heads.setdefault(text, text)
 
 

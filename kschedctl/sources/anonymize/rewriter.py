@@ -80,8 +80,8 @@ class Rewriter:
     def replace_label_value(self, key: str, value: str) -> str:
         """Replace the value of a label or taint with this key.
 
-        Well-known values are kept, numbers that are compared by order are replaced by their ranks, and each zone in a
-        list of zones is replaced separately. The replacement of an invalid value is invalid as well.
+        Well-known values are kept. Numbers that are compared by order are replaced by their ranks, and in a list of
+        zones, each zone is replaced separately. The replacement of an invalid value is invalid as well.
         """
         if value in KEPT_VALUES.get(key, ()):
             return value

@@ -82,10 +82,10 @@ class Kustomizations:
                 yield folder, self._find_all_bases(folder)
 
     def is_patch_object(self, file: str, document: JsonObject) -> bool:
-        """Return whether an object in a file is only a patch, so that it is not applied as an object.
+        """Return whether an object in a file is only a patch. Patches are not applied as objects.
 
-        An object is a patch if a kustomization uses its file as a patch, if its file is named like a patch, if it
-        contains ``$patch``, or if it is a workload without the selector and other fields that the API requires.
+        An object is a patch if a kustomization uses its file as a patch, if its file is named like a patch, or if it
+        contains ``$patch``. A workload is also a patch if it lacks the selector and other fields that the API requires.
         """
         path = os.path.abspath(file)
         if path in self._other_files or _PATCH_NAME.search(os.path.basename(path)):
@@ -127,7 +127,7 @@ class Kustomizations:
     def _add_selector_labels(self, path: str, document: JsonObject) -> JsonObject:
         """Return the object with the labels that kustomizations add to its selector and pods.
 
-        An object whose selector already has labels, or whose kind has no selector, is returned unchanged.
+        The object is returned unchanged if its selector already has labels, or if its kind has no selector.
         """
         labels = self._labels.get(path)
         spec = _as_mapping(document.get("spec"))
@@ -142,9 +142,9 @@ class Kustomizations:
         return {**document, "spec": spec | {"selector": selector, "template": template}}
 
     def _find_changed_paths(self, folder: str) -> set[str]:
-        """Return the files and folders that a kustomization changes, that is, all its bases.
+        """Return the files and folders that a kustomization changes: all its bases.
 
-        A component also changes the bases of all kustomizations that use the component.
+        A component also changes all bases of the kustomizations that use it.
         """
         changed_paths = self._find_all_bases(folder)
         if _is_component(self._documents[folder]):
@@ -177,7 +177,10 @@ def find_kustomization(folder: str) -> str:
 
 
 def read_kustomization(folder: str) -> list[JsonObject]:
-    """Return the documents of a folder's kustomization that are mappings, or [] if it has none or cannot be read."""
+    """Return the mappings among the documents of a folder's kustomization.
+
+    Return [] if the folder has no kustomization, or if it cannot be read.
+    """
     file = find_kustomization(folder)
     if not file:
         return []
@@ -233,7 +236,7 @@ def _is_component(documents: Iterable[JsonObject]) -> bool:
 def _iter_overrides(
     folder: str, documents: Iterable[JsonObject]
 ) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
-    """Yield each object for which a kustomization sets replicas or spreading, as kind and name, with these fields.
+    """Yield each object whose replicas or spreading a kustomization sets, as kind and name, with the new fields.
 
     The kind is "" if the fields apply to objects of any kind with this name.
     """

@@ -70,10 +70,10 @@ class AppliedSets:
     def get_applied_sets(self, place: Location) -> frozenset[AppliedSet]:
         """Return the sets in which the object at a place is applied.
 
-        A built object is in the set of its build. Any other object is in the sets that the user declared for its file
-        or, if there are none, in the sets that were found for it. Without either, each step of a test is a set, and so
-        is each folder of tests or examples. All remaining objects are in the set of undeclared files and in all
-        clusters that the user declared.
+        A built object is in the set of its build. The sets of any other object are those declared by the user for its
+        file or, without any, the sets found for the file. Without either, each step of a test is a set, and each folder
+        of tests or examples is one. All remaining objects are in the set of undeclared files and in all clusters
+        declared by the user.
         """
         if place.build:
             return frozenset({AppliedSet(f"build {place.build}")})
@@ -177,7 +177,7 @@ class AppliedFolders(NamedTuple):
 
 
 class Applier(NamedTuple):
-    """An object that declares which folders are applied, with the file that contains it."""
+    """An object that declares which folders are applied, and its file."""
 
     file: str
     value: JsonObject
@@ -306,7 +306,10 @@ def _iter_directory_patterns(generators: object) -> Iterator[str]:
 
 
 def _iter_included_patterns(directories: Iterable[object]) -> Iterator[str]:
-    """Yield the path patterns of the folders that a git generator includes, skipping entries that exclude folders."""
+    """Yield the path patterns of the folders that a git generator includes.
+
+    Entries that exclude folders are skipped.
+    """
     for directory in map(_as_mapping, directories):
         path = directory.get("path")
         if isinstance(path, str) and not directory.get("exclude"):

@@ -43,9 +43,9 @@ class RepositoryFolders:
         self._tops: dict[str, str] = {}
 
     def is_standalone(self, file: str, below: str = "") -> bool:
-        """Return whether a folder that contains the file has a name that is usual for tests or examples.
+        """Return whether the file is in a folder whose name is usual for tests or examples.
 
-        Only folders below ``below`` are considered, which is by default the top of the repository.
+        Only folders below ``below`` are considered. The default is the top of the repository.
         """
         folder = os.path.dirname(file)
         folder_names = os.path.relpath(folder, below or self._get_repository_top(folder)).split(os.sep)
@@ -115,7 +115,7 @@ _KINDS_WITH_SELECTOR = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Rep
 
 
 class TestScripts:
-    """The tests among the files that are read, with the results that they expect."""
+    """The tests among the files that are read, and the results that they expect."""
 
     __test__ = False
 

@@ -15,7 +15,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError, UsageError
 from kschedctl.sources.applied.kustomizations import list_patch_files
 from kschedctl.sources.documents.documents import MAX_SIZE, Content, decode_utf8, load_content, parse_documents
-from kschedctl.sources.documents.files import relative_path
+from kschedctl.sources.documents.files import make_relative_path
 from kschedctl.sources.documents.positions import LocatedObject, Path
 
 
@@ -39,7 +39,7 @@ class BuiltObject(NamedTuple):
     def find_file(self, path: Path) -> str:
         """Return the patch or kustomization that set the field, or else the file of the object."""
         patched_field = self.overlays.find_patch(path) if self.overlays else None
-        return relative_path(patched_field.file) if patched_field else self.file
+        return make_relative_path(patched_field.file) if patched_field else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
         """Return line and column (from 1) of the field in the file that ``find_file`` returns.
@@ -69,7 +69,7 @@ class Build(Protocol):
 
     @property
     def files(self) -> frozenset[str]:
-        """Absolute paths of the files that the build uses, which are not manifests of their own."""
+        """Absolute paths of the files that the build uses. They are not manifests of their own."""
         ...
 
     def build_objects(self) -> Iterable[BuiltObject]:
@@ -142,7 +142,7 @@ _IDENTIFYING_FIELDS = ("name", "key", "topologyKey", "containerPort")
 
 
 class PatchedField(NamedTuple):
-    """The file that changes a field, and the line that names the field."""
+    """The place where a field is changed: the file, and the line that names the field."""
 
     file: str
     line: int
@@ -162,8 +162,8 @@ class Overlays(NamedTuple):
         """Return the file and line that changed or added a field, or None if no kustomization changed it.
 
         The line is the first one that contains the field's name or, failing that, its parent's name. Outer
-        kustomizations and their patches are searched first. If no line is found, return the first line of the outermost
-        kustomization.
+        kustomizations and their patches are searched first. If there is no such line, it is the first line of the
+        outermost kustomization.
         """
         if not self.files or not _is_field_changed(self.written, self.built, path):
             return None
@@ -225,7 +225,7 @@ def _parse_transformations(annotation: str) -> list[object]:
 def _is_field_changed(written: object, built: object, path: Path) -> bool:
     """Return whether the build changed or added the field.
 
-    A mapping or list that existed before counts as unchanged, even if fields within it were changed.
+    A mapping or list that existed before counts as unchanged, even if fields inside it were changed.
     """
     for step in path:
         if isinstance(built, list) and isinstance(step, int):
@@ -260,7 +260,7 @@ def _find_written_item(item: object, index: int, written_list: object) -> object
 
 
 def _find_field_line(file: str, field: str) -> int:
-    """Return the number of the first line in a file that contains the name of the field, or 0 if none does."""
+    """Return the number of the first line in a file that contains the field's name, or 0 if there is none."""
     spellings = (field, field.replace("/", "~1"))  # as a key, and in a JSON pointer (RFC 6901)
     alternatives = "|".join(map(re.escape, spellings))
     name = re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-])")

@@ -12,7 +12,7 @@ from functools import cached_property
 from kschedctl.errors import InputError
 from kschedctl.sources.builds.build import BuiltObject, find_program, run_program
 from kschedctl.sources.documents.documents import load_content, load_documents
-from kschedctl.sources.documents.files import STDIN, relative_path
+from kschedctl.sources.documents.files import STDIN, make_relative_path
 from kschedctl.sources.documents.positions import parse_objects
 
 CHART = "Chart.yaml"
@@ -30,7 +30,7 @@ class HelmRender:
     @property
     def name(self) -> str:
         """The chart's description file, as messages name it."""
-        return relative_path(os.path.join(self.folder, CHART))
+        return make_relative_path(os.path.join(self.folder, CHART))
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -56,8 +56,8 @@ class HelmRender:
                 lines_by_template[template] = _find_unique_lines(template)
             yield BuiltObject(
                 manifest.value,
-                build=relative_path(self.folder),
-                file=relative_path(template) if template else self.name,
+                build=make_relative_path(self.folder),
+                file=make_relative_path(template) if template else self.name,
                 source=manifest.source,
                 lines=lines_by_template[template],
             )
@@ -109,7 +109,10 @@ def _is_library_chart(folder: str) -> bool:
 
 
 def _find_unique_lines(template: str) -> dict[str, int]:
-    """Return the line of each field that occurs once in a template, or {} if the template cannot be read."""
+    """Return the line of each field that occurs exactly once in a template.
+
+    Return {} if the template cannot be read.
+    """
     try:
         lines = load_content(template).text.splitlines()
     except InputError:

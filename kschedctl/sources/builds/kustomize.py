@@ -35,7 +35,7 @@ from kschedctl.sources.builds.build import (
     run_program,
 )
 from kschedctl.sources.builds.unsafe_fields import find_unsafe_fields
-from kschedctl.sources.documents.files import relative_path
+from kschedctl.sources.documents.files import make_relative_path
 from kschedctl.sources.documents.positions import LocatedObject, load_objects, parse_objects
 
 ORIGIN = "config.kubernetes.io/origin"
@@ -52,9 +52,9 @@ class OriginFinder:
     def find_origin(self, built: JsonObject, file: str) -> LocatedObject | None:
         """Return the object in the file from which an object was built, or None if it cannot be determined.
 
-        A build may add a prefix and a suffix to names. Among the objects of the same kind whose name is part of the
-        built object's name, the one with the longest name is chosen. If no name fits, it is the file's only object of
-        the kind.
+        It has the same kind. Because a build may add a prefix and a suffix to names, its name only has to be part of
+        the built object's name. The longest such name is chosen. If no name fits, it is the file's only object of the
+        kind.
         """
         built_name = _get_object_name(built)
         same_kind: list[LocatedObject] = []
@@ -93,7 +93,7 @@ class KustomizeBuild:
     @property
     def name(self) -> str:
         """The kustomization, as messages name it."""
-        return relative_path(find_kustomization(self.folder) or self.folder)
+        return make_relative_path(find_kustomization(self.folder) or self.folder)
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -141,16 +141,16 @@ class KustomizeBuild:
         another repository.
         """
         path, transformations = _pop_kustomize_annotations(value)
-        folder = relative_path(self.folder)
+        folder = make_relative_path(self.folder)
         file = os.path.normpath(os.path.join(outer_folder, path)) if path else ""
         if not os.path.isfile(file):
             return BuiltObject(value, folder, self.name)  # generated, or read from another repository
-        origin = self.origins.find_origin(value, relative_path(file))
+        origin = self.origins.find_origin(value, make_relative_path(file))
         overlays = None
         if origin:
             kustomizations = list_kustomizations(transformations, outer_folder)
             overlays = Overlays(kustomizations, written=origin.value, built=value)
-        return BuiltObject(value, folder, relative_path(file), origin=origin, overlays=overlays)
+        return BuiltObject(value, folder, make_relative_path(file), origin=origin, overlays=overlays)
 
 
 def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:
@@ -185,7 +185,7 @@ def _write_helm_guard(helm: str, folder: str, top: str) -> list[str]:
 
 
 def _find_repository_top(folder: str) -> str:
-    """Return the top folder of the repository that contains the folder, or the folder itself if there is none."""
+    """Return the top folder of the repository that contains the folder, or the folder if there is no repository."""
     for candidate in (folder, *iter_parents(folder)):
         if os.path.exists(os.path.join(candidate, ".git")):
             return candidate

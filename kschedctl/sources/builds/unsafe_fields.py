@@ -12,7 +12,7 @@ from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import FILE_NAMES, find_kustomization
 from kschedctl.sources.builds.helm_guard import HOME_REFUSAL, explain_unsafe_value
 from kschedctl.sources.documents.documents import Content, load_content, parse_documents
-from kschedctl.sources.documents.files import relative_path
+from kschedctl.sources.documents.files import make_relative_path
 
 # Kustomize ignores the case of field names, so all names are compared in lower case.
 _BASE_FIELDS = ("resources", "bases", "components", "generators", "transformers", "validators")
@@ -36,7 +36,7 @@ class UnsafeField(NamedTuple):
     @property
     def error(self) -> InputError:
         """An error that names the field and its file."""
-        return InputError(f"{self.field}: {self.message}; it is not built", where=relative_path(self.file))
+        return InputError(f"{self.field}: {self.message}; it is not built", where=make_relative_path(self.file))
 
 
 def find_unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[UnsafeField]:
@@ -72,7 +72,7 @@ def _iter_unsafe_fields(file: str, document: JsonObject, top: str) -> Iterator[U
 
 
 def _explain_unsafe_reference(reference: str) -> str:
-    """Return why a reference to a base, which may be in another repository, is unsafe, or "" if it is safe."""
+    """Return why a reference to a base is unsafe, or "" if it is safe. The base may be in another repository."""
     query = parse_qs(reference.partition("?")[2])
     for value in (*query.get("ref", ()), *query.get("version", ())):
         if value.startswith("-"):
@@ -94,9 +94,9 @@ def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _iter_chart_settings(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Yield each mapping with Helm settings, and the prefix with which messages name its fields.
+    """Yield the prefix of field names in messages, and the settings, for each mapping with Helm settings.
 
-    These are the document itself if it is a chart generator, the Helm globals, each chart, and the settings of inline
+    The mappings are the document if it is a chart generator, the Helm globals, each chart, and the settings of inline
     plugins.
     """
     fields = _lower_keys(document)

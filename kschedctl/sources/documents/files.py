@@ -28,10 +28,10 @@ PIPE_TIMEOUT_SECONDS = 5
 _CHUNK = 8 << 20
 
 
-def display_path(path: str) -> str:
+def format_file_path(path: str) -> str:
     r"""Return the path as messages and reports show it, with bytes that are not UTF-8 as escapes.
 
-    >>> display_path("a\udcff.yaml")
+    >>> format_file_path("a\udcff.yaml")
     'a\\xff.yaml'
     """
     if path == STDIN:
@@ -39,7 +39,7 @@ def display_path(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def relative_path(file: str) -> str:
+def make_relative_path(file: str) -> str:
     """Return the path relative to the working directory if the file is in it, or else the path itself.
 
     Code scanning and annotations of CI systems expect relative paths.
@@ -80,7 +80,7 @@ def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
         documents = [entry for entry in entries if entry.lower().endswith(EXTENSIONS)]
         if not documents:
             hint = "" if recursive or not _has_subfolders(path) else "-R also reads the folders in it"
-            raise InputError("no .json, .yaml or .yml file in this folder", where=display_path(path), hint=hint)
+            raise InputError("no .json, .yaml or .yml file in this folder", where=format_file_path(path), hint=hint)
         files += documents
         skipped_count += len(entries) - len(documents)
     return FoundFiles(tuple(files), skipped_count, tuple(dumps))
@@ -105,8 +105,8 @@ def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
 def open_without_unpacking(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
     """Open a file, or ``stdin`` for ``-``, without unpacking it.
 
-    Yield the open file, and the bytes already read from its beginning, which are not empty only if the file is a pipe
-    that was waited for. Raises InputError if the file cannot be opened.
+    Yield the open file, and the bytes that were already read from its beginning. There are such bytes only if the file
+    is a pipe whose writer had to be waited for. Raises InputError if the file cannot be opened.
     """
     try:
         if path == STDIN:
@@ -116,13 +116,13 @@ def open_without_unpacking(path: str, stdin: BinaryIO | None = None) -> Iterator
             first_bytes = _await_pipe_writer(raw.fileno())  # may have to read a byte from a pipe to see its writer
             yield raw, first_bytes
     except OSError as error:
-        raise InputError(_describe_error(error), where=display_path(path)) from None
+        raise InputError(_describe_error(error), where=format_file_path(path)) from None
 
 
 def _get_stdin() -> BinaryIO:
     """Return the standard input. Raises InputError if the program was started without one."""
     if sys.stdin is None:
-        raise InputError("closed", where=display_path(STDIN))
+        raise InputError("closed", where=format_file_path(STDIN))
     return sys.stdin.buffer
 
 
@@ -160,7 +160,7 @@ class Reader:
 
     def __init__(self, name: str, raw: BinaryIO, first: bytes = b"") -> None:
         """Take the open file and the bytes already read from it."""
-        self.name = display_path(name)
+        self.name = format_file_path(name)
         self._raw = _CountingStream(raw, first)
         self._is_gzip = self._raw.head == GZIP_MAGIC
         self._stream = gzip.GzipFile(fileobj=self._raw) if self._is_gzip else self._raw
@@ -195,7 +195,7 @@ class Reader:
 
 
 class _CountingStream(io.RawIOBase):
-    """A stream that reads its first two bytes ahead, to recognize gzip, and counts all bytes that are taken from it."""
+    """A stream that counts the bytes taken from it. It reads its first two bytes ahead to recognize gzip."""
 
     def __init__(self, raw: BinaryIO, first: bytes) -> None:
         self._raw = raw
@@ -235,7 +235,7 @@ def _has_subfolders(path: str) -> bool:
 
 def _raise_listing_error(error: OSError) -> None:
     """Raise an InputError for a folder that cannot be listed."""
-    raise InputError(_describe_error(error), where=display_path(str(error.filename))) from None
+    raise InputError(_describe_error(error), where=format_file_path(str(error.filename))) from None
 
 
 def _describe_error(error: OSError) -> str:

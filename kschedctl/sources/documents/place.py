@@ -18,7 +18,7 @@ class ParsedDocument(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A document of a file, or an item of a list in it, such as ``pods.json: document 1, items[3]``."""
+    """A document of a file, or an item of a list in a document, such as ``pods.json: document 1, items[3]``."""
 
     file: str
     document: int = 1

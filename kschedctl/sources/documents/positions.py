@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.sources.documents.documents import Content, load_content, parse_documents
-from kschedctl.sources.documents.files import STDIN, display_path
+from kschedctl.sources.documents.files import STDIN, format_file_path
 from kschedctl.sources.documents.place import ParsedDocument
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Text:
         return self._yaml.locate(document, path)
 
     def get_source(self, line: int) -> str:
-        """Return the chart template from which Helm rendered the document that begins on the line, or ""."""
+        """Return the chart template from which Helm rendered the document that begins on this line, or ""."""
         return self._sources.get(line + 1, "")  # the comment follows the line with "---"
 
     @cached_property
@@ -108,7 +108,10 @@ class LocatedObject(NamedTuple):
         return self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Return line and column, from 1, of a field of the object, or of its nearest ancestor that exists."""
+        """Return the line and column, from 1, of a field of the object.
+
+        If it is missing, use its nearest existing ancestor.
+        """
         return self.text.locate(self.document, (*self.root, *path))
 
 
@@ -117,7 +120,7 @@ def load_objects(file: str) -> Iterator[LocatedObject]:
 
     Raises InputError if the file cannot be read or parsed.
     """
-    return parse_objects("<stdin>" if file == STDIN else display_path(file), load_content(file))
+    return parse_objects("<stdin>" if file == STDIN else format_file_path(file), load_content(file))
 
 
 def parse_objects(file: str, content: Content) -> Iterator[LocatedObject]:
@@ -160,7 +163,10 @@ class JsonPositions:
         self._fields: dict[int, dict[Key, tuple[int, int]]] = {}
 
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
-        """Return line and column, from 1, of a field of a document, or of the field's nearest ancestor that exists."""
+        """Return the line and column, from 1, of a field of a document.
+
+        If it is missing, use its nearest existing ancestor.
+        """
         key_start = value_start = self._find_document(number)
         for step in path:
             offsets = self._get_field_offsets(value_start).get(step)
@@ -230,7 +236,7 @@ def locate_field(place: Place, path: Path) -> Place:
 
 
 def _get_file_stamp(file: str) -> tuple[int, int] | None:
-    """Return the modification time and the size of a regular file, which change if it is edited, or None."""
+    """Return the modification time and the size of a regular file, which tell whether it was edited. Otherwise None."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):

@@ -78,7 +78,7 @@ def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
 
 
 class _MergeKey(str):
-    """The key ``<<`` that merges a mapping, which differs from a quoted key of the same text."""
+    """The unquoted key ``<<``, which merges a mapping. A quoted key with the same text does not."""
 
 
 _MERGE = _MergeKey("<<")
@@ -235,7 +235,7 @@ class _DocumentBuilder:
 
 
 def format_key(value: Scalar) -> str:
-    """Return the text that a scalar has as the key of an object in JSON, such as ``true`` or ``1``."""
+    """Return the text of a scalar as a key of a JSON object, such as ``true`` or ``1``."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -268,9 +268,9 @@ def _to_json_number(value: float) -> int | float:
 
 
 def _parse_integer(sign: str, *, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:
-    """Return the integer with these digits. Exactly one of the four texts with digits is not empty.
+    """Return the integer with this sign and these digits. Exactly one of the four digit strings is not empty.
 
-    Return 2**64 if there are more digits than any 64-bit integer has.
+    Return 2**64 if there are more than 64 digits, because the number cannot be a 64-bit integer in any base.
     """
     if hexadecimal:
         base = 16
@@ -281,6 +281,7 @@ def _parse_integer(sign: str, *, hexadecimal: str, binary: str, octal: str, deci
     else:
         base = 10
     digits = (hexadecimal or binary or octal or decimal).lstrip("0") or "0"
+    # A 64-bit integer has at most 64 digits, namely in base 2. Python limits the digits of longer decimal numbers.
     return int(sign + digits, base) if len(digits) <= 64 else 2**64
 
 

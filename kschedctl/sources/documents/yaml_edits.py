@@ -69,7 +69,7 @@ class EditableText:
     def _get_child_node(self, node: object, step: str | int) -> object:
         """Return the node at a key or index of a node.
 
-        Raises NotEditableError if the node is shared by an anchor, or if it has no such child.
+        Raises NotEditableError if an anchor shares the node, or if there is no such child.
         """
         if id(node) in self._shared:
             raise NotEditableError("shared by an anchor")
@@ -92,7 +92,7 @@ class EditableText:
         return TextEdit(start, end, _render_scalar(value, node.style))
 
     def _build_field_removal(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
-        """Build the edit that removes a field with a scalar from a mapping. A comment on its line is kept.
+        """Build the edit that removes a field with a scalar value from a mapping, but keeps the comment on its line.
 
         Raises NotEditableError if the field is the only one, or if its value is not a scalar on one line.
         """

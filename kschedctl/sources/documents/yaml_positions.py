@@ -30,7 +30,7 @@ _OTHER_BREAK = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 
 
 class FieldPosition:
-    """The line and column, from 1, of a field's key, a list's item or a document, and the positions inside it."""
+    """The line and column, from 1, of a field's key, an item of a list or a document, and the positions inside it."""
 
     __slots__ = ("column", "inside", "line")
 
@@ -72,7 +72,7 @@ class YamlPositions:
 
     @cached_property
     def _document_ranges(self) -> list[tuple[int, int]]:
-        """The start and end of each document, or [] if the text has line breaks that only YAML recognizes."""
+        """The start and end of each document. It is [] if the text has line breaks that only YAML recognizes."""
         if _OTHER_BREAK.search(self._text):
             return []
         starts = [match.start() for match in _DOCUMENT_MARKER.finditer(self._text)]
@@ -100,7 +100,10 @@ def _is_merge_key(event: Event) -> bool:
 
 
 def _get_mapping_key(event: Event) -> str:
-    """Return the key of a mapping that an event stands for, or "" if the event is not a scalar but, e.g., an alias."""
+    """Return the text of a mapping's key, given the key's event.
+
+    Return "" for an event that is no scalar, such as an alias.
+    """
     if type(event) is not ScalarEvent:
         return ""
     return format_key(resolve_scalar(event.value)) if event.implicit[0] else str(event.value)

@@ -226,7 +226,7 @@ def _find_configuration(server: Server, pod_spec: _Spec | None, path: str) -> _F
     for name in names:
         where = f"ConfigMap kube-system/{name}"
         try:
-            document = _read_config_map(server, name, key=path.rpartition("/")[2])
+            document = _read_scheduler_configuration(server, name, key=path.rpartition("/")[2])
         except InputError as error:
             return _FoundConfiguration(None, where, str(error) if error.where else f"{where}: {error}")
         if document:
@@ -234,11 +234,11 @@ def _find_configuration(server: Server, pod_spec: _Spec | None, path: str) -> _F
     return _FoundConfiguration()
 
 
-def _read_config_map(server: Server, name: str, *, key: str) -> JsonObject | None:
-    """Return the KubeSchedulerConfiguration in a ConfigMap, under the key if it exists or else under any key.
+def _read_scheduler_configuration(server: Server, name: str, *, key: str) -> JsonObject | None:
+    """Return the KubeSchedulerConfiguration stored in a ConfigMap, or None if there is none.
 
-    Return None if there is none or the ConfigMap may not be read. Raises InputError if it is malformed, and
-    ClusterError if the server fails.
+    Only the entry `key` is searched if the ConfigMap has it, otherwise all entries. Return None, too, if reading the
+    ConfigMap is forbidden. Raises InputError if the configuration is malformed, and ClusterError if the server fails.
     """
     config_map = _get_object_if_permitted(server, f"{SYSTEM}/configmaps/{quote_segment(name)}", _ConfigMap)
     data = (config_map.data or {}) if config_map else {}

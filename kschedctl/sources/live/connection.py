@@ -381,7 +381,7 @@ class Credentials:
             raise ClusterError(f"no credentials: {' '.join(messages)}", where=self.configuration.host)
 
     def _encode_header(self, value: str, subject: str) -> str:
-        """Return the value as a header string that carries its UTF-8 bytes.
+        """Return the value as a header string that contains its UTF-8 bytes.
 
         Raises ClusterError, which names ``subject``, if the value contains a control character such as a line break.
         """

@@ -70,13 +70,13 @@ class Follower:
         After ``every`` seconds without changes, it is yielded as well. Raises ClusterError if the cluster can no longer
         be read.
         """
-        yield self.reading.cluster()
+        yield self.reading.build_cluster()
         for kind, listing in self.reading.listings.items():
             threading.Thread(target=self._watch_kind, args=(kind, listing), daemon=True, name=f"watch-{kind}").start()
         try:
             while True:
                 self._apply_updates(self._collect_update_burst())
-                yield self.reading.cluster()
+                yield self.reading.build_cluster()
         finally:
             self.stopped.set()
 

@@ -129,7 +129,7 @@ class Listing(NamedTuple):
 
 
 def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") -> Listing:
-    """List all objects of a kind, or only the objects in a namespace, in the first API version that the server serves.
+    """List all objects of a kind, or only those in a namespace, in the first API version that the server serves.
 
     Versions known to kschedctl are tried before newer ones. Raises RefusedError (403, or 404 if the server serves no
     version), LeftOutError, ClusterError.
@@ -148,10 +148,9 @@ def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") 
 def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
     """Return the API versions of a kind that the server offers and that are newer than all known versions.
 
-    The versions nearest to the known ones come first. Return () for the core group, for kinds that are only read as
-    history, such as events, and if the server does not list its versions.
-
-    Upstream: the discovery of a group in staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go (v1.36).
+    The versions nearest to the known ones come first. Return () for the core group, for kinds that are read only as
+    history, such as events, and if the server does not list its versions. Upstream: the discovery of a group in
+    staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go (v1.36).
     """
     api_kind = KINDS[kind]
     group = get_group(api_kind.versions[0])
@@ -502,8 +501,8 @@ def watch_changes(
 ) -> Iterator[WatchEvent]:
     """Yield the events after a listing's version, including bookmarks, for at most ``seconds`` seconds.
 
-    Raises RefusedError (410) if the version is too old, so that the kind must be listed again, BrokenOffError if the
-    connection is lost or without data for ``idle`` seconds, LeftOutError if an object has unknown fields, and
+    Raises RefusedError (410) if the version is too old, so that the kind must be listed again. Raises BrokenOffError if
+    the connection is lost or without data for ``idle`` seconds, LeftOutError if an object has unknown fields, and
     ClusterError if the request fails otherwise.
     """
     query = {
@@ -544,7 +543,7 @@ def catch_up_with_changes(server: Server, kind: str, listing: Listing) -> tuple[
 
 
 def _parse_event(kind: str, line: bytes, listing: Listing, where: str) -> WatchEvent:
-    """Parse one line of a watch into an event, which has no key if it is a bookmark.
+    """Parse one line of a watch into an event. A bookmark becomes an event without a key.
 
     Raises RefusedError (410) if the version is too old, BrokenOffError for other errors of the server, LeftOutError,
     ClusterError, ValueError, RecursionError.

@@ -130,7 +130,7 @@ class Reading:
     changed: Mapping[str, int]
     """The number of objects per kind that changed while the cluster was read."""
 
-    def cluster(self) -> Cluster:
+    def build_cluster(self) -> Cluster:
         """Build the Cluster with all objects."""
         objects: dict[str, Json] = {FIELDS[kind]: listing.objects for kind, listing in self.listings.items()}
         versions = {kind: listing.resource_version for kind, listing in self.listings.items()}
@@ -180,10 +180,10 @@ def _open_cache(connection: Connection, options: ReadingOptions) -> ReadingCache
 def _read_kinds(
     connection: Connection, options: ReadingOptions, threads: ThreadPoolExecutor, cached_lists: Mapping[str, Listing]
 ) -> Reading:
-    """List all required kinds in parallel, bring the lists to one moment, and record the gaps.
+    """List all required kinds in parallel, bring the lists to the same point in time, and record the gaps.
 
-    With ``options.pods_alone``, kinds that cannot affect the existing pods are not listed, unless a pod that needs one
-    of them is created meanwhile: then all kinds are read again. Raises ClusterError if the API server fails, and
+    With ``options.pods_alone``, kinds that cannot affect the existing pods are not listed. If a pod that needs one of
+    them is created meanwhile, all kinds are read again. Raises ClusterError if the API server fails, and
     ConfigurationError if the scheduler's configuration cannot be replayed.
     """
     server = connection.server
@@ -225,7 +225,7 @@ def _read_kinds(
     # Bring the lists to one moment, and start again if a new pod needs a kind that was left out
     listings = {kind: result.listing for kind, result in results.items() if result.listing is not None}
     unwatched_listings = {kind: listings.pop(kind) for kind in UNWATCHED_KINDS if kind in listings}
-    synchronized = _synchronize_listings(server, listings, threads, cached_lists)
+    synchronized = _synchronize_lists(server, listings, threads, cached_lists)
     listings = synchronized.listings | unwatched_listings
     still_needless = scheduler.find_needless_kinds(_iter_pod_specs(listings["Pod"]))
     if needless.keys() - still_needless.keys():
@@ -411,13 +411,13 @@ def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -
     return _KindResult(None, Gap(f"are not served in {' or '.join(versions)}"))
 
 
-def _synchronize_listings(
+def _synchronize_lists(
     server: Server, listings: Mapping[str, Listing], threads: ThreadPoolExecutor, cached_lists: Mapping[str, Listing]
 ) -> _SynchronizedLists:
-    """Bring lists to one moment by applying all changes since they were read.
+    """Bring all lists to the same point in time by applying the changes made since each was read.
 
-    Kinds that allow no watch get a warning. Lists in ``cached_lists`` come from the cache, and are listed again if the
-    server no longer knows their version.
+    A warning names the kinds that cannot be watched. The lists in ``cached_lists`` come from the cache. They are listed
+    again if the server no longer knows their version.
     """
     if len({listing.resource_version for listing in listings.values()}) <= 1 and not cached_lists:
         return _SynchronizedLists(dict(listings), {})
@@ -428,16 +428,14 @@ def _synchronize_listings(
         for kind, listing in listings.items()
     }
     results = {kind: future.result() for kind, future in futures.items()}
+    synchronized = {kind: listing for kind, (listing, _) in results.items()}
+    changed = {kind: change_count for kind, (_, change_count) in results.items() if change_count}
+
+    warnings: tuple[str, ...] = ()
     unwatched_plurals = [KINDS[kind].plural for kind, (_, change_count) in results.items() if change_count is None]
-    return _SynchronizedLists(
-        {kind: listing for kind, (listing, _) in results.items()},
-        changed={kind: change_count for kind, (_, change_count) in results.items() if change_count},
-        warnings=(
-            (f"changes while the cluster was read are unknown for {', '.join(unwatched_plurals)}",)
-            if unwatched_plurals
-            else ()
-        ),
-    )
+    if unwatched_plurals:
+        warnings = (f"changes while the cluster was read are unknown for {', '.join(unwatched_plurals)}",)
+    return _SynchronizedLists(synchronized, changed=changed, warnings=warnings)
 
 
 def _catch_up_if_possible(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:

@@ -186,7 +186,7 @@ class MetricsReading:
 
     @property
     def is_leader(self) -> bool | None:
-        """Return whether this scheduler is the leader, which schedules the pods, or None if that is unknown."""
+        """Return whether this scheduler is the leader, or None if that is unknown. Only the leader schedules pods."""
         status = self.numbers.get(LEADS)
         return any(status.values()) if status else None
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kschedctl.errors import ClusterError, InputError, UsageError
-from kschedctl.sources.documents.files import display_path, open_file
+from kschedctl.sources.documents.files import format_file_path, open_file
 from kschedctl.sources.live.http import shorten
 from kschedctl.sources.metrics.catalogue import (
     BUCKET_LABEL,
@@ -280,11 +280,11 @@ NO_SCHEDULER_METRIC = "contains no metric of kube-scheduler"
 
 
 def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | None = None) -> MetricsReading:
-    """Read metrics from one place, or from two places of which the first is the older reading.
+    """Read metrics from one place, or from two places. In the latter case, the first is the older reading.
 
     ``window`` is the number of seconds between two readings, or to wait for a second reading from a URL. Raises
     InputError if the text is malformed, ClusterError if the URL cannot be read, and UsageError if an option does not
-    fit it.
+    fit the places.
     """
     if len(places) > 2:
         raise UsageError("more than two readings", where="--metrics", hint="one, or an older and a newer one")
@@ -311,8 +311,8 @@ def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
         with open_file(place) as file:
             body = file.read(MAX_BYTES + 1)
         if len(body) > MAX_BYTES:
-            raise InputError(f"more than {MAX_BYTES >> 20} MiB", where=display_path(place))
-        return parse_exposition(body, display_path(place))
+            raise InputError(f"more than {MAX_BYTES >> 20} MiB", where=format_file_path(place))
+        return parse_exposition(body, format_file_path(place))
     status, body = access.get(place)
     if status != 200:
         raise ClusterError(f"answers {status}", where=strip_url(place), hint="kube-scheduler's is at /metrics")

@@ -84,7 +84,7 @@ def _merge_equal_bounds(buckets: Iterable[Bucket]) -> list[Bucket]:
 def _make_counts_ascending(buckets: Sequence[Bucket]) -> list[Bucket]:
     """Return the buckets with cumulative counts that never decrease.
 
-    A count that is lower than the one before, or higher only by a rounding error, is replaced by the one before.
+    A count is replaced by the previous one if it is lower, or if it is higher only by a rounding error.
     """
     repaired: list[Bucket] = []
     for bucket in buckets:

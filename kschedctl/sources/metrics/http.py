@@ -54,7 +54,7 @@ class MetricsAccess:
     def get(self, url: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
         """Send a GET request and return status and body.
 
-        If the URL goes through a service or pod proxy of the API server, the kubeconfig's credentials are used. Raises
+        The kubeconfig's credentials are used if the URL goes through a service or pod proxy of the API server. Raises
         ClusterError if there is no response, a redirect or a denial, InputError for unusable files, and UsageError if
         the URL is not an HTTP URL with a host.
         """

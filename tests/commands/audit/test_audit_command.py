@@ -10,6 +10,11 @@ import jsonschema
 import pytest
 from command_line import Run, Write, node, pod
 
+from kschedctl.api.arrays import Row
+from kschedctl.commands import audit
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
+from kschedctl.commands.audit.report import AnySection
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 PENDING = ("audit", "--section", "pending", "-f")
@@ -33,6 +38,49 @@ def test_what_is_unsound_comes_first(run: Run, write: Write) -> None:
     assert "Correct spec.schedulerName" in out
 
 
+def test_an_interruption_shows_the_sections_before_it(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user interrupts while the placed pods are judged, the third of three sections."""
+
+    def interrupt(audited: AuditedCluster) -> AnySection:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(audit, "SECTIONS", {**audit.SECTIONS, "placed": interrupt})
+    file = write(node("n1"), pod("p", nodeName="n1"))
+    sections = [option for name in ("pending", "queue", "placed") for option in ("--section", name)]
+    code, out, err = run("audit", *sections, "-f", file)
+    assert (code, err) == (130, "")
+    assert out.splitlines()[:2] == ["Interrupted: not audited: placed", "Sound so far: 2 sections, nothing found"]
+    document = json.loads(run("audit", *sections, "-f", file, "-o", "json").out)
+    assert (document["interrupted"], document["state"], document["notReached"]) == (True, "unknown", ["placed"])
+    assert [section["name"] for section in document["sections"]] == ["pending", "queue"]
+
+    code, out, err = run("audit", "--section", "placed", "-f", file)
+    assert (code, err, first_line(out)) == (130, "", "Interrupted: not audited: placed")
+
+
+def test_an_interrupted_section_ends_the_audit(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user interrupts at the second of two nodes that are emptied on trial."""
+    drain_node, drained = DrainsInTurn.drain_node, list[int]()
+
+    def drain_until_second(drains: DrainsInTurn, row: Row) -> NodeTrial:
+        drained.append(row)
+        if len(drained) % 2 == 0:
+            raise KeyboardInterrupt
+        return drain_node(drains, row)
+
+    monkeypatch.setattr(DrainsInTurn, "drain_node", drain_until_second)
+    owner = [{"kind": "ReplicaSet", "name": "web", "controller": True, "apiVersion": "apps/v1", "uid": "u"}]
+    pods = [pod(f"p{number}", nodeName=f"n{number}") for number in (1, 2)]
+    for document in pods:
+        document["metadata"]["ownerReferences"] = owner
+    file = write(node("n1"), node("n2"), node("n3"), *pods)
+    code, out, err = run("audit", "--section", "packing", "-f", file)
+    assert (code, err, first_line(out)) == (130, "", "Interrupted: the last section is partial")
+    code, out, err = run("packing", "-f", file)
+    assert (code, err, first_line(out)) == (130, "", "Interrupted: a partial result")
+    assert "1 of 1 other tried can be removed (1 not tried)" in out
+
+
 @pytest.mark.parametrize(("level", "code"), [("error", 0), ("warning", 1), ("note", 1), ("never", 0)])
 def test_fail_on(run: Run, write: Write, level: str, code: int) -> None:
     assert run(*PENDING, write(node("n1"), TOO_BIG), "--fail-on", level).code == code
@@ -44,7 +92,7 @@ def test_without_grounds_nothing_is_said_to_be_sound(run: Run, write: Write) -> 
     assert run(*PENDING, file).code == 0
     code, out, _ = run(*PENDING, nodes_alone)
     assert (code, first_line(out)) == (5, "Not known: pending")
-    assert "Pods were not among the files; its answer could differ" in out
+    assert "Pods were not among the files; the answer could differ" in out
 
 
 def test_readers_of_findings_are_told_what_is_not_known(run: Run, write: Write) -> None:
@@ -153,4 +201,28 @@ def test_parts_of_a_cluster_are_not_known_and_no_bug(
 def test_notes_are_not_nothing(run: Run, write: Write) -> None:
     """That there is no lease is a note, and no failure."""
     code, out, _ = run("audit", "--section", "pending", "--section", "leader", "-f", write(node("n1")))
-    assert (code, first_line(out)) == (0, "Sound: 2 sections, 1 note")
+    assert (code, first_line(out)) == (0, "Sound: 1 section, 1 note; not judged: leader")
+
+
+def test_the_summary_has_the_problems_first_and_no_sound_section_as_a_cause(run: Run) -> None:
+    summary = json.loads(run("audit", "--demo", "-o", "json", "--summary").out)
+    assert [cause["reason"].partition(":")[0] for cause in summary["causes"]] == ["pending", "priorities", "packing"]
+    assert summary["warnings"]
+    assert summary["advice"][0] == summary["warnings"][0]
+
+
+@pytest.mark.parametrize("command", ["priorities", "packing", "topology"])
+def test_the_brief_form_of_a_section_lists_its_findings(run: Run, command: str) -> None:
+    findings = json.loads(run(command, "--demo", "-o", "json").out)["findings"]
+    lines = " ".join(run(command, "--demo", "--brief").out.split())
+    first = findings[0]
+    assert f"{first['object']}: {first['message'][:40]}" in lines
+    summary = json.loads(run(command, "--demo", "-o", "json", "--summary").out)
+    assert len(summary["warnings"]) == sum(finding["severity"] != "note" for finding in findings)
+
+
+def test_a_section_without_anything_to_judge_is_not_called_sound(run: Run, write: Write) -> None:
+    """Nothing runs: no pod can be misplaced, race or be alone in a domain, and no lease says who leads."""
+    out = run("audit", "-f", write(node("n1"))).out
+    not_judged = {line.split()[2] for line in out.splitlines() if line.startswith("  not judged")}
+    assert not_judged == {"placed", "races", "leader", "priorities", "topology"}

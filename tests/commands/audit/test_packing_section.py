@@ -93,7 +93,7 @@ def test_a_pool_that_strands_a_tenth_is_a_finding() -> None:
     found = section(FAULT)
     (stranded,) = [each for each in found.findings if each.rule == "audit-packing-stranded"]
     assert (stranded.severity, stranded.object) == ("warning", "Pool p")
-    assert stranded.message.startswith("37.5% of its cpu and 12.5% of its memory are stranded on 3 of 4 nodes: ")
+    assert stranded.message.startswith("37.5% of its CPU and 12.5% of its memory are stranded on 3 of 4 nodes: ")
     assert found.state == "findings"
 
 
@@ -107,7 +107,7 @@ def test_a_pending_pod_that_could_use_it_is_looked_at_too() -> None:
 def test_a_cluster_with_room_for_its_pods_strands_nothing() -> None:
     found = section([node("n1"), node("n2"), *pods("web", 2, "n1", "1", "1Gi"), *pods("web", 2, "n2", "1", "1Gi")])
     assert (found.state, found.stranded, found.undecided) == ("sound", (), False)
-    assert found.headline == "no free capacity is stranded; 1 of 2 nodes tried can be removed"
+    assert found.headline == "1 of 2 nodes tried can be removed; no free capacity is stranded"
 
 
 def test_a_node_is_emptied_and_the_next_one_has_to_take_its_pods() -> None:
@@ -210,3 +210,38 @@ def test_an_emptied_node_is_one_that_drain_finds_safe() -> None:
     room = [*FAULT, node("n3")]
     first = section(room).emptied[0].node
     assert drain_nodes(Cluster.from_objects(room), [first]).safe
+
+
+NOT_INITIALIZED = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize("taint", [NOT_INITIALIZED, NOT_READY])
+def test_a_node_that_is_not_ready_is_neither_stranded_nor_removable(taint: Json) -> None:
+    """It is empty only since no pod can run there, so that removing it would be wrong."""
+    found = section([node("n1", taints=[taint]), *pods("web", 1, "", "1")])
+    assert (found.findings, found.empty, found.stranded, found.pools) == ((), (), (), ())
+    assert found.headline == "no worker node is ready: 1 node not ready or not initialized is left out"
+
+    found = section([node("n1", taints=[taint]), node("n2"), *pods("web", 1, "n2", "1")])
+    assert (found.empty, found.candidates) == ((), 1)
+    assert found.headline.endswith("; 1 node not ready or not initialized is left out")
+
+
+def test_a_pool_that_no_pod_may_use_is_one_finding() -> None:
+    """Its nodes are empty and take no pod: nothing runs out there, so that other node sizes would not help."""
+    taint = {"key": "team", "value": "x", "effect": "NoSchedule"}
+    unused = [node("u1", "unused", [taint]), node("u2", "unused", [taint])]
+    found = section([*unused, node("n1"), *pods("web", 4, "n1", "1")])
+    (finding,) = [each for each in found.findings if each.object == "Pool unused"]
+    assert (finding.rule, finding.severity) == ("audit-packing-unused-pool", "warning")
+    assert finding.message.startswith("unused: its 2 nodes run nothing that would have to move, and no pod ")
+    assert finding.fix.startswith("Remove the pool, or let pods use it")
+    assert found.headline.startswith("2 of 3 nodes are empty; 0 of 1 other tried can be removed; ")
+
+
+def test_less_than_a_hundredth_is_not_a_finding() -> None:
+    """0.03 of 4 cpus and nothing of the memory: 0.75 %."""
+    found = section([node("n1"), *pods("web", 1, "n1", "3970m", "8Gi")])
+    assert [each.rule for each in found.findings if each.rule == "audit-packing-stranded"] == []
+    assert found.headline.startswith("100% of the free CPU is stranded; ")

@@ -183,6 +183,29 @@ def test_an_overcommitted_node_tells_who_came_last() -> None:
     assert (finding.severity, finding.object) == ("error", "Node n1")
 
 
+def test_a_deferred_resize_is_not_double_booking() -> None:
+    """4 cpus: 1 runs, and 4 are reserved for a pod that runs with half a CPU: 5 requested, 1500m given."""
+    grower = pod("grower-1", "n1", "4")
+    resources = {"requests": {"cpu": "500m"}}
+    grower["status"] = {
+        "phase": "Running",
+        "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],
+        "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "500m"}, "resources": resources}],
+    }
+    placed = section(N1, pod("a-1", "n1", "1"), grower)
+    (finding,) = placed.findings
+    assert (finding.rule, finding.severity) == ("audit-placed-deferred-resize", "warning")
+    assert finding.message == (
+        "d/grower-1 reserves 4 CPUs for a deferred resize but runs with 0.5: "
+        "the scheduler counts 5 of 4 as requested, the kubelet has given 1.5"
+    )
+    assert finding.fix == "Revert the resize of d/grower-1, or make room for it on the node"
+    assert placed.headline == "1 node with a deferred resize that counts as requested"
+
+    # 3.6 more are too much whatever becomes of the resize
+    assert get_severities(N1, pod("a-1", "n1", "3600m"), grower)["overcommitted"] == "error"
+
+
 def test_a_static_pod_that_is_too_much_is_no_schedulers_fault() -> None:
     pods = (
         pod("a-1", "n1", "3", at="2026-01-31T12:00:00Z"),

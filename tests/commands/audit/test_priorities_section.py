@@ -72,7 +72,7 @@ SOUND = (
 def test_users_in_the_top_tier_with_room_for_more_are_sound() -> None:
     found = section(*SOUND, grow=2)
     assert (found.findings, found.state, found.undecided) == ((), "sound", False)
-    assert found.headline == "2 tiers; 2 more high pods would preempt no pod"
+    assert found.headline == "2 tiers; 2 more pods of PriorityClass high would preempt no pod"
 
 
 def test_the_figures_of_tiers() -> None:

@@ -37,7 +37,7 @@ MEASURED = MeasuredLatency(np.array([0.0, 0.0, 1.0, 3.0]))
     ],
 )
 def test_the_share_beyond_a_time(latency: Latency, seconds: float, beyond: float) -> None:
-    assert latency.probability_above(seconds) == pytest.approx(beyond, abs=1e-12)
+    assert latency.compute_probability_above(seconds) == pytest.approx(beyond, abs=1e-12)
     drawn = latency.draw(np.random.default_rng(0), 10_000)
     assert abs((drawn > seconds).mean() - beyond) <= 4 * math.sqrt(beyond * (1 - beyond) / 10_000)
 

@@ -48,7 +48,7 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         names = lines(browser.pod_list)
         heading = names[names.index(CHECKOUT) - 2 : names.index(CHECKOUT)]
-        assert heading == ["1 · too little cpu is free", "(Insufficient cpu)"]
+        assert heading == ["1 · too little CPU is free", "(Insufficient cpu)"]
         assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
         assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
         await press(browser, pilot, "down")

@@ -115,10 +115,26 @@ def test_pods_that_are_lost_are_a_price_and_named_first() -> None:
     report = drained([node("n1", pods="50"), node("n2", pods="50"), *bare, replica("r1", "n1")], "n1")
     shown = RENDERERS["table"](report, Style())
     assert shown.startswith(
-        "Can be drained, with disruption: n1 – 31 pods are lost: no controller recreates them, 1 pod gets another"
+        "Can be drained, but loses pods for good: n1 – 31 pods are lost: no controller recreates them, 1 pod"
     )
     assert shown.index("Lost: ") < shown.index("Moved")
     assert shown.count("d/alone-") == 25
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"maxUnavailable": 0}, "its maxUnavailable is 0"),
+        ({"maxUnavailable": "0%"}, "its maxUnavailable is 0%"),
+        ({"minAvailable": "100%"}, "its minAvailable is 100%"),
+    ],
+)
+def test_a_budget_that_never_allows_an_eviction_says_so(spec: Json, reason: str) -> None:
+    """Even if all pods were healthy nothing could be evicted, so waiting does not help."""
+    strict = guarded(0, 2, 3)
+    strict["spec"] |= spec
+    report = drained([node("n1"), node("n2"), strict, replica("r1", "n1"), sick("r2")], "n1")
+    assert report.blocked[0].why == f"PodDisruptionBudget d/b never allows an eviction: {reason}"
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -214,7 +230,15 @@ def test_who_has_to_make_room_looks_for_another_node() -> None:
     report = drained([*objects, low, high], "n1")
     assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/high", "n1", "n2"), ("d/low", "n2", "n3")}
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
+    assert report.build_first_line()[2] == (
+        "– 1 pod gets another node, 1 pod of other nodes is evicted and gets another node"
+    )
     report = drained([*objects[:2], low, high], "n1")
+    assert report.build_first_line()[0] == "Can be drained, but leaves pods without a node:"
+    assert report.build_first_line()[2] == (
+        "– 1 pod gets another node, 1 pod of other nodes is evicted and fits nowhere else"
+    )
+    assert report.unplaced[0].evicted_from == {"d/low": "n2"}
     assert [(e.pod, e.fate) for e in report.evicted] == [("d/low", "Pending")]
     assert [group.pods for group in report.unplaced] == [("d/low",)]
 
@@ -354,3 +378,27 @@ def test_evictions_side_by_side_spend_the_budget_together() -> None:
     objects = [node("n1"), node("n2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
     report = drain_nodes(Cluster.from_objects(objects), ["n1"], runs=8)
     assert (report.safe, report.over_runs["moved"], report.over_runs["blocked"]) == (True, Spread(4, 4), Spread(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause"),
+    [
+        ({"maxUnavailable": 0}, "its maxUnavailable is 0"),
+        ({"maxUnavailable": "0%"}, "its maxUnavailable is 0%"),
+        ({"minAvailable": "100%"}, "its minAvailable is 100%"),
+    ],
+)
+def test_a_budget_that_allows_nothing_anyway_is_not_used_up_by_unhealthy_pods(spec: dict[str, Any], cause: str) -> None:
+    """If the pending pod ran, both pods would be healthy, and still none might go."""
+    pdb = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "d", "uid": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec},
+        "status": {"currentHealthy": 1, "desiredHealthy": 2},
+    }
+    pods = [replica("a", "n1"), replica("b", "")]
+    for each in pods:
+        each["metadata"]["labels"] = {"app": "web"}
+    (blocked,) = drained([node("n1"), pdb, *pods], "n1").blocked
+    assert blocked.why == f"PodDisruptionBudget d/web never allows an eviction: {cause}"
+    assert blocked.unhealthy == ()

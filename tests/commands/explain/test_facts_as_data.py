@@ -149,7 +149,7 @@ def test_the_anti_affinity_of_an_existing_pod() -> None:
         "ofExistingPod": True,
     }
     (cause,) = document["causes"]
-    assert cause["fact"] == f"d/x in {ZONED}=a, whose anti-affinity keeps out pods matching app=web"
+    assert cause["fact"] == f"the anti-affinity of d/x in {ZONED}=a keeps out pods matching app=web"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_the_anti_affinity_of_an_existing_pod() -> None:
         ),
         (
             required("podAffinity", {**WEB, "labelSelector": {"matchLabels": {"app": "db"}}}),
-            {"type": "NoPodToJoin", "selector": "app=db", "key": ZONED, "domain": "a"},
+            {"type": "NoPodToJoin", "selector": "app=db", "key": ZONED, "domain": "a", "namespaces": ["d"]},
         ),
         (required("podAffinity", {**WEB, "topologyKey": "rack"}), {"type": "TopologyLabelMissing", "key": "rack"}),
     ],

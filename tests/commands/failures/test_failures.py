@@ -11,7 +11,9 @@ from small import ZONE, Json, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures.losses import Loss, list_losses, simulate_failures, simulate_loss
+from kschedctl.commands.failures.page import build_page
 from kschedctl.errors import UsageError
+from kschedctl.render.page import Style, find_plots
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Workers
 from kschedctl.replay.shared_cluster import SharedCluster
@@ -169,7 +171,7 @@ def test_an_interruption_within_a_loss_keeps_the_losses_before_it() -> None:
     """The loss of zone a has three pods and its summary; then two of the three pods of zone b are rescheduled."""
     report = simulate_failures(Cluster.from_objects(zones(8)), progress=Recorder(4 + 2))
     assert (report.interrupted, report.safe, [failure.name for failure in report.failures]) == (True, False, ["a"])
-    assert str(report) == "N-1 safe per zone: unknown (interrupted after 1 of 3 failures, 0 disruptive)"
+    assert str(report) == "Unknown whether any zone can be lost without disruption (interrupted after 1 of 3 failures)"
 
 
 def test_pending_pods_are_not_counted() -> None:
@@ -214,6 +216,34 @@ def test_who_has_to_make_room_and_fits_nowhere_counts() -> None:
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.evicted, worst.unplaced) == ("n0", 1, 1, 1)
     assert worst.reasons[0].pods == ("d/low",)
+    assert (worst.unplaced_displaced, worst.unplaced_evicted) == (0, 1)
+    assert worst.reasons[0].evicted_from == {"d/low": "n1"}
+    assert [(evicted.pod, evicted.by) for evicted in worst.evicted_pods] == [("d/low", "d/high")]
+    assert "1 displaced pod gets another node, 1 pod of other nodes is evicted and gets no node" in str(report)
+
+
+def test_evicted_pods_of_other_nodes_are_counted_once_and_not_among_the_displaced_ones() -> None:
+    """Zone a loses two pods: one takes the room of low, the other fits nowhere. Low fits nowhere either."""
+    low, high = replica("low", "n1", "4"), replica("high", "n0", "4", priority=10)
+    objects = [node("n0", "a", "10"), node("n1", "b"), low, high, replica("large", "n0", "6")]
+    report = simulate_failures(Cluster.from_objects(objects))
+    worst = report.failures[0]
+    assert (worst.name, worst.displaced, worst.unplaced, worst.unplaced_displaced, worst.evicted) == ("a", 2, 2, 1, 1)
+    consequences = "1 of its 2 displaced pods gets no node, 1 pod of other nodes is evicted and gets no node"
+    assert worst.consequences == consequences
+    plot, *_ = find_plots(build_page(report, Style(plots=True)))
+    assert sum(dict(series.points)[plot.places.index("a")] for series in plot.series) == 2
+
+
+def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:
+    """Of zone a nothing fits on n1: one pod of workload b, two of workload c, and a bare pod."""
+    small = pod("b-0", "n0", "3", owner={"kind": "StatefulSet", "name": "b"})
+    large = [pod(f"c-{i}", "n0", "3", owner={"kind": "StatefulSet", "name": "c"}) for i in range(2)]
+    objects = [node("n0", "a", "16"), node("n1", "b", "1"), small, *large, pod("alone", "n0")]
+    worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
+    assert [group.workload for group in worst.reasons] == ["StatefulSet d/c", "StatefulSet d/b"]
+    assert worst.lost_pods == ("d/alone",)
+    assert worst.consequences == "none of its 3 displaced pods gets a node, 1 pod without a controller is lost"
 
 
 def test_runs_show_the_worst() -> None:

@@ -24,7 +24,7 @@ def test_the_answer_comes_first_and_says_how_many_were_tried(run: Run, write: Wr
     code, out, err = run("packing", "-f", file, "--nodes", "1")
     assert (code, err) == (0, "")
     first = out.splitlines()[0]
-    assert first == "no free capacity is stranded; 1 of 1 node tried can be removed"
+    assert first == "1 of 1 node tried can be removed (2 not tried); no free capacity is stranded"
     assert f"to try the others: kschedctl packing --nodes 0 -f {file}" in " ".join(out.split())
     assert "2 of 3 nodes tried" in run("packing", "-f", file, "--nodes", "0").out
 

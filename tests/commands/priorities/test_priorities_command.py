@@ -13,7 +13,7 @@ def test_the_first_line_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["priorities", "--demo", "--grow", "1"]) == 1
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("4 tiers; ")
-    assert "1 more shop-critical pod would preempt" in first
+    assert "1 more pod of PriorityClass shop-critical would preempt" in first
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from command_line import Json, Run, Write, node, pod
 
 from kschedctl.api.pod_table import PodTable
+from kschedctl.scheduler.simulation.simulation import SettlingLoop
 from kschedctl.sources import archive_sections as sections
 
 PACK_PODS = sections._build_pod_record
@@ -52,6 +53,26 @@ def test_a_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
     assert [(step["pod"], step["source"], step["target"]) for step in answer["steps"]] == [("default/a", "n1", "n2")]
     assert (answer["code"], answer["quiet"], answer["loops"], len(answer["rounds"])) == (0, True, False, 2)
     assert "/namespaces/default/pods/a/eviction" in answer["commands"][0]
+
+
+def test_an_interruption_shows_the_evictions_before_it(
+    run: Run, write: Write, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user interrupts while the pending pod is tried again after the second of three evictions."""
+    schedule, calls = SettlingLoop.run, list[int]()
+
+    def run_until_third(loop: SettlingLoop, *arguments: object) -> None:
+        calls.append(1)
+        if len(calls) == 3:  # the first time is at the start, before any eviction
+            raise KeyboardInterrupt
+        schedule(loop, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SettlingLoop, "run", run_until_third)
+    objects = [tainted("n1", "4"), node("n2", "4"), *(owned(name, "n1") for name in "abc"), pod("waits", "9")]
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
+    assert (answer["code"], answer["interrupted"], answer["quiet"]) == (130, True, False)
+    assert [step["pod"] for step in answer["steps"]] == ["default/a", "default/b"]
+    assert answer["rounds"] == [{"number": 1, "evicted": 2, "refused": 0}]
 
 
 def test_whoever_waits_takes_what_an_eviction_frees(run: Run, write: Write, tmp_path) -> None:
@@ -219,7 +240,7 @@ def test_a_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
     objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1", app="web"), budget]
     answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
     assert answer["steps"] == []
-    assert answer["held"][0]["why"].startswith("PodDisruptionBudget default/web allows no disruption now")
+    assert answer["held"][0]["why"].startswith("PodDisruptionBudget default/web never allows an eviction")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from golden_cases import SETTINGS, Json, family_lines
 from kschedctl import demo
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import explain_with_fixes, find_target
+from kschedctl.commands.explain.one_pod import explain_with_fixes, find_or_create_target
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
 from kschedctl.fixes.search import MOST_TRIALS, RemedySearch
 from kschedctl.reports.remedy import Remedy
@@ -79,7 +79,7 @@ def offered(source: str, name: str) -> tuple[Remedy, ...]:
     if pod == NO_POD:
         assert not any(not pod.spec.node_name for pod in cluster.pods)
         return ()
-    asked = find_target(cluster, pod)
+    asked = find_or_create_target(cluster, pod)
     return explain_with_fixes(
         asked,
         lambda asked: explain_new_node(asked, NOW, given),

@@ -8,7 +8,7 @@ from small import ZONE, Json, node, pod, replica, spread, workload
 
 from kschedctl import Cluster, remedies
 from kschedctl.commands.explain.fixes import add_fixes
-from kschedctl.commands.explain.one_pod import explain, explain_target, find_target
+from kschedctl.commands.explain.one_pod import explain, explain_target, find_or_create_target
 from kschedctl.errors import UsageError
 from kschedctl.fixes.search import RemedyWishes
 
@@ -214,7 +214,7 @@ def test_a_pod_that_no_profile_serves() -> None:
 
 
 def test_an_explanation_ends_in_the_best_of_the_smallest() -> None:
-    asked = find_target(Cluster.from_objects(tainted()), "d/p")
+    asked = find_or_create_target(Cluster.from_objects(tainted()), "d/p")
     report = add_fixes(explain_target(asked), asked)
     assert [each.kinds for each in report.remedies][:2] == [("Uncordon",), ("AddNode",)]
     assert all(len(each.kinds) == 1 for each in report.remedies)

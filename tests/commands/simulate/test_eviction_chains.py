@@ -11,7 +11,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.commands.explain.cycle_report import explain_pod
-from kschedctl.commands.explain.one_pod import find_target
+from kschedctl.commands.explain.one_pod import find_or_create_target
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.commands.simulate import simulate
@@ -145,7 +145,9 @@ def test_a_workload_of_the_manifest_is_counted_without_the_pods_that_it_evicts()
 def another_class(*objects: Json) -> Remedies:
     """Return the fixes of the waiting pod d/waiting by a higher PriorityClass."""
     cluster = Cluster.from_objects([CLASSES[0], *objects])
-    return find_pod_remedies(find_target(cluster, "d/waiting"), RemedyWishes(only=frozenset({"UsePriorityClass"})))
+    return find_pod_remedies(
+        find_or_create_target(cluster, "d/waiting"), RemedyWishes(only=frozenset({"UsePriorityClass"}))
+    )
 
 
 def test_a_class_whose_victims_take_the_room_again_is_no_fix() -> None:

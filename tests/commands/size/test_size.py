@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from itertools import product
 from random import Random
 from typing import Any, NamedTuple
@@ -109,6 +111,43 @@ def test_pods_that_no_shape_takes_are_told() -> None:
     report = sized([node("n1", "small", 4), pod("p", 1), pod("huge", 9, "huge")])
     assert (report.nodes, [never.pods for never in report.never]) == (1, [("default/huge",)])
     assert "Insufficient cpu" in report.never[0].message
+
+
+def test_the_reasons_count_the_nodes_of_the_set() -> None:
+    """Seven pods of 3 cpus take seven nodes of 4, and a pod of 9 cpus lacks cpu on each of the seven."""
+    pods = [*(pod(f"p{number}", 3) for number in range(7)), pod("huge", 9, app="huge")]
+    report = sized([node("n1", "small", 4), *pods])
+    assert report.nodes == 7
+    assert [(each.pods, each.message.partition(".")[0]) for each in report.never] == [
+        (("default/huge",), "0/7 nodes are available: 7 Insufficient cpu")
+    ]
+
+
+def test_a_set_that_is_worse_than_today_says_so_first() -> None:
+    """A running pod that selects its node by name gets no new node, and neither does a pod that waits for it."""
+    by_name = {"nodeSelector": {HOSTNAME: "n1"}}
+    objects = [
+        node("n1", "small", 4),
+        pod("web", 1),
+        pod("db", 1, "db", "n1", **by_name),
+        pod("new", 1, "n", **by_name),
+    ]
+    report = sized(objects)
+    assert report.loses_node == ("default/db",)
+    assert str(report).startswith(
+        "Worse than now: 1 pod that runs now would get no node (default/db); 1 node takes 1 pod"
+    )
+    assert str(report).endswith("; 2 pods get no node")
+    assert sized(objects[:2]).loses_node == ()
+
+
+def test_most_nodes_in_one_zone_is_said() -> None:
+    """Three pods that may only run in zone a take three nodes there; zone b has one."""
+    in_zone = lambda zone: {"nodeSelector": {ZONE: zone}}  # noqa: E731
+    pods = [*(pod(f"a{number}", 3, **in_zone("a")) for number in range(3)), pod("b", 3, "b", **in_zone("b"))]
+    report = sized([node("n1", "small", 4), node("n2", "small", 4, "b"), *pods])
+    assert report.zone_warning.startswith("3 of 4 nodes are in zone a: --keep-zone-loss ")
+    assert report.summary().warnings[0] == report.zone_warning
 
 
 def test_fractions_of_pods_are_rounded_up_and_no_further() -> None:
@@ -255,6 +294,32 @@ def test_other_processes_find_the_same() -> None:
     cluster = kschedctl.Cluster.from_objects(objects)
     alone, two = (kschedctl.size(cluster, workers=Workers(number)) for number in (1, 2))
     assert alone == two
+
+
+class Recorder:
+    """Record how many parts of each computation were done, by its title."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, int] = {}
+        self.done: Counter[str] = Counter()
+
+    def begin(self, title: str, total: int) -> Callable[[int], None]:
+        self.totals[title] = total
+        return lambda number: self.done.update({title: number})
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_placed_pods_are_shown_as_progress(processes: int) -> None:
+    """Eight pods are placed on a first set of two nodes, and then four of them on a set of one node."""
+    progress = Recorder()
+    cluster = kschedctl.Cluster.from_objects([node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))])
+    kschedctl.size(cluster, workers=Workers(processes), progress=progress)
+    first = "Placing pods on a first set of nodes"
+    assert (progress.totals[first], progress.done[first]) == (8, 8)
+    assert progress.done["Placing pods on sets of nodes"] >= 4
+    assert progress.totals["Seconds of search time"] == 60
+    kinds = "Trying nodes for each kind of pod"
+    assert (progress.totals[kinds], progress.done[kinds]) == (1, 1)
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects: list[Json], **wishes: Any) -> Any:

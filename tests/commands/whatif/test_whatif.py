@@ -61,6 +61,22 @@ def test_new_nodes_like_another_bring_their_daemons() -> None:
     assert zone.nodes == (0, 2)
 
 
+def test_daemons_run_on_a_new_node_before_other_pods_are_tried() -> None:
+    """The waiting pod wants a node without other pods: a new node never is one, because it has its DaemonSet pod."""
+    alone = {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "topologyKey": HOSTNAME}
+    anti_affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}}
+    wants = pod("p", priority=10, preemptionPolicy="Never", affinity=anti_affinity)
+    daemon = {**DAEMON, "metadata": {**DAEMON["metadata"], "labels": {"app": "agent"}}}
+    report = run({"addNodes": {"like": "n1", "name": "new"}}, objects=[node("n1", "a"), daemon, wants])
+    assert changes(report) == {("agent-n1-new-0", "Created", "", "new-0")}
+
+
+def test_new_nodes_like_a_cordoned_one_take_pods() -> None:
+    cordoned = node("n1", "a", unschedulable=True)
+    report = run({"addNodes": {"like": "n1", "name": "new"}}, objects=[cordoned, pod("p")])
+    assert changes(report) == {("p", "NewlyScheduled", "", "new-0")}
+
+
 def test_new_nodes_by_a_template() -> None:
     step = {"addNodes": {"template": node("x", cpu="16"), "name": "big"}}
     assert changes(run(step, objects=[*CLUSTER, pod("p", cpu="10")])) == {("p", "NewlyScheduled", "", "big-0")}

@@ -27,13 +27,13 @@ from kschedctl.commands.explain.pending_page import build_pending_page
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.fixes.kueue import search, trials
 from kschedctl.queueing.kueue.installation import KueueInstallation
-from kschedctl.queueing.kueue.outlook import Outlook, foresee_workloads, start_replay
+from kschedctl.queueing.kueue.outlook import Outlook, predict_workloads, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.render.page import Style
 from kschedctl.render.terminal import render_text
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.kueue import parse_time
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import foresee_manifests
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import predict_manifest_outlooks
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind
 
@@ -51,7 +51,7 @@ def _find_fixes(*objects: JsonObject, name: str = "w") -> dict[str, Remedy]:
 def _find_admitted(objects: Sequence[JsonObject]) -> set[str]:
     """Return the names of the waiting Workloads that Kueue admits."""
     replay = start_replay(Cluster.from_objects(objects), parse_time(NOW), KueueInstallation())
-    return {key.partition("/")[2] for key in foresee_workloads(replay).order}
+    return {key.partition("/")[2] for key in predict_workloads(replay).order}
 
 
 def _run_commands(fix: Remedy, objects: Sequence[JsonObject]) -> list[Any]:
@@ -269,12 +269,12 @@ def test_a_missing_object_is_advice_that_needs_a_value(objects: list[JsonObject]
 def test_the_number_of_replays_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     replays: list[KueueReplay] = []
 
-    def count_and_foresee(replay: KueueReplay) -> Outlook:
+    def count_and_predict(replay: KueueReplay) -> Outlook:
         """Record a replay and run it."""
         replays.append(replay)
-        return foresee_workloads(replay)
+        return predict_workloads(replay)
 
-    monkeypatch.setattr(trials, "foresee_workloads", count_and_foresee)
+    monkeypatch.setattr(trials, "predict_workloads", count_and_predict)
     classes = [build_priority_class(f"class-{value}", value) for value in range(1, 40)]
     queue = build_queue(preemption={"withinClusterQueue": "LowerPriority"})
     _find_fixes(build_flavor("gpu"), queue, build_local_queue(), build_workload("w", 400, 9), *classes)
@@ -326,7 +326,7 @@ def _find_job_fixes(*objects: JsonObject, **job: Any) -> dict[str, Remedy]:
     """Return the fixes for a new job, by their kind."""
     cluster = Cluster.from_objects([*objects, *NODES])
     manifest = decode_workload(build_manifest(**job))
-    entries = tuple(outlook.report for outlook in foresee_manifests(cluster, [manifest], NOW))
+    entries = tuple(outlook.report for outlook in predict_manifest_outlooks(cluster, [manifest], NOW))
     (entry,) = search.add_admission_fixes(cluster, entries, NOW, [manifest])
     return {fix.kinds[0]: fix for fix in entry.fixes}
 

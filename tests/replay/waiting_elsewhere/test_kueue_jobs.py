@@ -11,19 +11,19 @@ from kschedctl.api.objects import Container, Pod, PodAnnotations, PodMeta, PodSp
 from kschedctl.api.workloads import decode_workload
 from kschedctl.cluster import Cluster
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
-from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, foresee_manifests
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, predict_manifest_outlooks
 from kschedctl.reports.waiting_elsewhere import WaitingState, has_unadmitted, has_unchecked
 
 
-def _foresee(manifest: JsonObject, *objects: JsonObject) -> JobOutlook:
+def _predict(manifest: JsonObject, *objects: JsonObject) -> JobOutlook:
     """Return what Kueue would do with a manifest."""
     cluster = Cluster.from_objects([*QUEUES, *NODES, *objects])
-    (outlook,) = foresee_manifests(cluster, [decode_workload(manifest)], NOW)
+    (outlook,) = predict_manifest_outlooks(cluster, [decode_workload(manifest)], NOW)
     return outlook
 
 
 def test_a_job_with_enough_quota_is_admitted_and_placed() -> None:
-    outlook = _foresee(build_manifest(2, 4))
+    outlook = _predict(build_manifest(2, 4))
     assert outlook.flavors == "flavor gpu"
     assert outlook.report.state is WaitingState.ADMISSIBLE
     assert outlook.report.headline == "is next in ClusterQueue cq: there is enough quota for it"
@@ -33,7 +33,7 @@ def test_a_job_with_enough_quota_is_admitted_and_placed() -> None:
 
 
 def test_a_job_without_quota_certainly_waits() -> None:
-    outlook = _foresee(build_manifest(2, 8))
+    outlook = _predict(build_manifest(2, 8))
     assert not outlook.admitted
     assert outlook.report.headline == (
         "waits for quota in ClusterQueue cq: pod set main needs 16 nvidia.com/gpu, flavor gpu has 8 of 8 free"
@@ -42,17 +42,17 @@ def test_a_job_without_quota_certainly_waits() -> None:
 
 
 def test_a_job_waits_behind_the_workloads_of_the_queue() -> None:
-    outlook = _foresee(build_manifest(2, 4), build_workload("old", 8))
+    outlook = _predict(build_manifest(2, 4), build_workload("old", 8))
     assert not outlook.admitted
     assert "Number 2 of 2 in ClusterQueue cq" in outlook.report.details
 
 
 def test_a_job_of_an_absent_queue_says_so() -> None:
-    assert _foresee(build_manifest(1, 1, queue="gone")).report.headline == "waits: LocalQueue ai/gone does not exist"
+    assert _predict(build_manifest(1, 1, queue="gone")).report.headline == "waits: LocalQueue ai/gone does not exist"
 
 
 def test_some_pods_of_a_deployment_are_admitted() -> None:
-    outlook = _foresee(build_manifest(4, 3, "Deployment"))
+    outlook = _predict(build_manifest(4, 3, "Deployment"))
     assert (len(outlook.admitted), outlook.workload_count) == (2, 3)
     assert outlook.report.state is WaitingState.NOT_ADMITTED
     assert outlook.report.headline.startswith(
@@ -62,7 +62,7 @@ def test_some_pods_of_a_deployment_are_admitted() -> None:
 
 def test_a_cluster_without_queues_ignores_the_label() -> None:
     cluster = Cluster.from_objects(NODES)
-    assert not foresee_manifests(cluster, [decode_workload(build_manifest(2, 4))], NOW)
+    assert not predict_manifest_outlooks(cluster, [decode_workload(build_manifest(2, 4))], NOW)
 
 
 def test_a_suspended_job_of_the_cluster_without_a_workload_is_reported_once() -> None:
@@ -96,12 +96,12 @@ def test_an_integration_that_is_not_replayed_is_named() -> None:
 
 def test_pods_of_a_group_are_admitted_together() -> None:
     pods = [_build_group_member(name) for name in ("a", "b")]
-    outlooks = foresee_manifests(Cluster.from_objects([*QUEUES, *NODES]), pods, NOW)
+    outlooks = predict_manifest_outlooks(Cluster.from_objects([*QUEUES, *NODES]), pods, NOW)
     assert [(o.owner.name, o.report.state, o.report.pods) for o in outlooks] == [
         ("a", WaitingState.ADMISSIBLE, 2),
         ("b", WaitingState.ADMISSIBLE, 2),
     ]
-    (alone,) = foresee_manifests(Cluster.from_objects([*QUEUES, *NODES]), pods[:1], NOW)
+    (alone,) = predict_manifest_outlooks(Cluster.from_objects([*QUEUES, *NODES]), pods[:1], NOW)
     assert alone.report.headline == (
         "gets no Workload of Kueue: group g has 1 of the 2 pods that pod-group-total-count announces"
     )

@@ -92,9 +92,11 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS, st.integers(1, 6), st.booleans())
-def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(operations: list[str], count: int, popped: bool) -> None:
+def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(
+    operations: list[str], count: int, pops_early: bool
+) -> None:
     plugins = Said()
-    queue = queue_of(count, plugins, QueueRules(Backoff(popped=popped)))
+    queue = queue_of(count, plugins, QueueRules(Backoff(pops_early=pops_early)))
     tried: list[QueuedPod] = []
     gone: set[int] = set()
     for operation in operations:
@@ -181,7 +183,7 @@ def test_within_a_second_pods_that_back_off_are_popped_by_priority() -> None:
 
 
 def test_without_the_gate_pods_that_back_off_are_not_popped() -> None:
-    queue = queue_of(1, rules=QueueRules(Backoff(popped=False)))
+    queue = queue_of(1, rules=QueueRules(Backoff(pops_early=False)))
     queue.add_unschedulable(pop(queue), FIT)
     queue.move(POD_GONE)
     assert queue.pop() is None

@@ -125,7 +125,9 @@ def test_a_claim_for_one_pod_is_freed_by_its_user():
     everywhere = {node["metadata"]["name"]: [ONE_POD] for node in NODES}
     assert list_rejections(VolumeRestrictions(), case) == everywhere
     assert list_rejections(VolumeRestrictions(), case, ("n1", "user", -1)) == {"n0": [ONE_POD], "n2": [ONE_POD]}
-    assert set(map(tuple, facts(VolumeRestrictions(), case).values())) == {("claim ns/c is used by ns/user on n1",)}
+    assert set(map(tuple, facts(VolumeRestrictions(), case).values())) == {
+        ("only one pod may use claim ns/c (ReadWriteOncePod): ns/user on n1 does",)
+    }
     unused = {**case, "pods": pods[1:]}
     assert list_rejections(VolumeRestrictions(), unused) == "Skip"
 

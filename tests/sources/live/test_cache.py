@@ -65,7 +65,7 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple
                 cache.ReadingCache, "open", lambda *key: of(*("server" if part == server else part for part in key))
             )
             try:
-                return read_live(connection, wishes).cluster(), api
+                return read_live(connection, wishes).build_cluster(), api
             finally:
                 monkeypatch.setattr(cache.ReadingCache, "open", of)
 

@@ -51,7 +51,7 @@ def read(server_at: ServerAt, *answers: Answer, **wishes: Any) -> tuple[Cluster,
     """Return the cluster, and the paths of the requests."""
     with serving(*answers, replayed) as api:
         connection = Connection(server_at(api.url), "here", "lab")
-        return read_live(connection, ReadingOptions(**wishes)).cluster(), api.paths(watch=True)
+        return read_live(connection, ReadingOptions(**wishes)).build_cluster(), api.paths(watch=True)
 
 
 def test_the_recorded_cluster_answers_as_its_files_do(server_at: ServerAt) -> None:
@@ -99,7 +99,13 @@ def of_the_whole(server_at: ServerAt) -> dict[str, Explanation]:
     return {pod: kschedctl.explain(whole, pod) for pod in PENDING["messages"]}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FIELDS if kind not in ("Node", "Pod")])
+OTHER_KINDS = [kind for kind in FIELDS if kind not in ("Node", "Pod")]
+RECORDED_KINDS = {each["kind"] for each in PENDING["objects"]}
+TURNS = 3
+"""Every so manyeth pod is explained without a kind of which nothing was recorded. The next kind takes the next pods."""
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_a_forbidden_kind_never_makes_another_definite_answer(
     server_at: ServerAt, of_the_whole: dict[str, Explanation], kind: str
 ) -> None:
@@ -107,8 +113,9 @@ def test_a_forbidden_kind_never_makes_another_definite_answer(
         return FORBIDDEN if path.rpartition("/")[2] == KINDS[kind].plural else None
 
     part, _ = read(server_at, refused)
-    for pod, whole in of_the_whole.items():
-        check_not_another(kschedctl.explain(part, pod), whole, kind)
+    pods = list(of_the_whole)
+    for pod in pods if kind in RECORDED_KINDS else pods[OTHER_KINDS.index(kind) % TURNS :: TURNS]:
+        check_not_another(kschedctl.explain(part, pod), of_the_whole[pod], kind)
 
 
 def test_what_may_be_listed_in_the_namespace_alone(server_at: ServerAt) -> None:

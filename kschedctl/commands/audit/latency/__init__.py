@@ -38,7 +38,7 @@ from kschedctl.sources.metrics.catalogue import (
     VICTIMS,
     MetricsReading,
 )
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, capitalize, counted
 
 TITLE = "Latency"
 OBJECT = "Scheduler kube-scheduler"
@@ -163,7 +163,7 @@ def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict]) -> st
         return "This scheduler does not lead and schedules nothing: query the leader"
     attempts = next(verdict for verdict in verdicts if verdict.about.startswith("attempts"))
     attempts_text = f"{attempts.about}: {attempts.figures}"
-    headline = attempts_text[:1].upper() + attempts_text[1:]
+    headline = capitalize(attempts_text)
     other_aspects = dict.fromkeys(
         verdict.about for verdict in verdicts if verdict.is_warning_or_error and verdict is not attempts
     )

@@ -150,8 +150,8 @@ class TimePart(NamedTuple):
     def get_advice(self) -> str:
         """Return advice on how to shorten this part of the time.
 
-        If one plugin takes at least half of the time, return the advice for this plugin. If there is none, return the
-        advice for the extension point.
+        If a single plugin takes at least half of the time and has advice, return the plugin's advice. Otherwise return
+        the advice for the extension point.
         """
         if self.plugin_share >= 0.5:
             declared = IN_TREE.get(self.plugin)

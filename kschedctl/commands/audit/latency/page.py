@@ -70,9 +70,9 @@ def _build_timings_table(title: str, timings: tuple[Timing, ...], style: Style, 
 
 
 def _choose_labels(timings: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
-    """Return the names of the labels to show: labels in which the timings differ, or the first if all are alike.
+    """Return the names of the labels to show. Wide output shows all labels.
 
-    Wide output has all labels.
+    Otherwise these are the labels in which the timings differ, or just the first label if they differ in none.
     """
     names = tuple(timings[0].labels)
     if style.wide:
@@ -90,9 +90,10 @@ def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
 
 
 def _format_quantile(timing: Timing, name: str) -> str:
-    """Format a quantile, with a mark if it lies in the last bucket, so that its true value may be larger.
+    """Format a quantile. If it lies in the last bucket, mark it with ≥, because the true value may be larger.
 
-    If the mean is above the bound of the last bucket, the bound would mislead, so the quantile is called not known.
+    If even the mean is above the bound of the last bucket, call the quantile not known, because the bound would
+    mislead.
     """
     value = getattr(timing, name)
     if name not in timing.at_least:

@@ -148,8 +148,8 @@ def _judge_attempt_histogram(
 ) -> Verdict:
     """Judge the duration of attempts with one result and profile, which `about` names.
 
-    If the 99th percentile is above the target, the verdict names the largest part of the attempts' time, and is an
-    error if even the median is above the target.
+    If the 99th percentile is above the target, the verdict names the part of the attempts that takes the most time. It
+    is an error if even the median is above the target.
     """
     quantiles = format_quantiles(histogram)
     is_above = _is_p99_above(histogram, limits.target)
@@ -217,7 +217,7 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
 
 def _find_slowest(histograms: Mapping[str, Histogram]) -> str:
     """Return the key of the histogram with the highest 99th percentile. An unknown percentile counts as 0."""
-    return max(histograms, key=lambda key: (_nan_to_zero(histograms[key].estimate_quantile(0.99)), key))
+    return max(histograms, key=lambda key: (_replace_nan_by_zero(histograms[key].estimate_quantile(0.99)), key))
 
 
 def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -236,7 +236,7 @@ def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) ->
 
 
 def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the time from queue to bound of pods that were scheduled at the first attempt.
+    """Judge how long pods took from entering the queue to being bound, if they were scheduled at the first attempt.
 
     Pods that needed several attempts are only counted.
     """
@@ -254,9 +254,9 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
         return (Verdict(about, f"none at the first attempt{retried_text}"),)
     figures = f"at the first attempt {format_quantiles(first_attempt)}{retried_text}"
     is_above = _is_p99_above(first_attempt, limits.sli)
-    if not is_above:
-        return (_build_good_verdict(about, figures, is_above),)
-    return (Verdict(about, figures, rules.SLI, rules.SLI.fix),)
+    if is_above:
+        return (Verdict(about, figures, rules.SLI, rules.SLI.fix),)
+    return (_build_good_verdict(about, figures, is_above),)  # within the limit, or undecided if None
 
 
 def _judge_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -431,7 +431,7 @@ def format_quantiles(histogram: Histogram) -> str:
 
 
 def _build_good_verdict(about: str, figures: str, is_above: bool | None) -> Verdict:
-    """Return the verdict that an aspect is within its limit, or undecided if `is_above` is None."""
+    """Build the verdict that an aspect is within its limit, or undecided if `is_above` is None."""
     return Verdict(about, figures, has_data=is_above is not None, is_undecided=is_above is None)
 
 
@@ -443,7 +443,7 @@ def _is_p99_above(histogram: Histogram, limit: float) -> bool | None:
     return p99 > limit
 
 
-def _nan_to_zero(value: float) -> float:
+def _replace_nan_by_zero(value: float) -> float:
     """Return 0.0 for NaN, otherwise the value."""
     return 0.0 if math.isnan(value) else value
 

@@ -104,6 +104,7 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
         title="Leader",
         headline=_build_headline(leases, names, audited),
         leases=tuple(leases),
+        nothing_judged=not leases and not instances,
         names=tuple(names),
         instances=tuple(instance.name for instance in instances),
         differences=tuple(differing_settings),
@@ -176,7 +177,7 @@ def _build_lease_finding(rule: AuditRule, lease: SchedulerLease, message: str, *
 
 def _build_left_behind_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
     """Build the finding about another scheduler's stale lease. It is a warning for a day and a note after that."""
-    seconds_silent = audited.seconds_since(lease.renewed)
+    seconds_silent = audited.measure_seconds_since(lease.renewed)
     is_recent = seconds_silent is None or seconds_silent < DAY
     renewed = f"last renewed at {lease.renewed or 'an unknown time'}{_format_age_suffix(lease)}"
     message = f"held by {lease.holder or 'nobody'}, {renewed}"

@@ -82,12 +82,12 @@ def _build_scheduler_lease(
 ) -> SchedulerLease:
     """Build the report about a scheduler's lease.
 
-    The lease is stale if its renewal is longer ago than its duration, compared with the time of the cluster or with
-    `newest`, the latest renewal of any lease in nanoseconds (None if unknown).
+    The lease is stale if it was not renewed for longer than its duration. The time since the renewal is measured up to
+    the cluster's time, and also up to `newest`: the latest renewal of any lease, in nanoseconds, or None if unknown.
     """
     spec = lease.spec
     duration = spec.lease_duration_seconds or DEFAULT_LEASE_SECONDS
-    seconds_silent = (_compute_seconds_until(spec.renew_time, newest), audited.seconds_since(spec.renew_time))
+    seconds_silent = (_compute_seconds_until(spec.renew_time, newest), audited.measure_seconds_since(spec.renew_time))
     return SchedulerLease(
         lease=str(name),
         holder=spec.holder_identity,
@@ -147,10 +147,10 @@ PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 
 
 def summarize_scheduler_names(audited: AuditedCluster) -> list[ServedName]:
-    """Summarize each scheduler name that pods, profiles or placement events have, most waiting pods first.
+    """Summarize each scheduler name found in pods, profiles or placement events, most waiting pods first.
 
-    A summary has the evidence that a scheduler serves the name (empty if there is none), the numbers of pods with the
-    name, and the instances that placed them.
+    A summary has the evidence for a scheduler with this name ("" without any), the numbers of waiting and bound pods,
+    and the instances that placed pods.
     """
     waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in audited.pending)
     bound = _count_bound_pods(audited)
@@ -225,7 +225,7 @@ def _count_turns(placements: Sequence[Event]) -> int:
 
 
 def find_differing_settings(instances: Sequence[SchedulerInstance]) -> list[DifferentSetting]:
-    """Return the version and the flags in which instances differ, with the instances that have each value.
+    """Return the flags in which instances differ, and the version if it differs, with the instances for each value.
 
     A flag that is not set has the value "".
     """

@@ -16,7 +16,13 @@ from kschedctl.commands.audit.packing.emptying import EmptyingResult, TrialLimit
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, PoolSavings, ResourceRoom, StrandedRoom
 from kschedctl.commands.audit.packing.stranded import StrandedCapacity, find_stranded_capacity
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
-from kschedctl.replay.pools import Pools, compute_free_resources, list_reported_resources, select_reported_amounts
+from kschedctl.replay.pools import (
+    Pools,
+    compute_free_resources,
+    find_unready_nodes,
+    list_reported_resources,
+    select_reported_amounts,
+)
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
@@ -25,6 +31,8 @@ from kschedctl.text.counts import agreeing, counted, format_significant
 
 DEFAULT_LIMITS = TrialLimits(nodes=30, pods=600)
 """The default number of trial drains: a few seconds of work in a large cluster."""
+NEGLIGIBLE_SHARE = 0.01
+"""The share of a pool's cpu or memory below which stranded capacity is not a finding."""
 WARNING_SHARE = 0.1
 """The share of a pool's cpu or memory from which stranded capacity is a warning."""
 STRANDED = AuditRule(
@@ -34,6 +42,14 @@ STRANDED = AuditRule(
     "It is on nodes where none of the pods fit that are pending or usually go there: one resource is used up, and what "
     "is left of the others is wasted.",
     "Match nodes to requests: nodes with more of what runs out, or pods that request less of it",
+)
+FIX_OTHER_REASON = "Let pods go there, by what the reason in brackets names, or remove the nodes"
+UNUSED = AuditRule(
+    "audit-packing-unused-pool",
+    WARNING,
+    "A pool that runs nothing and takes no pod",
+    "Its nodes cost money, and neither the pods that wait nor those that run in the cluster can use them.",
+    "Remove the pool, or let pods use it: their selectors, tolerations or requests keep them away",
 )
 SPARE = AuditRule(
     "audit-packing-spare-nodes",
@@ -47,7 +63,9 @@ SPARE = AuditRule(
 def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT_LIMITS) -> PackingSection:
     """Build the section about stranded capacity and removable nodes. `limits` are the limits of the trial drains."""
     view = audited.scheduler.view
-    pools = Pools.of(view)
+    all_pools = Pools.of(view)
+    is_unready = find_unready_nodes(view) & all_pools.workers
+    pools = all_pools._replace(workers=all_pools.workers & ~is_unready)
     pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
     stranded = find_stranded_capacity(audited.scheduler, pools, pending)
     emptying = find_removable_nodes(audited.scheduler, pools, pending, limits, audited.progress)
@@ -60,7 +78,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
     ]
     return PackingSection(
         title="Fragmentation and packing",
-        headline=_build_headline(view, pools, stranded, emptying),
+        headline=_build_headline(view, pools, stranded, emptying, int(is_unready.sum())),
         pools=rooms,
         typical=stranded.typical,
         stranded=stranded.rooms,
@@ -68,11 +86,13 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
         kept=emptying.kept,
         empty=tuple(view.nodes.names[row] for row in emptying.empty.tolist()),
         candidates=emptying.candidates,
+        nothing_judged=not pools.workers.any(),
         tried=emptying.tried,
         savings=savings,
+        interrupted=emptying.interrupted,
         **build_verdict(
-            (STRANDED, SPARE),
-            [*_iter_stranded_room_findings(rooms, stranded.rooms), *_iter_spare_findings(rooms, savings, emptying)],
+            (STRANDED, UNUSED, SPARE),
+            _list_findings(rooms, stranded.rooms, savings, emptying),
             merge_unknown_kinds([unread]),
         ),
     )
@@ -122,21 +142,44 @@ def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> It
         yield PoolSavings(pools.names[code], count, empty_counts[code], saves)
 
 
-def _build_headline(view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult) -> str:
-    """Return the share of free cpu and memory that is stranded and the numbers of removable nodes, as text."""
-    if not pools.workers.any():
-        return "no worker nodes are known"
-    parts = [_format_stranded_shares(view, pools, stranded)]
-    if emptying.tried:
-        parts.append(f"{len(emptying.emptied):,} of {counted(emptying.tried, 'node')} tried can be removed")
+def _build_headline(
+    view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, unready: int
+) -> str:
+    """Return the numbers of removable nodes and the share of free cpu and memory that is stranded, as text.
+
+    The stranded share comes first if no node can be removed. `unready` is the number of nodes left out because
+    they are not ready.
+    """
+    left_out = f"{counted(unready, 'node')} not ready or not initialized {agreeing(unready, 'is', 'are')} left out"
+    workers = int(pools.workers.sum())
+    if not workers:
+        return f"no worker node is ready: {left_out}" if unready else "no worker nodes are known"
+    parts = []
     empty_count = len(emptying.empty)
     if empty_count:
-        parts.append(f"{empty_count:,} {agreeing(empty_count, 'is', 'are')} empty")
+        parts.append(f"{empty_count:,} of {counted(workers, 'node')} {agreeing(empty_count, 'is', 'are')} empty")
+    if emptying.tried:
+        others = f" {agreeing(emptying.tried, 'other', 'others')}" if empty_count else f" {_node_noun(emptying.tried)}"
+        not_tried = emptying.candidates - emptying.tried
+        not_tried_text = f" ({not_tried:,} not tried)" if not_tried else ""
+        parts.append(f"{len(emptying.emptied):,} of {emptying.tried:,}{others} tried can be removed{not_tried_text}")
+    is_removable = bool(empty_count or emptying.emptied)
+    parts.insert(len(parts) if is_removable else 0, _format_stranded_shares(view, pools, stranded))
+    if unready:
+        parts.append(left_out)
     return "; ".join(parts)
 
 
+def _node_noun(number: int) -> str:
+    """Return "node" or "nodes"."""
+    return agreeing(number, "node", "nodes")
+
+
 def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity) -> str:
-    """Return the share of free cpu and memory that is stranded, such as `8% of the free CPU is stranded`."""
+    """Return a clause with the stranded shares of free CPU and memory, such as `8% of the free CPU is stranded`.
+
+    If neither is stranded, the clause is `no free capacity is stranded`.
+    """
     free = compute_free_resources(view)
     shares: list[str] = []
     for name in (CPU, MEMORY):
@@ -145,18 +188,41 @@ def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity
         if stranded_amount:
             share = stranded_amount / int(free[pools.workers, column].sum())
             noun = "CPU" if name == CPU else name
-            shares.append(f"{format_significant(share * 100, 2)}% of the free {noun}")
+            shares.append(f"{_format_share(share)} of the free {noun}")
     if not shares:
         return "no free capacity is stranded"
     return f"{' and '.join(shares)} {agreeing(len(shares), 'is', 'are')} stranded"
 
 
-def _iter_stranded_room_findings(
-    rooms: Sequence[PoolRoom], stranded_rooms: Sequence[StrandedRoom]
-) -> Iterator[Finding]:
-    """Yield a finding for each pool with stranded CPU or memory.
+def _format_share(share: float) -> str:
+    """Format a share in percent with two digits, or as `under 1%`.
 
-    The finding is a warning if a large share of the pool's CPU or memory is stranded, otherwise a note.
+    >>> _format_share(0.1234), _format_share(0.004)
+    ('12%', 'under 1%')
+    """
+    return f"{format_significant(share * 100, 2)}%" if share >= NEGLIGIBLE_SHARE else "under 1%"
+
+
+def _list_findings(
+    rooms: Sequence[PoolRoom],
+    stranded_rooms: Sequence[StrandedRoom],
+    savings: Sequence[PoolSavings],
+    emptying: EmptyingResult,
+) -> list[Finding]:
+    """Return the findings about stranded capacity and removable nodes. Unused pools are not listed as removable."""
+    stranded = list(_iter_stranded_room_findings(rooms, stranded_rooms, savings))
+    unused = {finding.object for finding in stranded if finding.rule == UNUSED.id}
+    spare = _iter_spare_findings(rooms, savings, emptying)
+    return [*stranded, *(finding for finding in spare if finding.object not in unused)]
+
+
+def _iter_stranded_room_findings(
+    rooms: Sequence[PoolRoom], stranded_rooms: Sequence[StrandedRoom], savings: Sequence[PoolSavings]
+) -> Iterator[Finding]:
+    """Yield a finding for each pool with stranded CPU or memory, unless less than 1% of it is stranded.
+
+    The finding is a warning if a large share of the pool's CPU or memory is stranded, otherwise a note. A pool that is
+    empty as a whole has a finding of its own kind.
     """
     for pool in rooms:
         shares = {
@@ -164,23 +230,41 @@ def _iter_stranded_room_findings(
             for room in pool.resources
             if room.stranded and room.resource in (CPU, MEMORY)
         }
-        if not shares:
+        if not shares or max(shares.values()) < NEGLIGIBLE_SHARE:
             continue
         pool_stranded_rooms = [room for room in stranded_rooms if room.pool == pool.pool and room.reason != CORDONED]
         nodes = sum(room.nodes for room in pool_stranded_rooms)
-        reasons = ", ".join(dict.fromkeys(room.reason for room in pool_stranded_rooms if room.reason))
+        reasons = tuple(dict.fromkeys(room.reason for room in pool_stranded_rooms if room.reason))
+        no_pod_fits = f"none of the pods that are pending or usually go there fits ({', '.join(reasons)})"
+        if nodes == pool.nodes and _is_empty_pool(pool, savings):
+            nodes_text = f"its {counted(nodes, 'node')}" if nodes > 1 else "its only node"
+            verb = agreeing(nodes, "runs", "run")
+            yield UNUSED.build_finding(
+                _format_pool_object(pool.pool),
+                f"unused: {nodes_text} {verb} nothing that would have to move, "
+                f"and no pod that is pending or usually runs in this cluster fits there ({', '.join(reasons)})",
+            )
+            continue
 
-        # The largest share comes first. Small shares need fewer digits.
+        # The largest share comes first.
         shares_text = " and ".join(
-            f"{format_significant(shares[name] * 100, 3 if shares[name] >= 0.01 else 2)}% of its {name}"
+            f"{format_significant(shares[name] * 100, 3) if shares[name] >= NEGLIGIBLE_SHARE else 'under 1'}% "
+            f"of its {'CPU' if name == CPU else name}"
             for name in sorted(shares, key=lambda name: (-shares[name], name))
         )
+        where = f"{nodes:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
+        runs_out = any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
         yield STRANDED.build_finding(
             _format_pool_object(pool.pool),
-            f"{shares_text} are stranded on {nodes:,} of {counted(pool.nodes, 'node')}: "
-            f"none of the pods that are pending or usually go there fits ({reasons})",
+            f"{shares_text} {agreeing(len(shares), 'is', 'are')} stranded on {where}: {no_pod_fits}",
+            "" if runs_out or not reasons else FIX_OTHER_REASON,
             severity=WARNING if max(shares.values()) >= WARNING_SHARE else NOTE,
         )
+
+
+def _is_empty_pool(pool: PoolRoom, savings: Sequence[PoolSavings]) -> bool:
+    """Return whether nothing on any node of the pool would have to move."""
+    return any(saved.pool == pool.pool and saved.empty == pool.nodes for saved in savings)
 
 
 def _format_pool_object(pool: str) -> str:
@@ -196,9 +280,9 @@ def _iter_spare_findings(
     for pool in savings:
         parts, fix = [], ""
         if pool.empty:
-            nodes = counted(node_counts[pool.pool], "node")
-            verb = agreeing(pool.empty, "runs", "run")
-            parts.append(f"{pool.empty:,} of {nodes} {verb} nothing that would have to move")
+            parts.append(f"{_format_empty_nodes(pool.empty, node_counts[pool.pool])} nothing that would have to move")
+            fix = "Drain and remove them" if pool.empty > 1 else "Drain and remove it"
+            fix += "; a cluster autoscaler or descheduler does so if it is allowed to"
         emptied_nodes = [emptied for emptied in emptying.emptied if emptied.pool == pool.pool]
         if emptied_nodes:
             moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
@@ -207,3 +291,16 @@ def _iter_spare_findings(
             if len(emptied_nodes) > 1:
                 fix = "Drain and remove them one after the other"
         yield SPARE.build_finding(_format_pool_object(pool.pool), "; ".join(parts), fix)
+
+
+def _format_empty_nodes(empty: int, total: int) -> str:
+    """Return the number of a pool's empty nodes with the verb "run".
+
+    >>> _format_empty_nodes(1, 1), _format_empty_nodes(2, 2), _format_empty_nodes(1, 5)
+    ('the only node runs', 'both nodes run', '1 of 5 nodes runs')
+    """
+    if empty < total:
+        return f"{empty:,} of {counted(total, 'node')} {agreeing(empty, 'runs', 'run')}"
+    if total == 1:
+        return "the only node runs"
+    return "both nodes run" if total == 2 else f"all {total:,} nodes run"

@@ -57,8 +57,8 @@ class EmptyingDrain(NodeDrain):
             return pod, reason
         try:
             self.run()
-        except _NodeBlockedError as kept:
-            return kept.pod, kept.why
+        except _NodeBlockedError as blocked:
+            return blocked.pod, blocked.why
         return self._find_remaining_blocker()
 
     def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
@@ -67,10 +67,10 @@ class EmptyingDrain(NodeDrain):
         yield from self._iter_unmanaged_pods()
 
     def _iter_pods_held_by_budgets(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that their PDBs protect, with the reasons.
+        """Yield the keys of the pods that PDBs protect from eviction, with the reasons.
 
-        A pod is left out if another pod of its PDBs can be evicted from this node, because the replacement of that pod
-        may make the PDB allow further evictions.
+        A pod is left out if another pod of its PDBs can be evicted from this node. Once that pod is replaced elsewhere,
+        the PDB may allow further evictions.
         """
         evictions = self._evictions
         denials = {position: evictions.find_denial(position) for position in self.evictable}
@@ -137,9 +137,9 @@ class EmptyingDrain(NodeDrain):
         return f"{self._get_pod_key(position)}: {_format_fit_error(cycle)}"
 
     def _find_remaining_blocker(self) -> tuple[str, str]:
-        """Return the pod that blocks the node after the whole drain, and why, or two empty strings if none does.
+        """Return the pod that still blocks the node after the drain, and the reason, or two empty strings if none does.
 
-        The pod could not be evicted, is lost, has no node, or preempts others.
+        Such a pod could not be evicted, would be lost, found no node, or would preempt other pods.
         """
         if blocked_pods := self.report_blocked_pods():
             blocked = blocked_pods[0]
@@ -223,7 +223,7 @@ class _NeedsSeparateDrainError(Exception):
 
 @dataclass
 class UndoableDrain(EmptyingDrain):
-    """A drain that can be undone, and that evicts only pods of its own node."""
+    """A drain that can be undone. It evicts only pods of the drained node."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -270,14 +270,20 @@ class UndoableDrain(EmptyingDrain):
         return replace(cluster, persistent_volume_claims=claims, persistent_volumes=volumes, resource_claims=devices)
 
     def _get_reservations(self) -> tuple[AnyObject, AnyObject, AnyObject]:
-        """Return the claims, volumes and device claims, each as an object that is replaced when one of them changes."""
+        """Return the claims, volumes and device claims.
+
+        Each of these objects is replaced when a reservation in it changes.
+        """
         objects = self.simulation.view.objects
         return objects.of("PersistentVolumeClaim"), objects.of("PersistentVolume"), objects.of("ResourceClaim")
 
     # -- what keeps the node -----------------------------------------------------------------------------------------
 
     def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that certainly keep the node, with the reasons, including pods that no other node can take."""
+        """Yield the pods that certainly keep the node, with the reasons.
+
+        Pods that no other node can take are included.
+        """
         yield from super()._iter_immediate_blockers()
         yield from self._iter_pods_without_target()
 
@@ -324,9 +330,9 @@ class UndoableDrain(EmptyingDrain):
         return f"{self._get_pod_key(position)}: {message.removesuffix('.')}"
 
     def _find_lasting_rejection_elsewhere(self, position: Position) -> str:
-        """Return why no node other than the drained one can ever take the pod, or "" if that is not certain.
+        """Return the reason why no other node can ever take the pod, or "" if one may.
 
-        The drained node is cordoned while the pod is tried.
+        The drained node is cordoned meanwhile.
         """
         self._closed.close(self.row, self._cordoned)
         try:
@@ -379,7 +385,7 @@ class DrainsInTurn:
 
     @property
     def view(self) -> Fork:
-        """The cluster after the drains that emptied their nodes, which take no more pods."""
+        """The cluster after the successful drains. Drained nodes take no more pods."""
         return self.simulation.view
 
     @property

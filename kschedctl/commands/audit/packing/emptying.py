@@ -19,7 +19,7 @@ from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
 from kschedctl.replay.parallel import Progress
-from kschedctl.replay.pools import Pools, select_reported_amounts
+from kschedctl.replay.pools import Pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -37,7 +37,7 @@ class TrialLimits(NamedTuple):
 
 
 class EmptyingResult(NamedTuple):
-    """The nodes that can be emptied, and the nodes that cannot."""
+    """The nodes that can be emptied and the nodes that cannot."""
 
     emptied: tuple[EmptiedNode, ...]
     kept: tuple[KeptNode, ...]
@@ -47,6 +47,8 @@ class EmptyingResult(NamedTuple):
     """The number of other nodes that may be removed."""
     unknown: tuple[UnknownKind, ...]
     """The unread data that the replays depend on."""
+    interrupted: bool
+    """Whether the user interrupted, so that not all nodes were tried."""
 
     @property
     def tried(self) -> int:
@@ -55,7 +57,7 @@ class EmptyingResult(NamedTuple):
 
 
 class EmptyingOrder(NamedTuple):
-    """The nodes that may be removed, in the order in which to try them."""
+    """The nodes that may be removed, in the order in which they are tried."""
 
     view: Fork
     """The cluster with the pending pods placed that fit."""
@@ -72,9 +74,10 @@ class EmptyingOrder(NamedTuple):
 def find_removable_nodes(
     scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: TrialLimits, progress: Progress
 ) -> EmptyingResult:
-    """Drain workers on trial within the limits, and return the nodes that can be removed and the nodes that cannot.
+    """Try to drain workers one after the other, and report which nodes can be removed.
 
-    `pending` are the positions of the pending pods, which are placed first.
+    The pending pods, at the positions `pending`, are placed first. `limits` decides how many workers are tried. If
+    the user interrupts later, the result has the workers tried so far.
     """
     candidates = order_removal_candidates(scheduler, pools, pending)
     view = candidates.view
@@ -83,38 +86,43 @@ def find_removable_nodes(
     done = progress.begin("Emptying nodes", len(tried_rows))
     emptied: list[EmptiedNode] = []
     kept: list[KeptNode] = []
-    for row in tried_rows:
-        trial = drains.drain_node(row)
-        done(1)
-        name, pool = view.nodes.names[row], pools.names[pools.code[row]]
-        if trial.why:
-            kept.append(KeptNode(name, pool, trial.why))
-        else:
-            saves = select_reported_amounts(view, view.allocatable[row])
-            emptied.append(EmptiedNode(name, pool, trial.evictable, saves))
+    interrupted = False
+    try:
+        for row in tried_rows:
+            trial = drains.drain_node(row)
+            name, pool = view.nodes.names[row], pools.names[pools.code[row]]
+            if trial.why:
+                kept.append(KeptNode(name, pool, trial.why))
+            else:
+                saves = select_reported_amounts(view, view.allocatable[row])
+                emptied.append(EmptiedNode(name, pool, trial.evictable, saves))
+            done(1)
+    except KeyboardInterrupt:
+        interrupted = True
     return EmptyingResult(
         emptied=tuple(emptied),
         kept=tuple(kept),
         empty=candidates.empty,
         candidates=len(candidates.order),
         unknown=merge_unknown_kinds([candidates.unknown, drains.unknown]),
+        interrupted=interrupted,
     )
 
 
 def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
-    """Place the pending pods that fit, and return the workers that may be removed.
+    """Place the pending pods that fit, and return the workers that may be removed, the emptiest first.
 
-    Empty workers are listed apart. The others are ordered by the share that their pods request, smallest first. Nodes
-    that are nominated for pods are left out. Raises KeyboardInterrupt if the simulation was interrupted.
+    Workers are ordered by the share that their movable pods request. Workers without movable pods are listed
+    separately. Nodes that are nominated for pods are left out, and nodes that are not ready, since they are empty only
+    because no pod can run there. Raises KeyboardInterrupt if the simulation was
+    interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
-    simulation.schedule(pending)
-    if simulation.interrupted:
-        raise KeyboardInterrupt
+    simulation.schedule_uninterrupted(pending)
     view = simulation.view
     movable_counts, movable_shares = _count_movable_pods_and_shares(view)
     nominated_rows, _ = view.nominations
-    is_candidate = pools.workers.copy()
+    is_candidate = pools.workers & ~find_unready_nodes(view)
     is_candidate[nominated_rows] = False
     least_first = np.argsort(movable_shares, kind="stable").tolist()
     return EmptyingOrder(
@@ -127,9 +135,9 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
 
 
 def _count_movable_pods_and_shares(view: Fork) -> tuple[Rows, Rows]:
-    """Return the number of movable pods of each node, and the largest share of a resource that they request.
+    """Return two arrays (N,): how many pods of each node a drain evicts, and the share of the node that they request.
 
-    Both have the shape (N,). Movable pods are the pods that a drain evicts. CPU, memory and pods are considered.
+    The share is the largest of the shares of CPU, memory and pods.
     """
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in KINDS_NOT_EVICTED)
     movable_requests = view.sum_by_node(np.where(is_staying[:, None], 0, view.requests))

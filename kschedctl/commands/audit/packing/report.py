@@ -32,7 +32,7 @@ class PoolRoom(Document, frozen=True):
 
 
 class TypicalPods(Document, frozen=True, kw_only=True):
-    """Pods with the same requests that usually run in a pool, or that are pending."""
+    """Pods with the same requests that are frequent in a pool, or frequent among the pending pods."""
 
     pool: Annotated[str, Column("pods of", keep=True)]
     pods: Annotated[int, Column()]

@@ -61,7 +61,7 @@ class StrandedCapacity(NamedTuple):
 
 
 def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> StrandedCapacity:
-    """Find the workers on which none of the typical pods fits, by pool and by the reason that keeps pods off them.
+    """Find the workers on which no typical pod fits, grouped by pool and by the reason for the rejections.
 
     Typical pods have the most frequent requests. Pods that no profile serves are not replayed. No node is stranded if
     there are no pods to replay.
@@ -96,9 +96,9 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
 
 
 def _iter_typical_pods(view: Fork, pools: Pools, request_numbers: Rows) -> Iterator[TypicalPod]:
-    """Yield typical pods with the most frequent requests in each of the largest pools.
+    """Yield typical pods of the largest pools: pods with the most frequent requests in the pool.
 
-    Pods that always stay on their node, such as DaemonSet pods, are left out.
+    Pods that never leave their node, such as DaemonSet pods, are left out.
     """
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)[view.pods.info]
     positions = np.flatnonzero((view.node >= 0) & ~is_staying)

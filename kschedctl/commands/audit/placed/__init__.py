@@ -58,6 +58,15 @@ OVERCOMMITTED = AuditRule(
     "Delete the pods placed last, so that they are rescheduled; section leader shows whether two schedulers run",
     source="pkg/scheduler/backend/cache/cache.go, pkg/kubelet/lifecycle/predicate.go",
 )
+DEFERRED_RESIZE = AuditRule(
+    "audit-placed-deferred-resize",
+    WARNING,
+    "The scheduler reserves room for a resize that the node cannot give",
+    "The kubelet has deferred the resize, so that the pod runs with less, but kube-scheduler counts the larger "
+    "requests: new pods are kept off room that nobody uses. Nothing is double-booked.",
+    "Revert the resize, or make room for it on the node",
+    source="staging/src/k8s.io/component-helpers/resource/helpers.go",
+)
 SHARED = AuditRule(
     "audit-placed-shared-device",
     ERROR,
@@ -142,7 +151,7 @@ DRIFTED_SPREAD = AuditRule(
     "kubectl rollout restart respreads them; a descheduler does so, too (RemovePodsViolatingTopologySpreadConstraint)",
 )
 RULES = (
-    *(OVERCOMMITTED, SHARED, CLASH, APART, STRANDED, NOT_EVICTED, REFUSED, ORPHANED),
+    *(OVERCOMMITTED, DEFERRED_RESIZE, SHARED, CLASH, APART, STRANDED, NOT_EVICTED, REFUSED, ORPHANED),
     *(DRIFTED_AFFINITY, DRIFTED_TAINT, DRIFTED_AWAY, DRIFTED_SPREAD),
 )
 _RULE_BY_REJECTOR = {
@@ -195,6 +204,7 @@ def build_placed_section(audited: AuditedCluster) -> PlacedSection:
         title="Placement",
         headline="",
         judged=replay.judged,
+        nothing_judged=not replay.judged,
         others=replay.not_served,
         overcommitted=overcommitted,
         misplaced=misplaced,
@@ -267,6 +277,8 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
     (requested, allocatable), unit = format_for_sentence(node.resource, node.requested, node.allocatable)
     verb = agreeing(node.pods, "requests", "request")
     message = f"{counted(node.pods, 'pod')} {verb} {requested} of {allocatable} {unit}"
+    if node.is_resize_only:
+        return _build_deferred_resize_finding(node)
     excess_pods = [arrival for arrival in node.arrivals if arrival.beyond]
     if excess_pods and excess_pods[0].at:
         gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""
@@ -278,6 +290,21 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
     is_all_static = bool(excess_pods) and all(arrival.static for arrival in excess_pods)
     severity = WARNING if is_all_static else OVERCOMMITTED.severity
     return OVERCOMMITTED.build_finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
+
+
+def _build_deferred_resize_finding(node: OvercommittedNode) -> Finding:
+    """Build the finding about a node whose requests exceed it only because of deferred resizes."""
+    first, *others = node.deferred_resizes
+    more_than_running = sum(resize.reserved - resize.running for resize in node.deferred_resizes)
+    amounts = (first.reserved, first.running, node.requested, node.requested - more_than_running, node.allocatable)
+    (reserved, running, requested, in_use, allocatable), unit = format_for_sentence(node.resource, *amounts)
+    others_text = f" ({counted(len(others), 'more pod')} {agreeing(len(others), 'does', 'do')} so)" if others else ""
+    message = (
+        f"{first.pod} reserves {reserved} {unit} for a deferred resize but runs with {running}{others_text}: "
+        f"the scheduler counts {requested} of {allocatable} as requested, the kubelet has given {in_use}"
+    )
+    fix = f"Revert the resize of {first.pod}, or make room for it on the node"
+    return DEFERRED_RESIZE.build_finding(f"Node {node.node}", message, fix, path=node.resource)
 
 
 def _build_shared_device_finding(shared_device: SharedDevice) -> Finding:
@@ -319,9 +346,9 @@ def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster)
 
 
 def _build_headline(section: PlacedSection) -> str:
-    """Return the numbers of nodes, devices and pods with problems as text, or that there are no problems.
+    """Return the numbers of nodes, devices and pods with problems as text.
 
-    If no pods were judged, the text says so.
+    Without problems, the text says so. If no pods were judged, the text says that instead.
     """
     counts = ", ".join(f"{number:,} {words}" for number, words in _iter_headline_counts(section) if number)
     if counts:
@@ -332,9 +359,9 @@ def _build_headline(section: PlacedSection) -> str:
 
 
 def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
-    """Yield the numbers for the headline with the words that follow them, the gravest first. Some may be 0.
+    """Yield the counts for the headline, the gravest first, each with the words that follow it. A count may be 0.
 
-    Pods that break a rule are counted separately from pods that only drifted: the rule of the latter is a note.
+    Pods that break a rule are counted separately from pods that only drifted. For the latter, the rule is a note.
     """
     broken = drifted = 0
     for misplaced in section.misplaced:
@@ -342,9 +369,11 @@ def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
             drifted += misplaced.pods
         else:
             broken += misplaced.pods
-    nodes = len({node.node for node in section.overcommitted})
+    nodes = len({node.node for node in section.overcommitted if not node.is_resize_only})
+    resized = len({node.node for node in section.overcommitted if node.is_resize_only})
     devices = len(section.shared_devices)
     yield nodes, agreeing(nodes, "node overcommitted", "nodes overcommitted")
+    yield resized, f"{agreeing(resized, 'node', 'nodes')} with a deferred resize that counts as requested"
     yield devices, agreeing(devices, "device allocated twice", "devices allocated twice")
     yield broken, "placed against a rule"
     yield sum(rejected_pods.pods + rejected_pods.gone for rejected_pods in section.refused), "rejected by kubelets"

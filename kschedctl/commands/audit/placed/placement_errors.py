@@ -17,6 +17,7 @@ from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.placed.report import Arrival, OrphanedPods, OvercommittedNode, RefusedPods, SharedDevice
 from kschedctl.errors import InputError
+from kschedctl.scheduler.plugins.node_resources.fit import find_deferred_resizes
 from kschedctl.snapshot.fork import Fork
 
 MAX_EXAMPLES = 6
@@ -59,7 +60,7 @@ def _count_deleted_rejected_pods(cluster: Cluster) -> Counter[str]:
 def _build_rejected_pods(table: PodTable, reason: str, rows: list[int], deleted_count: int) -> RefusedPods:
     """Build the report about the pods that kubelets rejected for one reason.
 
-    `rows` are the rows of the pods that still exist, and `deleted_count` is the number of pods that do not.
+    `rows` are the rows of the pods that still exist. `deleted_count` is the number of rejected pods that were deleted.
     """
     if not rows:
         return RefusedPods(reason=reason, pods=0, gone=deleted_count)
@@ -130,7 +131,7 @@ MAX_ARRIVALS = 6
 
 
 class _NodePod(NamedTuple):
-    """A pod of a node with its request and the time at which it was scheduled or, if unknown, started."""
+    """A pod of a node, with its request and the time at which it was scheduled, or started if the former is unknown."""
 
     position: Position
     requests: int
@@ -139,10 +140,10 @@ class _NodePod(NamedTuple):
 
 
 def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
-    """Yield the overcommitted resources node by node. Nodes without any allocatable resource are left out.
+    """Yield each overcommitted resource of each node. Nodes without any allocatable resource are left out.
 
-    An allocatable amount beyond int64 wraps to a negative one, as it does in kube-scheduler, but that alone does not
-    overcommit a resource that no pod of the node requests.
+    As in kube-scheduler, an allocatable amount beyond int64 wraps to a negative amount. A resource that no pod of the
+    node requests is not overcommitted because of that.
     """
     has_resources = view.allocatable.any(axis=1, keepdims=True)
     is_overcommitted = (view.requested > np.maximum(view.allocatable, 0)) & has_resources
@@ -176,13 +177,14 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
         pods=len(ordered),
         arrivals=tuple(_iter_arrivals(view, ordered, first_beyond)),
         gap=gap,
+        deferred_resizes=find_deferred_resizes(resource, row, view),
     )
 
 
 def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
-    """Yield the pods of a node with their requests of the resource in `column`, and when they were placed.
+    """Yield the pods of a node, with their requests of the resource in `column` and the time when they were placed.
 
-    A pod's time is when it was bound or, if that is unknown, when it started.
+    This is the time when the pod was bound or, if that is unknown, when it started.
     """
     table = view.pods.objects.table
     columns = table.columns

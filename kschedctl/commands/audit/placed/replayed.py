@@ -162,7 +162,7 @@ def _has_added_affinity(framework: Framework) -> bool:
 
 
 def _iter_rejections_on_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
-    """Yield the pods of the group that the plugins' filters reject on the pods' own nodes.
+    """Yield the pods of the group that the plugins would reject on the nodes on which the pods run.
 
     One pod of the group is removed from each node before the filters run. Plugins that fail, or whose PreFilter does
     not succeed, yield nothing.
@@ -196,9 +196,9 @@ def _iter_misplaced_pods(plugin_name: str, verdict: PluginVerdict, group: _PodIn
 
 
 def _iter_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
-    """Yield the pods of the group whose host port another pod on the node holds, too.
+    """Yield the pods of the group that share a host port with another pod on their node.
 
-    The filter of NodePorts cannot be used, because it only knows that a port is held, not how often.
+    NodePorts' filter cannot tell, because it only knows that a port is in use, not by how many pods.
     """
     own_ports = group.info.host_ports
     if not own_ports:
@@ -250,7 +250,7 @@ def _is_condition_taint(taint: Taint) -> bool:
 
 
 def _merge_misplaced(misplaced_groups: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
-    """Merge entries with the same plugin and reason into one, and sort them by their number of pods, largest first."""
+    """Merge entries with the same plugin and reason, and sort them by number of pods, largest first."""
     groups: dict[tuple[str, str], list[Rows]] = {}
     for misplaced in misplaced_groups:
         groups.setdefault((misplaced.rejected_by, misplaced.reason), []).append(misplaced.positions)

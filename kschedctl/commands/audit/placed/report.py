@@ -7,6 +7,7 @@ from typing import Annotated
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.section import Section
+from kschedctl.scheduler.plugins.node_resources.fit import DeferredResize
 
 
 class MisplacedPods(Document, frozen=True, kw_only=True):
@@ -49,6 +50,14 @@ class OvercommittedNode(Document, frozen=True, kw_only=True):
     """The last pods by time, or by request if times are missing."""
     gap: float | None = None
     """The seconds between the first pod that exceeded the node and the pod before it, None if unknown."""
+    deferred_resizes: tuple[DeferredResize, ...] = ()
+    """The pods on the node for whose deferred resizes the scheduler reserves more than they run with."""
+
+    @property
+    def is_resize_only(self) -> bool:
+        """Whether the node has room for what its pods run with, so that only deferred resizes exceed it."""
+        reserved = sum(resize.reserved - resize.running for resize in self.deferred_resizes)
+        return bool(reserved) and self.requested - reserved <= max(self.allocatable, 0)
 
 
 class RefusedPods(Document, frozen=True, kw_only=True):

@@ -74,7 +74,7 @@ def _iter_unschedulable_pods(audited: AuditedCluster) -> Iterator[_Unschedulable
     for replayed in audited.replay:
         if replayed.explanation.verdict == "Unschedulable" and describe_preemption(replayed.explanation):
             for pod in replayed.pods:
-                seconds = audited.seconds_since(pod.metadata.creation_timestamp)
+                seconds = audited.measure_seconds_since(pod.metadata.creation_timestamp)
                 if seconds is not None:
                     yield _UnschedulablePod(seconds, pod, replayed.explanation)
 
@@ -180,6 +180,7 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
         title=TITLE,
         headline=_build_headline(tiers, growth.tier, growth.victims, starving, exposed),
         tiers=tiers.build_reports(),
+        nothing_judged=not len(tiers.priorities),
         grown=growth.tier,
         victims=growth.victims,
         starving=starving,
@@ -204,21 +205,21 @@ def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: b
 
 
 def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
-    """Yield a finding for each workload with starving pods.
+    """Yield a finding for each workload with starving pods. Its message begins with the cause.
 
     The rule depends on whether pods of lower tiers run, or only pods of higher tiers started meanwhile.
     """
     for starving in starving_pods:
         age = spell_age(starving.age)
         oldest = "" if len(starving.pods) == 1 else "the oldest "
-        pods = f"{counted(len(starving.pods), 'pod')} of tier {starving.tier}, {oldest}pending for {age}"
+        waiting = f"{counted(len(starving.pods), 'pod')} of tier {starving.tier}, {oldest}pending for {age}"
         if starving.lower_pods:
             rule = STARVING
             others = _describe_lower_pods(starving.lower_pods, starving.lower_started)
         else:
             rule = OVERTAKEN
             others = f"{counted(starving.higher_started, 'higher-tier pod')} started since then"
-        message = f"{pods}; {others}: {starving.why}; preemption: {starving.preemption}"
+        message = f"{starving.why}; preemption: {starving.preemption}; {waiting}; {others}"
         yield _build_object_finding(rule, starving.workload, message)
 
 
@@ -257,7 +258,8 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
     other_victims = [victim for victim in growth.victims if not victim.services]
     if other_victims:
         workloads = f"{counted(len(other_victims), 'workload')}, first {other_victims[0].workload}"
-        message = f"{cause} would preempt {_format_evicted_pods(other_victims)} of {workloads}"
+        further = "also " if len(other_victims) < len(growth.victims) else ""
+        message = f"{cause} would {further}preempt {_format_evicted_pods(other_victims)} of {workloads}"
         yield _build_object_finding(VICTIMS, _format_tier_object(tier.tier), message)
 
 
@@ -300,7 +302,7 @@ def _format_tier_object(tier: str) -> str:
 
 def _format_tier_name(tier: str) -> str:
     """Return the name of the tier for use in a sentence."""
-    return f"priority {tier}" if _is_priority_value(tier) else tier
+    return f"priority {tier}" if _is_priority_value(tier) else f"PriorityClass {tier}"
 
 
 def _is_priority_value(tier: str) -> bool:
@@ -324,10 +326,10 @@ def _build_headline(
     starving: Sequence[StarvingPods],
     exposed: Sequence[ExposedWorkload],
 ) -> str:
-    """Return the numbers of tiers, of starving pods, of victims of growth and of exposed pods, as text.
+    """Return the numbers of tiers, of starving pods, of pods preempted by growth, and of exposed pods, as text.
 
-    `tier` is the tier that was grown, if any, and `victims` are the workloads that would lose pods. Except for the
-    tiers, numbers that are 0 are left out.
+    `tier` is the tier that was grown, if any, and `victims` are the workloads that would lose pods. Nothing is said
+    about starving or exposed pods if there are none.
     """
     parts = [counted(len(tiers.priorities), "tier")]
     starving_count = sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods)
@@ -336,8 +338,13 @@ def _build_headline(
     if tier is not None:
         evicted = sum(len(victim.pods) for victim in victims)
         evicted_text = counted(evicted, "pod") if evicted else "no pod"
-        added_text = f"{tier.asked:,} more {_format_tier_name(tier.tier)} {agreeing(tier.asked, 'pod', 'pods')}"
-        parts.append(f"{added_text} would preempt {evicted_text}")
+        added_text = f"{counted(tier.asked, 'more pod')} of {_format_tier_name(tier.tier)}"
+        outcome = f"{added_text} would preempt {evicted_text}"
+        if tier.placed < tier.asked:
+            of_asked = f" of the {tier.asked:,}" if tier.asked > 1 else ""
+            finders = f"{tier.placed or 'none'}{of_asked} {agreeing(tier.placed or 1, 'finds', 'find')} a node"
+            outcome += f"{'; ' if evicted else ': '}{finders}"
+        parts.append(outcome)
     if exposed:
         parts.append(f"{counted(sum(workload.pods for workload in exposed), 'pod')} behind Services may be evicted")
     return "; ".join(parts)

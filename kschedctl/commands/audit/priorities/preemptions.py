@@ -120,7 +120,7 @@ def _count_pods_by_workload(tiers: Tiers) -> Counter[str]:
 
 
 def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:
-    """Yield the preempted pods that events report, and terminating pods that were preempted but have no event."""
+    """Yield the preempted pods: those reported by events, and terminating ones that have no event."""
     pods_with_event = set()
     for event in cluster.events:
         reference = event.involved_object
@@ -196,7 +196,7 @@ class Growth(NamedTuple):
 
 
 def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Callable[[int], None]) -> Growth:
-    """Replay additional pods of a tier, then the return of the pods that they preempt, and report the victims.
+    """Replay additional pods of a tier, then recreate the pods that they preempt, and report the victims.
 
     The result is empty if no tier can grow, or if `limits` ask for no additional pods. `done` is called as pods are
     scheduled. Raises UsageError for an unknown tier.
@@ -208,10 +208,10 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
     simulation = Simulation(scheduler)
     cloned_position = tiers.find_pod_with_info(info_number)
     clones = simulation.view.add_clones(cloned_position, limits.grow)
-    outcomes = simulation.schedule(clones, done)
+    outcomes = simulation.schedule_uninterrupted(clones, done)
     first_failure = next((outcome.message for outcome in simulation.explain(outcomes) if outcome.row < 0), "")
     simulation.preemption = False  # preempted pods do not preempt others when they are recreated
-    simulation.schedule(recreate_gone_pods(simulation, list_victims(outcomes)))
+    simulation.schedule_uninterrupted(recreate_gone_pods(simulation, list_victims(outcomes)))
 
     tier = int(tiers.tier_by_info[info_number])
     cloned_pod = tiers.pods.objects[cloned_position]
@@ -229,9 +229,9 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
 
 
 def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
-    """Return the number of the PodInfo of which a tier has the most pods, or None if no pod can be cloned.
+    """Return the number of the PodInfo with the most pods of a tier, or None if no pod of the tier can be cloned.
 
-    The tier is the one that the limits name, otherwise the highest non-system tier with pods that can be cloned.
+    The limits may name the tier. By default it is the highest non-system tier with pods that can be cloned.
     """
     pods_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     can_clone = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)
@@ -252,8 +252,8 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
     """Return whether another pod like this can be created and scheduled.
 
-    A profile must serve the pod. The pod must not terminate, must have no claims and no scheduling group, and its owner
-    must not bind it to a node.
+    The pod's schedulerName must be a profile. The pod must not be terminating, and must have no claims and no
+    scheduling group. Its owner must not be a DaemonSet or a Node.
     """
     spec = info.spec
     has_volume_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in spec.volumes)

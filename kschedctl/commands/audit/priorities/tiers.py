@@ -86,7 +86,7 @@ class Tiers:
 
     @cached_property
     def names(self) -> list[str]:
-        """The name of each tier: the PriorityClasses that its pods use or, without any, the priority value."""
+        """The name of each tier: the PriorityClasses of its pods, or the priority's value if no pod has a class."""
         classes_by_tier: dict[int, dict[str, None]] = {}
         for tier, info in zip(self.tier_by_info.tolist(), self.pods.infos, strict=True):
             if info.spec.priority_class_name:

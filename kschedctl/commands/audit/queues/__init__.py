@@ -130,7 +130,7 @@ def build_queues_section(audited: AuditedCluster) -> QueuesSection:
 
     limit = audited.thresholds.queued_seconds
     waiting = list_waiting_workloads(audited, report)
-    long_waiting = [workload for workload in waiting if (audited.seconds_since(workload.since) or 0) > limit]
+    long_waiting = [workload for workload in waiting if (audited.measure_seconds_since(workload.since) or 0) > limit]
     inactive = list_inactive_queues(audited.cluster, report)
 
     # A queue can only starve if Workloads wait long in it. Without the cluster's time, all waiting Workloads count.
@@ -249,8 +249,8 @@ def _build_headline(
 def list_waiting_workloads(audited: AuditedCluster, report: KueueQueues) -> list[LongWaitingWorkload]:
     """Return the Workloads that are neither admitted nor deactivated, the longest waiting first.
 
-    The queue and the reason come from the replay. For Workloads that were not replayed, they come from the quota
-    reservation, if any, and the status.
+    Their queue and reason come from the replay. For a Workload that was not replayed, they come from its quota
+    reservation, if any, and its status.
     """
     replayed = {workload.workload: workload for workload in report.waiting}
     without_replay = WaitingQueues(audited.cluster, None)
@@ -272,7 +272,7 @@ def list_waiting_workloads(audited: AuditedCluster, report: KueueQueues) -> list
 
 
 def _find_waiting_since(workload: KueueWorkload) -> str:
-    """Return the time since which a Workload waits: its last eviction, otherwise its creation, "" if unknown."""
+    """Return the time since which a Workload waits: its last eviction, otherwise its creation, or "" if unknown."""
     evicted = find_condition(workload.status.conditions, _EVICTED)
     if evicted and evicted.last_transition_time:
         return evicted.last_transition_time
@@ -280,9 +280,9 @@ def _find_waiting_since(workload: KueueWorkload) -> str:
 
 
 def list_referenced_kinds(cluster: Cluster) -> list[str]:
-    """Return the kinds Cohort, AdmissionCheck and Topology, as far as the cluster's objects refer to them.
+    """Return the kinds among Cohort, AdmissionCheck and Topology to which the cluster's objects refer.
 
-    These kinds of Kueue are optional, so that it does not matter if unreferenced kinds were not read.
+    These kinds of Kueue are optional: if nothing refers to a kind, it does not matter that it was not read.
     """
     specs = [queue.spec for queue in cluster.cluster_queues]
     is_referenced = {
@@ -296,7 +296,7 @@ def list_referenced_kinds(cluster: Cluster) -> list[str]:
 def list_inactive_queues(cluster: Cluster, report: KueueQueues) -> list[InactiveQueue]:
     """Return the ClusterQueues that admit nothing.
 
-    Queues are left out if they are inactive only because objects of a kind that was not read seem to be missing.
+    A queue is left out if its reason is a missing object of a kind that was not read, because the object may exist.
     """
     return [
         InactiveQueue(queue=state.queue, reason=state.reason, message=state.message, waiting=state.waiting)
@@ -354,7 +354,7 @@ def _group_by_root_cohort(queues: Iterable[ClusterQueueState]) -> dict[str, list
 
 
 def find_unused_flavors(cluster: Cluster, report: KueueQueues) -> list[UnusedFlavor]:
-    """Return the ResourceFlavors in which no Workload holds quota, with the ClusterQueues that have quota in them."""
+    """Return the ResourceFlavors in which no quota is reserved, with the ClusterQueues that offer quota in them."""
     cluster_queues = {state.queue for state in report.queues}
     used_flavors = set()
     queues_by_flavor: defaultdict[str, dict[str, None]] = defaultdict(dict)  # the keys are an ordered set of queues
@@ -414,7 +414,7 @@ def _iter_long_admitted(audited: AuditedCluster, min_seconds: float) -> Iterator
         admitted = find_condition(conditions, ADMITTED)
         if admitted is None or admitted.status != "True" or is_condition_true(conditions, FINISHED):
             continue
-        seconds = audited.seconds_since(admitted.last_transition_time)
+        seconds = audited.measure_seconds_since(admitted.last_transition_time)
         if seconds is not None and seconds > min_seconds:
             yield admitted.last_transition_time or "", workload
 
@@ -431,7 +431,7 @@ def _count_admitted_pods(workload: KueueWorkload) -> int:
 
 
 def _list_owners_of_workload(workload: KueueWorkload, cluster: Cluster) -> list[Owner]:
-    """Return the objects for which a Workload stands: a job or the pods of a group.
+    """Return the objects for which a Workload requests quota: a job, or the pods of a group.
 
     These are the Workload's owners or, if it has none, the job that a label names. The list may be empty.
     """

@@ -36,7 +36,7 @@ class InactiveQueue(Document, frozen=True, kw_only=True):
 
 
 class StarvingQueue(Document, frozen=True, kw_only=True):
-    """A ClusterQueue that borrows nothing and whose Workloads wait while others borrow from the cohort."""
+    """A ClusterQueue whose Workloads wait while others borrow from the cohort. It borrows nothing itself."""
 
     queue: Annotated[str, Column(keep=True)]
     cohort: Annotated[str, Column(keep=True)]

@@ -57,10 +57,11 @@ SLOW = AuditRule(
 
 
 def build_races_section(audited: AuditedCluster) -> RacesSection:
-    """Build the section about rival schedulers, with a simulation of the cluster.
+    """Build the section about rival schedulers, including a simulation of the cluster.
 
-    In the simulation, assumed pods never expire, as now, or expire after 30 s, as in earlier versions. If there are
-    rivals, the simulation has as many instances as there are schedulers, on the nodes that they share.
+    Assumed pods are simulated without expiry, as in current versions, and with an expiry of 30 s, as in earlier
+    versions. If there are rivals, the simulation has one instance per scheduler, on the nodes that the schedulers
+    share.
     """
     view = audited.scheduler.view
     rivals, shared_rows = find_rivals(view)
@@ -72,6 +73,7 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
         rivals=rivals,
         shared_nodes=len(shared_rows),
         races=races,
+        nothing_judged=races is None,
         **build_verdict(
             (RIVALS, SLOW), _iter_findings(races, rivals, shared_rows, view), audited.iter_unread_kinds("Node", "Pod")
         ),
@@ -100,8 +102,8 @@ def find_rivals(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
 def _simulate_races(audited: AuditedCluster, measures: Measures, *, instances: int, nodes: int) -> Races | None:
     """Simulate double booking on `nodes` nodes, with and without an expiry of assumed pods.
 
-    `instances` is the number of schedulers. Pods arrive at the measured rate, but at `MAX_RATE` and `MAX_PODS` at most.
-    Return None if there are no nodes, or too few pods to measure their rate or the room that a node has for them.
+    `instances` is the number of schedulers. Pods arrive at the measured rate, limited by `MAX_RATE` and `MAX_PODS`.
+    Return None if there are no nodes, or too few pods to measure the rate and the number of pods that fit on a node.
     """
     if not nodes or measures.rate is None or measures.room is None:
         return None
@@ -146,7 +148,7 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
 def _iter_findings(
     races: Races | None, rivals: tuple[str, ...], shared_rows: tuple[int, ...], view: Fork
 ) -> Iterator[Finding]:
-    """Yield findings about rival schedulers and about kubelets that learn late of bindings.
+    """Yield findings about rival schedulers, and about kubelets that are slow to notice new bindings.
 
     Without a simulation (`races` is None) there are no findings.
     """

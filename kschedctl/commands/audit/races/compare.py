@@ -86,7 +86,7 @@ def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Se
     double_booked = sum(run.double_booked for run in counts)
     shares = [run.double_booked / max(run.assumed, 1) for run in counts]
     is_forever = ttl == FOREVER
-    expired_share = 0.0 if is_forever else setting.informer.probability_above(ttl)
+    expired_share = 0.0 if is_forever else setting.informer.compute_probability_above(ttl)
     return RaceResult(
         nodes=setting.nodes,
         pods_per_second=setting.rate,
@@ -104,10 +104,10 @@ def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Se
 
 
 def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
-    """Return the advice and the worst case that the advice avoids as text, or that no pod is double-booked.
+    """Return the advice and the worst case that it avoids, as text, or that no pod is double-booked.
 
-    If instances double-book pods even with the best expiry, the advice is to run a single instance. If the worst case
-    has the best expiry, there is no advice.
+    If pods are double-booked even with the best expiry, the advice is to run a single instance. There is no advice if
+    the worst case has the best expiry.
     """
     worst = _find_worst_result(results)
     if not worst.double_booked:
@@ -159,10 +159,10 @@ def format_percent(share: float) -> str:
 
 
 def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
-    """Return the best expiry and the number of double-booked pods with this expiry.
+    """Return the best expiry and the number of pods that are double-booked with it.
 
-    `never` is the best if it is among the expiries, since an expiry can only give away room that is taken. Otherwise
-    the expiry with the fewest double-booked pods is the best, and the longest of several.
+    `never` is the best if it was simulated, because an expiry can only give away room that is taken. Otherwise, the
+    expiry with the fewest double-booked pods is the best. Ties go to the longest expiry.
     """
     double_booked: Counter[str] = Counter()
     for result in results:
@@ -174,10 +174,10 @@ def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
 
 
 def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion) -> str:
-    """Return the advice and the reasons in a few sentences.
+    """Return the advice and the reasons for it in a few sentences.
 
-    The sentences are about expiry if pods expired, about the number of instances if the best expiry does not prevent
-    double booking, and in any case about the versions of kube-scheduler.
+    A sentence is about expiry if pods expired, and about the number of instances if the best expiry does not prevent
+    double booking. The last one is about the versions of kube-scheduler.
     """
     best_expiry, remaining = _find_best_expiry(results)
     parts = []
@@ -186,7 +186,7 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
         if best_expiry != NEVER:
             advice = f"Expire assumed pods after {best_expiry}"
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
-        share = format_percent(question.informer_lag.probability_above(shortest_ttl))
+        share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))
         parts.append(
             f"{advice}: the informer's lag exceeds the shortest expiry for {share} of bindings, and the room of "
             "these pods then looks free although it is taken."

@@ -29,7 +29,7 @@ class Latency(ABC):
         """Draw independent times, shape (number,)."""
 
     @abstractmethod
-    def probability_above(self, seconds: float) -> float:
+    def compute_probability_above(self, seconds: float) -> float:
         """Return the probability that a time is longer than `seconds`."""
 
 
@@ -43,7 +43,7 @@ class ConstantLatency(Latency):
         """Return the constant time `number` times."""
         return np.full(number, self.seconds)
 
-    def probability_above(self, seconds: float) -> float:
+    def compute_probability_above(self, seconds: float) -> float:
         """Return 1 if the constant time is longer than `seconds`, otherwise 0."""
         return float(self.seconds > seconds)
 
@@ -61,7 +61,7 @@ class ExponentialLatency(Latency):
         """Draw times from the exponential distribution."""
         return random.exponential(self.mean, number)
 
-    def probability_above(self, seconds: float) -> float:
+    def compute_probability_above(self, seconds: float) -> float:
         """Return the probability that a time is longer than `seconds`, which is 0 if the mean is 0."""
         return math.exp(-seconds / self.mean) if self.mean else 0.0
 
@@ -86,7 +86,7 @@ class LognormalLatency(Latency):
         """Draw times from the lognormal distribution."""
         return random.lognormal(math.log(self.median), self.sigma, number)
 
-    def probability_above(self, seconds: float) -> float:
+    def compute_probability_above(self, seconds: float) -> float:
         """Return the probability that a time is longer than `seconds`. If sigma is 0, all times equal the median."""
         if seconds <= 0 or not self.sigma:
             return float(self.median > seconds)
@@ -107,7 +107,7 @@ class MeasuredLatency(Latency):
         """Draw from the measured times, with replacement."""
         return random.choice(self.times, number)
 
-    def probability_above(self, seconds: float) -> float:
+    def compute_probability_above(self, seconds: float) -> float:
         """Return the share of the measured times that are longer than `seconds`."""
         return 1 - float(np.searchsorted(self.times, seconds, "right")) / len(self.times)
 

@@ -154,10 +154,10 @@ class SimulatedScheduler:
         self._idle: simpy.Event | None = None
 
     def pick_node(self, room: int, tie: float) -> int:
-        """Return one of the nodes with the fewest pods, as far as the instance knows, or NOWHERE if all are full.
+        """Return one of the nodes that have the fewest pods as far as the instance knows, or NOWHERE if all are full.
 
-        `room` is the number of pods for which a node has room, and `tie` in [0, 1) chooses among the nodes. The scoring
-        strategy LeastAllocated gives these nodes the highest score if all nodes are equal.
+        `room` is the number of pods that fit on a node, and `tie` in [0, 1) chooses among the nodes. If all nodes are
+        equal, the scoring strategy LeastAllocated also prefers the nodes with the fewest pods.
         """
         fewest = self.known_pods.min()
         if fewest >= room:
@@ -272,10 +272,10 @@ class RaceSimulation:
             self._call_later(run_time, self._end_pod, node, lags)
 
     def _notify_own_instance(self, instance: SimulatedScheduler, node: int, lag: float, *, fits: bool) -> None:
-        """Notify the instance that assumed the pod, after the lag, whether the pod runs on the node.
+        """Tell the instance that assumed the pod, after the lag, whether the pod runs on the node.
 
-        If the lag is longer than the TTL, the instance's cache drops the pod when the TTL expires, and adds the pod
-        again once the instance sees it running.
+        If the lag is longer than the TTL, the instance's cache drops the pod when the TTL expires. The cache adds the
+        pod again once the instance sees it running.
         """
         if lag <= self.ttl:
             if not fits:

@@ -129,15 +129,15 @@ class RaceQuestion:
 
     @property
     def arrival_seconds(self) -> float:
-        """The time for which pods arrive: the given time, or several times the longest expiry that lags exceed.
+        """The time during which pods arrive.
 
-        Without a given time, it has an upper limit, so that the simulation ends.
+        If it is not given, it is a multiple of the longest expiry that lags exceed, up to a limit.
         """
         if self.seconds:
             return self.seconds
         ttls = {expiry.ttl(nodes) for expiry in self.expiries for nodes in self.nodes}
         exceeded_ttls = [
-            ttl for ttl in ttls if ttl < FOREVER and self.informer_lag.probability_above(ttl) > NEGLIGIBLE_SHARE
+            ttl for ttl in ttls if ttl < FOREVER and self.informer_lag.compute_probability_above(ttl) > NEGLIGIBLE_SHARE
         ]
         wanted_seconds = max(MIN_ARRIVAL_SECONDS, SIMULATED_EXPIRIES * max(exceeded_ttls, default=0.0))
         return min(wanted_seconds, self._max_arrival_seconds)

@@ -69,7 +69,7 @@ def _build_headline(report: SamplingCosts) -> str:
 def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Finding]:
     """Yield the finding that pods of a profile lose too much, or that evaluating fewer nodes would be enough.
 
-    Yield nothing if all nodes are evaluated anyway, or if there was no pod to measure with.
+    Yield nothing if all nodes are evaluated anyway, or if no pod could be measured.
     """
     advice = profile.advice
     now, then = advice.now, advice.then

@@ -117,9 +117,9 @@ def build_sampling_point(percentage: int, enough: int, searches: Searches) -> Sa
 
 
 def combine_curves_of_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
-    """Combine the curves of the kinds that fit on a node into one curve, which is empty if no kind fits.
+    """Combine the curves of the kinds that fit on a node into one curve. The curve is empty if no kind fits.
 
-    Means are weighted by pods. Maximums and percentiles are the values of the worst kind.
+    Means are weighted by the number of pods. Maximums and percentiles are those of the worst kind.
     """
     measured_kinds = [kind for kind in kinds if kind.curve and kind.fitting]
     pods = [kind.pods for kind in measured_kinds]
@@ -206,10 +206,10 @@ def _iter_distinct_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int
 
 
 def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, int]], max_kinds: int) -> list[PodKind]:
-    """Return a kind for each of the `max_kinds` workloads with the most pods, represented by its first pod.
+    """Return a kind for each of the `max_kinds` workloads with the most pods. The workload's first pod represents it.
 
-    `pods` are pairs of a pod and the number of pods like it. Pods that no profile serves, or that are tied to one node
-    by their controller, are left out.
+    `pods` are pairs of a pod and the number of equal pods. A pod is left out if no profile serves it, or if its
+    controller ties it to one node.
     """
     first_pods: dict[Owner, Pod] = {}
     counts: Counter[Owner] = Counter()
@@ -233,7 +233,7 @@ WORTHWHILE_SHARE = 0.1
 
 
 class SamplingLimits(NamedTuple):
-    """The percentages that are tried, and the loss that is acceptable."""
+    """The percentages to try, and the acceptable loss."""
 
     max_loss: float = MAX_LOSS
     """The points of score that no kind of pods may lose on average."""
@@ -372,10 +372,11 @@ def build_sampling_setting(scheduler: Scheduler, framework: Framework) -> Sampli
 def build_sampling_advice(
     setting: SamplingSetting, kinds: Sequence[SampledKind], curve: Sequence[SamplingPoint], max_loss: float
 ) -> SamplingAdvice:
-    """Advise on the percentage: find the smallest one from which no kind loses more than `max_loss`, and a verdict.
+    """Advise on the percentage of nodes to score, with a verdict on the current one.
 
-    The verdict is "raise" or "lower", "keep" if lowering would save too little, "idle" if the percentage has no effect,
-    and "none" if there is no curve. `curve` has the mean costs of all `kinds`.
+    The advised percentage is the smallest from which on no kind loses more than `max_loss`. The verdict is "raise" or
+    "lower", "keep" if lowering would save too little, "idle" if the percentage has no effect, and "none" if there is no
+    curve. `curve` has the mean costs of all `kinds`.
     """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)

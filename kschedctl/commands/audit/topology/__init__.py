@@ -24,7 +24,7 @@ from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, s
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.nodes import HOSTNAME, ZONE, match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE, match_tolerations
 from kschedctl.text.counts import agreeing, counted
 
 UPSTREAM_SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"
@@ -100,8 +100,8 @@ class SingleDomainWorkload(NamedTuple):
 def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERYTHING) -> TopologySection:
     """Build the section about the workloads with at least two pods on nodes.
 
-    If `scope` names workloads, all of them and their constraints are shown, otherwise only workloads in a single domain
-    and constraints with problems.
+    If `scope` names workloads, all of these and their constraints are shown. Otherwise only workloads in a single
+    domain and constraints with problems are shown.
     """
     view = audited.scheduler.view
     workloads = Workloads.from_view(view)
@@ -137,6 +137,7 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
         headline=_build_headline(len(selected), len(constraints), findings),
         keys=tuple(placement.domains.key for placement in placements),
         workloads=len(selected),
+        nothing_judged=not selected,
         constraints=len(constraints),
         placed=tuple(_build_placed_workload(number, workloads, placements) for number in shown_workloads),
         promises=tuple(constraint.report for constraint in constraints if is_shown(constraint.report)),
@@ -203,9 +204,15 @@ def _build_single_domain_finding(
     owner = workloads.owners[number]
     pods = int(workloads.pods[number])
     domain = placement.build_report(number, pods).most
-    other_domains_text = f"{counted(other_domains, 'other')} would take them by taints and node selection"
-    message = f"all {pods:,} pods are in {domain_word} {domain}; {other_domains_text}"
+    noun = domain_word if domain_word in ("node", "zone") else "domain"
+    other_domains_text = f"{counted(other_domains, f'other {noun}')} would take them by taints and node selection"
+    message = f"{_name_all_pods(pods)} are in {domain_word} {domain}; {other_domains_text}"
     return rule.build_finding(str(owner), message, namespace=owner.namespace)
+
+
+def _name_all_pods(pods: int) -> str:
+    """Return all pods of a workload of at least two pods as text, such as `all 3 pods`."""
+    return "both pods" if pods == 2 else f"all {pods:,} pods"
 
 
 def _find_domain_rule(key: str) -> tuple[AuditRule, str]:
@@ -245,11 +252,11 @@ def _build_only_domain_finding(
     workloads: Workloads,
     view: Fork,
 ) -> Finding:
-    """Build the finding about a workload whose pods share the only domain that they may use.
+    """Build the finding about a workload whose pods all share the only domain that they may use.
 
-    `number` is the workload's number. The finding is a warning if the workload has a DoNotSchedule constraint with the
-    topology key: with one domain the constraint cannot spread the pods, and without minDomains it has no effect at all.
-    Otherwise the finding is a note.
+    The finding is a note, or a warning if the workload has a DoNotSchedule constraint with the topology key: with a
+    single domain the constraint cannot spread the pods, and without minDomains it has no effect. `number` is the
+    workload's number.
     """
     key = placement.domains.key
     owner = workloads.owners[number]
@@ -259,7 +266,7 @@ def _build_only_domain_finding(
     domain = placement.build_report(number, pods).most
     only_noun = "domain" if rule is ONE_DOMAIN else "one"
     domain_text = f"{domain_word} {domain}, the only {only_noun} that taints and node selection leave"
-    message = f"all {pods:,} pods are in {domain_text}: losing it is an outage"
+    message = f"{_name_all_pods(pods)} are in {domain_text}: losing it is an outage"
 
     main_info = workloads.infos_by_workload[number][0]
     node_selector = view.pods.infos[main_info].spec.node_selector
@@ -291,14 +298,14 @@ def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: 
 def _count_reachable_domains(info_number: int, placement: DomainPlacement, view: Fork) -> int:
     """Return in how many domains pods with a PodInfo may run by node selection, taints and cordons, at least 1."""
     spec = view.pods.infos[info_number].spec
-    may_run = match_required_affinity(view.nodes, compile_required_node_affinity(spec))
+    may_run = view.nodes.match_required_affinity(compile_required_node_affinity(spec))
     may_run = may_run & match_tolerations(view.nodes, spec.tolerations) & ~view.nodes.unschedulable
     codes = placement.domains.codes[may_run]
     return max(len(np.unique(codes[codes >= 0])), 1)
 
 
 def _iter_constraint_findings(numbered: WorkloadConstraint, workloads: Workloads) -> Iterator[Finding]:
-    """Yield findings that a constraint does not hold, and that it would strand pods after the loss of a domain."""
+    """Yield the findings about a constraint: that it is violated, and that losing a domain would strand pods."""
     owner, constraint = workloads.owners[numbered.workload], numbered.report
     if not constraint.holds:
         yield _build_skew_finding(owner, constraint)
@@ -308,7 +315,7 @@ def _iter_constraint_findings(numbered: WorkloadConstraint, workloads: Workloads
 
 
 def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
-    """Build the finding that a constraint does not hold. For ScheduleAnyway the finding is only a note.
+    """Build the finding that a constraint is violated. For ScheduleAnyway it is only a note.
 
     The proposed fix depends on the cause: too few domains, a domain that counts although pods cannot go there, or pods
     that have become uneven over time.
@@ -374,7 +381,7 @@ def _iter_down_domain_findings(constraints: Sequence[WorkloadConstraint], worklo
 
 
 def _find_worst_loss(constraint: SpreadPromise) -> BrokenDomain:
-    """Return the loss of a domain that strands the most pods, or one without pods if no loss is reported."""
+    """Return the loss of a domain that strands the most pods. If no loss is reported, return a loss of 0 pods."""
     no_loss = BrokenDomain(domain="", lost=0, skew=0)
     return max(constraint.losses, key=lambda loss: (loss.stranded, loss.stranded_while_down), default=no_loss)
 

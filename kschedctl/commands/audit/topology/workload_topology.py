@@ -229,7 +229,7 @@ class WorkloadConstraint(NamedTuple):
 def iter_spread_constraints(scheduler: Scheduler, workloads: Workloads) -> Iterator[WorkloadConstraint]:
     """Yield a report about each distinct spread constraint of the workloads' pods.
 
-    Pods that no profile serves, or whose profile does not run PodTopologySpread, are left out.
+    Pods are left out if no profile serves them, or if their profile does not run PodTopologySpread.
     """
     for workload, numbers in enumerate(workloads.infos_by_workload):
         seen: set[tuple[str, SpreadConstraint]] = set()
@@ -248,12 +248,12 @@ def _explain_unusable_domain(
 ) -> SpreadPromise:
     """Return the constraint with the reason why its emptiest domain counts although it takes no pods.
 
-    The constraint is returned unchanged if it holds, if it has too few domains, or if its emptiest domain can take
-    pods.
+    The constraint is returned unchanged if it is satisfied, if it has too few domains, or if its emptiest domain can
+    take pods.
     """
     if constraint.holds or constraint.domains < constraint.min_domains:
         return constraint
-    emptiest = find_emptiest_domain(domain_counts, info, view, False, constraint.least_pods)
+    emptiest = find_emptiest_domain(domain_counts, info, view, comparison_operators=False, fewest=constraint.least_pods)
     if emptiest is None or not emptiest.policy:
         return constraint
     reason = emptiest.words(constraint.least_pods)
@@ -263,10 +263,10 @@ def _explain_unusable_domain(
 def _iter_new_constraints(
     scheduler: Scheduler, info: PodInfo, seen_constraints: set[tuple[str, SpreadConstraint]]
 ) -> Iterator[tuple[str, DomainCounts]]:
-    """Yield the constraints of a pod that are not in `seen_constraints`, and add them to this set.
+    """Yield the spread constraints of a pod that are not in `seen_constraints`, and add them to this set.
 
-    Each constraint is yielded with its whenUnsatisfiable, as the numbers of pods in its domains. Pods that no profile
-    serves, or whose selector is invalid, have none.
+    Each constraint is yielded as its whenUnsatisfiable and the numbers of pods in its domains. Nothing is yielded for a
+    pod that no profile serves, or whose selector is invalid.
     """
     framework = scheduler.framework(info.spec.scheduler_name)
     plugin = framework.plugins.get(NAME) if framework else None
@@ -329,7 +329,7 @@ def compute_constraint_skew(counts: Counts, constraint: SpreadConstraint) -> int
 def _iter_domain_losses(
     names: Sequence[str], domains: Rows, counts: Counts, constraint: SpreadConstraint, *, is_hard: bool
 ) -> Iterator[BrokenDomain]:
-    """Yield the effect of losing each domain that has pods, or only the fullest if there are many domains.
+    """Yield the effects of losing each domain that has pods. If there are many domains, only the fullest is considered.
 
     `domains` are the numbers of the domains, the fullest first, and `counts` are their numbers of pods. Only a hard
     constraint strands pods, i.e. leaves pods of the lost domain without a node.
@@ -358,11 +358,11 @@ def _iter_domain_losses(
 def count_stranded_pods(
     remaining_counts: Counts, lost: int, constraint: SpreadConstraint, unusable_domains: int
 ) -> int:
-    """Return how many of the lost pods no remaining domain can take.
+    """Return how many of the pods of a lost domain fit in none of the remaining domains.
 
-    `remaining_counts` are the pods in the remaining domains, `unusable_domains` is the number of further domains that
-    count but take no pods. With such a domain, or with fewer domains than minDomains, the minimum is 0 and no domain
-    gets more than maxSkew pods. Otherwise the emptiest domain can always take another pod.
+    `remaining_counts` are the numbers of pods in the remaining domains. `unusable_domains` is the number of further
+    domains that count but take no pods. With such a domain, or with fewer domains than minDomains, the minimum is 0 and
+    no domain gets more than maxSkew pods. Otherwise the emptiest domain can always take another pod.
     """
     if len(remaining_counts) and not unusable_domains and len(remaining_counts) >= constraint.min_domains:
         return 0

@@ -163,7 +163,7 @@ def _may_selector_match_pods(context: LintContext, workload: Workload, selector:
     if context.select_workloads(workload.namespace, selector) or not context.are_all_read("Pod"):
         return True
     pods = context.facts.view.pods if context.cluster else None
-    return pods is not None and bool(pods.matching(selector, frozenset((workload.namespace,))).any())
+    return pods is not None and bool(pods.match_infos(selector, frozenset((workload.namespace,))).any())
 
 
 def find_invalid_weights(workload: Workload) -> Iterator[Problem]:
@@ -304,7 +304,7 @@ def _lacks_spare_domain(workload: Workload, term: RequiredTerm) -> bool:
     return is_zero_explicit or are_domains_few
 
 
-def find_daemon_sets_kept_apart(context: LintContext) -> Iterator[Problem]:
+def find_daemon_sets_kept_off_nodes(context: LintContext) -> Iterator[Problem]:
     """Find DaemonSets with anti-affinity or a hard spread constraint that keeps their pods away from some nodes."""
     daemon_sets = [workload for workload in context.workloads if workload.kind == "DaemonSet"]
     for workload in daemon_sets:
@@ -324,7 +324,7 @@ def find_daemon_sets_kept_apart(context: LintContext) -> Iterator[Problem]:
 DS_KEPT_APART = Rule(
     "ds-kept-apart",
     WARNING,
-    find_daemon_sets_kept_apart,
+    find_daemon_sets_kept_off_nodes,
     summary="DaemonSet whose pods exclude each other from nodes",
     why="Each pod of a DaemonSet can only run on its own node: if the term or constraint rejects the node, the pod "
     "stays Pending.",

@@ -112,7 +112,7 @@ AF_MISSPELT = Rule(
 def _iter_misspelt_labels(
     context: LintContext, workload: Workload, term: PodAffinityTerm, labels_by_namespace: Mapping[str, _TemplateLabels]
 ) -> Iterator[_MisspeltLabel]:
-    """Yield the labels in a term's selector that no pod has but that resemble a label of a pod template.
+    """Yield the labels in a term's selector that no pod has but that look like misspellings of a pod template's label.
 
     Yields nothing if the term selects pods.
     """
@@ -173,8 +173,8 @@ AF_NOBODY = Rule(
 def _selects_no_workload(context: LintContext, workload: Workload, term: RequiredTerm) -> bool:
     """Return whether a term selects no workload although each of its namespaces has other workloads.
 
-    Returns False if the term matches pods of its own workload, if it can match no pods at all, or if custom resources
-    may create pods that it matches.
+    Returns False if the term matches pods of its own workload, or if it can match no pods at all. Also returns False if
+    custom resources may create matching pods.
     """
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False
@@ -188,7 +188,7 @@ def _selects_no_workload(context: LintContext, workload: Workload, term: Require
 
 
 def find_terms_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity terms that only match pods of another namespace, to which the term does not apply.
+    """Find required affinity terms that match only pods of another namespace, which the term does not include.
 
     With a cluster, nothing is reported.
     """

@@ -129,7 +129,7 @@ def _may_match_any_pod(context: LintContext, term: RequiredTerm, namespaces: fro
         return True
     if any(w.is_selected_by(term.selector) and w.namespace in namespaces for w in context.workloads):
         return True
-    return bool(context.facts.view.pods.matching(term.selector, namespaces).any())
+    return bool(context.facts.view.pods.match_infos(term.selector, namespaces).any())
 
 
 def find_anti_affinity_on_missing_node_labels(context: LintContext) -> Iterator[Problem]:

@@ -23,6 +23,7 @@ from kschedctl.lint.rules.priority import classes
 from kschedctl.lint.rules.resources import amounts
 from kschedctl.lint.rules.spread import constraints
 from kschedctl.scheduler.configuration.version_fields import iter_unread_fields
+from kschedctl.text.counts import capitalize
 
 _MORE_SPECIFIC_RULES = (
     fields.AF_WEIGHT_RANGE,
@@ -117,8 +118,8 @@ def _iter_validation_errors(subject: Subject, context: LintContext) -> Iterator[
 def is_user_authored(subject: Subject) -> bool:
     """Return whether this looks like a manifest that a user wrote for Kubernetes or Karpenter.
 
-    Such a manifest has no uid and no owner. A workload without a spec does not count: it is a patch or a reference,
-    which nobody applies as it is.
+    Such a manifest has no uid and no owner. A workload without a spec does not count, because nobody applies it as it
+    is: it is a patch or a reference.
     """
     is_workload = subject.kind in manifests.KINDS and subject.kind != "PodTemplate"
     if is_workload and "spec" not in subject.document:
@@ -133,15 +134,14 @@ def find_unrecognized_fields(context: LintContext) -> Iterator[Problem]:
     """Find fields of user-authored manifests that the API does not have."""
     for subject in filter(is_user_authored, context.subjects):
         for field in find_unknown_fields(subject.document):
-            fix = field.advice[:1].upper() + field.advice[1:]
+            fix = capitalize(field.advice)
             yield subject.build_problem(field.path, str(field), fix, field.suggested_name)
 
 
 def _build_field_rename(problem: Problem) -> FieldEdit | None:
     """Build the edit that renames an unknown field to the suggested name.
 
-    Returns None if the names differ in more than case or a plural s, or if the object already has a field with the
-    suggested name.
+    Returns None if the names differ in more than case or a plural s, or if the object already has the suggested field.
     """
     suggested_name, name = problem.replacement, str(problem.path[-1])
     if not suggested_name or suggested_name.lower().removesuffix("s") != name.lower().removesuffix("s"):
@@ -217,7 +217,7 @@ def _describe_why_not_served(version: ApiVersion, kind: str, context: LintContex
 def _build_api_version_edit(problem: Problem) -> FieldEdit | None:
     """Build the edit that replaces apiVersion by its successor.
 
-    Returns None if the schemas of the two versions differ, if an empty selector would change its meaning, or if the
+    Returns None if the schemas of the two versions differ, if the meaning of an empty selector would change, or if the
     problem suggests another replacement.
     """
     subject = problem.subject
@@ -320,7 +320,7 @@ def _build_version_problem(subject: Subject, message: str, minor: int, successor
 
 
 def _iter_object_and_template(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:
-    """Yield (kind, path, fields) of an object and then of its pod template or claim template, if it has one.
+    """Yield the kind, path and fields of an object and, if it has one, of its pod template or claim template.
 
     A pod template has the kind Pod, a claim template the kind ResourceClaim. Custom resources yield nothing.
     """

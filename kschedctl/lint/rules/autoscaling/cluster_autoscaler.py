@@ -81,7 +81,7 @@ CA_PRIORITIES_UNMATCHED = Rule(
 
 
 def find_node_groups_with_untolerated_taints(context: LintContext) -> Iterator[Problem]:
-    """Find empty node groups whose new nodes would have a taint that no pod tolerates by its key."""
+    """Find empty node groups whose new nodes would have a taint for whose key no pod has a toleration."""
     from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups  # noqa: PLC0415 - few clusters have them
     from kschedctl.autoscaling.node_groups.machines import find_machine_groups  # noqa: PLC0415 - few clusters have them
 

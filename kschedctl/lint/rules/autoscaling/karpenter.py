@@ -81,10 +81,10 @@ def _convert_to_strict_operator(requirement: SelectorRequirement) -> SelectorReq
 
 
 def find_unmet_min_values(context: LintContext) -> Iterator[Problem]:
-    """Find NodePool requirements whose minValues is larger than the number of possible values.
+    """Find NodePool requirements whose minValues exceeds the number of possible values.
 
-    The values in each list are counted first. If every list is long enough and instance types are given, the values
-    that the allowed instance types have are counted, too.
+    The values in each list are counted first. If every list is long enough and instance types are given, the values of
+    the allowed instance types are counted, too.
     """
     for subject, pool in context.list_linted(WrittenNodePool):
         has_short_list = False
@@ -226,7 +226,7 @@ KP_NO_TYPE = Rule(
 
 
 def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iterator[Problem]:
-    """Find NodePools that name only EC2 types or families that their other requirements exclude."""
+    """Find NodePools whose other requirements exclude all EC2 types or families that they name."""
     for subject, pool in pools:
         conditions = _get_conditions(pool)
         names = conditions.by_key.get(INSTANCE_TYPE, AllowedValues()).allowed
@@ -263,8 +263,8 @@ def _parse_family_labels(family: str) -> dict[str, str]:
 def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
     """Find NodePool limits that are smaller than the smallest node of the pool.
 
-    The smallest node follows from a minimum for all machines, from the pool's requirements on instance size and, if
-    they are given, from the instance types.
+    The size of the smallest node follows from a minimum for all machines, from the pool's requirements on instance size
+    and, if they are given, from the instance types.
     """
     for subject, pool in context.list_linted(WrittenNodePool):
         conditions = _get_conditions(pool)
@@ -339,10 +339,9 @@ KP_SHADOWED = Rule(
 
 
 def _takes_all_pods_of(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> bool:
-    """Return whether the heavier pool can launch a node for every pod that the other pool can launch one for.
+    """Return whether the heavier pool can launch a node for every pod for which the other pool can launch one.
 
-    It can if it has no limits, the same node class, no additional taints or requirements, and all labels of the other
-    pool.
+    It must have no limits, the same node class, no additional taints or requirements, and all labels of the other pool.
     """
     spec, heavier_spec = pool.spec.template.spec, heavier_pool.spec.template.spec
     if heavier_pool.spec.limits is not None or spec.node_class_ref != heavier_spec.node_class_ref:
@@ -364,7 +363,7 @@ def _takes_all_pods_of(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> 
 
 
 def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:
-    """Find startup taints that no DaemonSet tolerates, so that no pod of a DaemonSet can remove them.
+    """Find startup taints that no DaemonSet tolerates. Such a taint cannot be removed by a DaemonSet's pod.
 
     Finds nothing without a cluster, or if not all DaemonSets are known.
     """

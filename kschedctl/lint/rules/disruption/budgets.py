@@ -186,7 +186,7 @@ PDB_ARBITRARY_CONTROLLER = Rule(
 
 
 def find_budgets_without_one_limit(context: LintContext) -> Iterator[Problem]:
-    """Find PodDisruptionBudgets that set neither minAvailable nor maxUnavailable, or both of them."""
+    """Find PodDisruptionBudgets that set both minAvailable and maxUnavailable, or neither of them."""
     for subject, budget, _ in context.iter_disruption_budgets():
         spec = budget.spec
         if spec.min_available is None and spec.max_unavailable is None:
@@ -236,10 +236,10 @@ PDB_OVERLAP = Rule(
 
 
 def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
-    """Find PodDisruptionBudgets that select no pods.
+    """Find PodDisruptionBudgets that select no pods. Budgets that may select unread pods are left out.
 
-    Budgets that may select pods that were not read are left out. Without a cluster, the manifests have to contain other
-    workloads in the budget's namespace, or workloads in another namespace that the selector matches.
+    Without a cluster, a budget is reported only if the manifests contain other workloads in its namespace, or workloads
+    in another namespace that the selector matches.
     """
     for subject, budget, workloads in context.iter_disruption_budgets():
         namespace = subject.namespace or "default"
@@ -263,7 +263,7 @@ def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
         elif context.cluster is None:
             if context.workloads_by_namespace.get(namespace):
                 yield _build_no_pods_problem(subject, selector, namespace)
-        elif not context.facts.view.pods.matching(selector, frozenset((namespace,))).any():
+        elif not context.facts.view.pods.match_infos(selector, frozenset((namespace,))).any():
             yield _build_no_pods_problem(subject, selector, namespace)
 
 

@@ -49,8 +49,9 @@ DRAIN_NO_HEADROOM = Rule(
 def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Row) -> bool:
     """Return whether the workload's pod on this node would fit on no other node if it were evicted.
 
-    The pod is removed and a scheduling cycle replayed. Returns False if the replay fails, or if the pod would not even
-    fit on its present node, since a drain then makes nothing worse. The present node may be cordoned.
+    The pod is removed and a scheduling cycle is replayed. The present node may be cordoned. Returns False if the replay
+    fails. Also returns False if the pod would not even fit on its present node, because a drain then makes nothing
+    worse.
     """
     view = context.facts.view.fork()
     pod_keys = {pod.key for pod in context.facts.pods_by_owner[workload.owner]}
@@ -66,7 +67,9 @@ def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Ro
 
 
 def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
-    """Find PodDisruptionBudgets that allow no disruptions and share nodes, which no drain can then empty.
+    """Find PodDisruptionBudgets that allow no disruptions and have pods on the same node.
+
+    No drain can then empty the node.
 
     Each group of budgets with pods on the same nodes is reported once, at its first budget.
     """
@@ -107,7 +110,7 @@ def _find_blocking_budgets(context: LintContext) -> dict[int, list[Subject]]:
         if budget.status.disruptions_allowed > 0 or selector is None:
             continue
         subject = Subject("PodDisruptionBudget", budget.metadata.name, budget.metadata.namespace)
-        is_covered = pods.matching(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
+        is_covered = pods.match_infos(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
         for row in np.unique(view.node[is_covered]).tolist():
             budgets_by_row.setdefault(row, []).append(subject)
     return budgets_by_row

@@ -62,10 +62,10 @@ KQ_FLAVOR_NO_NODE = Rule(
 
 
 def _build_unmatched_labels_problem(subject: Subject, labels: Mapping[str, str], nodes: Sequence[Node]) -> Problem:
-    """Build the problem of a ResourceFlavor whose node labels no node has.
+    """Build the problem of a ResourceFlavor whose node labels match no node.
 
-    It points at the first label that no node has. If every label occurs on its own, it says that no node has all of
-    them.
+    The problem points at the first label that no node has. If nodes have each of the labels, it says that no node has
+    all of them.
     """
     for key, value in labels.items():
         existing_values = {node.metadata.labels[key] for node in nodes if key in node.metadata.labels}

@@ -74,13 +74,13 @@ def are_all_objects_known(context: LintContext, kind: str, namespace: str = "") 
 
 
 def list_cluster_queues(context: LintContext) -> list[ClusterQueue]:
-    """Return the known ClusterQueues: linted ones, and other ones of the cluster. Malformed ones are left out."""
+    """Return the known ClusterQueues, both linted ones and others of the cluster. Malformed ones are left out."""
     queues = {queue.metadata.name: queue for queue in context.list_all_objects(ClusterQueue)}
     return [queue for queue in queues.values() if _is_queue_readable(queue)]
 
 
 def list_cohorts(context: LintContext) -> list[Cohort]:
-    """Return the known Cohorts: linted ones, and other ones of the cluster. Malformed ones are left out."""
+    """Return the known Cohorts, both linted ones and others of the cluster. Malformed ones are left out."""
     cohorts = {cohort.metadata.name: cohort for cohort in context.list_all_objects(Cohort)}
     return [cohort for cohort in cohorts.values() if _is_cohort_readable(cohort)]
 

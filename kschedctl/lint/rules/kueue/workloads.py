@@ -63,8 +63,8 @@ class _LabelSet(NamedTuple):
 def find_missing_local_queues(context: LintContext) -> Iterator[Problem]:
     """Find workloads that name a LocalQueue which does not exist in their namespace.
 
-    The name is in a label or in a Workload object. A Workload object is left out if it has finished or if its owner has
-    the label, since the owner is then reported.
+    The name is in a label or in a Workload object. Finished Workload objects are left out. A Workload object is also
+    left out if its owner has the label, because the owner is then reported.
     """
     references = []
     labelled_objects = set()
@@ -95,7 +95,7 @@ KQ_NO_LOCAL_QUEUE = Rule(
 
 
 def find_misspelt_labels(context: LintContext) -> Iterator[Problem]:
-    """Find labels on workloads that Kueue does not know but that resemble one of its labels."""
+    """Find workload labels that Kueue does not have but that look like misspellings of its labels."""
     for subject, path, labels in _iter_label_sets(context):
         for key in labels:
             kueue_label = _find_similar_kueue_label(key)
@@ -261,7 +261,10 @@ def _compute_pod_set_requests(pod_sets: Iterable[KueuePodSet]) -> list[_PodSetRe
 
 
 def _is_capacity_known(context: LintContext, queue: CachedQueue) -> bool:
-    """Return whether the queue is in no cohort, or all queues and Cohorts from which it can borrow are known."""
+    """Return whether the quota that the queue can use is known.
+
+    This requires that the queue is in no cohort, or that all ClusterQueues and Cohorts are known.
+    """
     if queue.node.parent is None:
         return True
     return context.cluster is not None and context.all_manifests_read and context.are_all_read("ClusterQueue", "Cohort")
@@ -377,7 +380,7 @@ def _list_label_paths(subject: Subject) -> list[Path]:
 def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator[_LabelSet]:
     """Yield the labels of the cluster's Jobs, Deployments, StatefulSets, custom resources and single pods.
 
-    Objects that have finished, or that another object owns, are left out.
+    Finished objects and objects with an owner are left out.
     """
     for job in cluster.jobs:
         has_ended = any(c.type in JOB_ENDED and c.status == "True" for c in job.status.conditions)

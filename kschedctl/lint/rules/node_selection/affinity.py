@@ -97,7 +97,7 @@ NA_CONTRADICTION = Rule(
 
 
 def find_non_integer_bounds(workload: Workload) -> Iterator[Problem]:
-    """Find conditions of a workload's node affinity whose operator is Gt or Lt and whose value is no integer."""
+    """Find node affinity conditions of a workload with the operator Gt or Lt and a value that is no integer."""
     for path, term in iter_node_affinity_terms(workload):
         for j, expression in enumerate(term.match_expressions):
             values = expression.values or ()

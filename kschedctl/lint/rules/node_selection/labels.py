@@ -128,9 +128,9 @@ def find_similar_known_label(key: str) -> str:
 
 
 def find_ineffective_alternative_terms(workload: Workload) -> Iterator[Problem]:
-    """Report the first node selector term that nearly every node meets.
+    """Report the first node selector term that nearly every node meets, if another term uses other labels.
 
-    Terms are alternatives, so other terms, which have to use other labels, then have no effect.
+    Because terms are alternatives, the other term then has no effect.
     """
     terms = get_required_node_terms(workload)
     unselective_indices = [i for i, term in enumerate(terms) if _matches_nearly_all_nodes(term)]
@@ -303,7 +303,7 @@ def _find_misspelt_pool_names(requirement: _Requirement, pool_names: Collection[
 def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
     """Report a workload whose pods are for another operating system than the nodes that it selects.
 
-    Windows pods that select no operating system are reported too.
+    Windows pods that select no operating system are reported, too.
     """
     field, pod_os = _find_pod_os(workload)
     if pod_os not in _OPERATING_SYSTEMS:
@@ -336,7 +336,7 @@ _OS_NAME, _WINDOWS_OPTIONS = "spec.os", "securityContext.windowsOptions"
 
 
 def _find_pod_os(workload: Workload) -> tuple[str, str]:
-    """Return the field that implies the pods' operating system, and the system, or ("", "") if no field does."""
+    """Return the field that implies the pods' operating system, and this system, or ("", "") without such a field."""
     spec = workload.written_spec
     name = field_at(spec, "os", "name")
     if isinstance(name, str):

@@ -86,7 +86,7 @@ PC_CROSS_NODE_PREEMPTION = Rule(
 
 
 def _find_nodes_with_matched_lower_pods(context: LintContext, term: RequiredTerm, priority: int) -> Bools:
-    """Return a mask (N,) of the nodes whose domain has a bound pod of lower priority that the term matches."""
+    """Return a mask (N,) of the nodes in domains with a bound pod of lower priority that the term matches."""
     view = context.facts.view
     is_lower_match = _match_pod_infos(context, term) & (view.pods.priority < priority)
     rows = view.node[is_lower_match[view.pods.info] & (view.node >= 0)]
@@ -199,7 +199,7 @@ PC_INVERSION = Rule(
 def _match_pod_infos(context: LintContext, term: RequiredTerm) -> Bools:
     """Return a mask (T,) of the distinct PodInfos of the cluster that a term matches."""
     view = context.facts.view
-    return view.pods.matching(term.selector, term.list_namespaces(view.namespace_labels))
+    return view.pods.match_infos(term.selector, term.list_namespaces(view.namespace_labels))
 
 
 def _list_priorities_of_matched_pods(context: LintContext, term: RequiredTerm) -> Amounts:
@@ -211,6 +211,6 @@ def _list_priorities_of_matched_pods(context: LintContext, term: RequiredTerm) -
 
 
 def _find_highest_preempting_priority(context: LintContext) -> int:
-    """Return the highest priority, without system priorities, of pods that may preempt others, or 0 without any."""
+    """Return the highest priority of pods that may preempt others, or 0 without any. System priorities do not count."""
     preempting = [info for info in context.facts.view.pods.infos if info.spec.preemption_policy != "Never"]
     return max((info.priority for info in preempting if info.priority < SYSTEM_PRIORITY), default=0)

@@ -157,7 +157,7 @@ _WITHOUT_DOMAIN = {"nvidia/gpu": "nvidia.com/gpu", "amd/gpu": "amd.com/gpu", "in
 
 
 def find_amounts_with_wrong_unit(workload: Workload) -> Iterator[Problem]:
-    """Find requests and limits whose amount is only plausible with another unit, or with one that is missing."""
+    """Find requests and limits whose amount is plausible only with another unit, or with an added unit."""
     for path, amounts in iter_requests_and_limits(workload):
         for name, text in amounts.items():
             fault = _describe_wrong_unit(name, text, amounts)

@@ -150,10 +150,10 @@ def _describe_object_excess(context: LintContext, subject: Subject, name: str, h
 
 
 def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quantity) -> str:
-    """Describe how workloads exceed a quota, or return "".
+    """Describe how workloads exceed a quota, or return "" if they do not.
 
-    These cases are tried in order: all long-running workloads together, one workload alone, all long-running workloads
-    at the maximum of their autoscalers, and a rollout that starts a new pod first.
+    The first excess counts: by all long-running workloads together, by one workload, by all long-running workloads at
+    the maximum of their autoscalers, or by a rollout that starts a new pod first.
     """
     pod_usages = {workload: _get_pod_usage(workload, name) for workload in workloads}
     usage_per_pod = {workload: usage for workload, usage in pod_usages.items() if usage is not None}
@@ -340,7 +340,7 @@ def _iter_requests_over_default_limit(
 ) -> Iterator[Breach]:
     """Yield a breach for each request that exceeds the default limit.
 
-    Only amounts that the container requests itself, and for which it has no limit of its own, are compared.
+    Only amounts that the container requests explicitly and does not limit are compared.
     """
     for name, limit in parse_quantities(item.default).items():
         if name in written.resources.limits or name not in written.resources.requests:

@@ -250,7 +250,7 @@ def _describe_missing_room(replicas: int, placed_count: int, placed: PlacementRe
 
 
 def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find autoscaled workloads whose lowest number of replicas fits, but whose highest number does not."""
+    """Find autoscaled workloads whose lowest number of replicas fits but whose highest number does not."""
     for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.max_replicas or 0):
         placed_count = running + placed.number
         if workload.lowest_replicas <= placed_count:

@@ -334,7 +334,7 @@ def _list_pod_label_keys(workload: Workload) -> set[str]:
 
 
 def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints that also count the pods of a workload which differs in one label.
+    """Find hard spread constraints that also count the pods of another workload, which differs only in one label.
 
     Both workloads have the same constraint, and matchLabelKeys does not tell their pods apart. Workloads with different
     constraints are left to ``ts-inconsistent-group``.

@@ -171,20 +171,24 @@ TS_MIN_DOMAINS_UNSATISFIABLE = Rule(
 )
 
 
-def find_tainted_domains(context: LintContext) -> Iterator[Problem]:
-    """Find domains of tainted or cordoned nodes that count as empty and so keep replicas from other domains."""
+def find_domains_blocked_by_taints(context: LintContext) -> Iterator[Problem]:
+    """Find domains that replicas cannot use because of taints or cordons, although the constraint counts them as empty.
+
+    Because of maxSkew, such a domain limits the number of replicas in the other domains.
+    """
     for spread in iter_hard_spread_constraints(context):
         if spread.constraint.node_taints_policy == "Honor":
             continue
         usable = spread.counted & context.facts.get_tolerated_nodes(spread.workload)
-        reason = "taints or cordons keep it out of"
-        yield from _find_unusable_domains(context, spread, usable=usable, reason=reason, field="nodeTaintsPolicy")
+        yield from _find_unusable_domains(
+            context, spread, usable=usable, message_start="taints or cordons keep it out of", field="nodeTaintsPolicy"
+        )
 
 
 TS_TAINTED_DOMAINS = Rule(
     "ts-tainted-domains",
     WARNING,
-    find_tainted_domains,
+    find_domains_blocked_by_taints,
     summary="Domains of tainted or cordoned nodes count as empty",
     why="nodeTaintsPolicy is Ignore by default: domains that the pods cannot use keep the global minimum at 0, and "
     "replicas above maxSkew in each other domain stay Pending. Proved by replay.",
@@ -196,13 +200,14 @@ TS_TAINTED_DOMAINS = Rule(
 
 
 def find_domains_outside_affinity(context: LintContext) -> Iterator[Problem]:
-    """Find domains outside the node affinity that nodeAffinityPolicy Ignore counts as empty."""
+    """Find domains that replicas cannot use because of node affinity, although the constraint counts them as empty."""
     for spread in iter_hard_spread_constraints(context):
         if spread.constraint.node_affinity_policy != "Ignore":
             continue
         usable = spread.counted & context.facts.get_selected_nodes(spread.workload)
-        reason = "node affinity keeps it out of"
-        yield from _find_unusable_domains(context, spread, usable=usable, reason=reason, field="nodeAffinityPolicy")
+        yield from _find_unusable_domains(
+            context, spread, usable=usable, message_start="node affinity keeps it out of", field="nodeAffinityPolicy"
+        )
 
 
 TS_AFFINITY_POLICY = Rule(
@@ -219,12 +224,12 @@ TS_AFFINITY_POLICY = Rule(
 
 
 def _find_unusable_domains(
-    context: LintContext, spread: HardSpread, *, usable: Bools, reason: str, field: str
+    context: LintContext, spread: HardSpread, *, usable: Bools, message_start: str, field: str
 ) -> Iterator[Problem]:
-    """Yield a problem if replicas find no node because domains count as empty that cannot be used.
+    """Yield a problem if replicas find no node because some counted domains are unusable and stay empty.
 
-    Only maxSkew pods then fit in each of the domains of ``usable`` nodes (N,). ``reason`` begins the message, and
-    ``field`` is the field of the constraint at which the problem is reported.
+    At most maxSkew replicas then fit in each usable domain. ``usable`` is the mask (N,) of the nodes open to replicas,
+    ``message_start`` begins the message, and ``field`` is the field of the constraint to report.
     """
     facts, workload = context.facts, spread.workload
     domain_count = facts.count_domains(spread.key, spread.counted)
@@ -233,8 +238,8 @@ def _find_unusable_domains(
     if 0 < usable_count < domain_count and _places_no_more_than(context, workload, max_placeable):
         unusable_domains = facts.format_unusable_domains(spread.key, spread.counted, usable)
         message = (
-            f"{reason} {domain_count - usable_count} of {domain_count} domains ({unusable_domains}), which count as "
-            f"empty: at most {max_placeable} of {workload.highest_replicas} replicas are scheduled"
+            f"{message_start} {domain_count - usable_count} of {domain_count} domains ({unusable_domains}), which "
+            f"count as empty: at most {max_placeable} of {workload.highest_replicas} replicas are scheduled"
         )
         yield workload.build_problem((*spread.path, field), message)
 

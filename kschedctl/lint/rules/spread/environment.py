@@ -84,23 +84,28 @@ TS_DEFAULT_DONOTSCHEDULE_WITH_CA = Rule(
 )
 
 
-def find_spread_over_zones_without_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with a hard zone spread constraint if StorageClasses name zones that have no nodes."""
+def find_zone_spread_ignoring_empty_zones(context: LintContext) -> Iterator[Problem]:
+    """Find hard zone spread constraints that ignore zones because these have no nodes yet.
+
+    The empty zones are known from StorageClasses, which name them.
+    """
     node_zones = set(context.facts.view.nodes.label(ZONE).values)
     empty_zones = sorted(_list_zones_of_storage_classes(context) - node_zones)
     if not empty_zones or not node_zones:
         return
     for spread in iter_hard_spread_constraints(context):
         if spread.key == ZONE and spread.workload.is_serving_replicas:
-            zones = agreeing(len(empty_zones), f"zone {empty_zones[0]} has", f"zones {', '.join(empty_zones)} have")
-            message = f"{zones} no nodes and {agreeing(len(empty_zones), 'is', 'are')} not counted until a node joins"
+            if len(empty_zones) == 1:
+                message = f"zone {empty_zones[0]} has no nodes and is not counted until a node joins"
+            else:
+                message = f"zones {', '.join(empty_zones)} have no nodes and are not counted until a node joins"
             yield spread.workload.build_problem((*spread.path, "topologyKey"), message)
 
 
 TS_SCALE_FROM_ZERO = Rule(
     "ts-scale-from-zero",
     NOTE,
-    find_spread_over_zones_without_nodes,
+    find_zone_spread_ignoring_empty_zones,
     summary="Hard zone spread while a zone has no nodes",
     why="The scheduler only knows zones with nodes: a zone that could be scaled up from zero is not counted, and the "
     "pods go to the other zones.",
@@ -209,10 +214,10 @@ TS_ALREADY_VIOLATED = Rule(
 
 
 def _count_pods_per_domain(context: LintContext, spread: HardSpread, selector: Selector) -> Counts:
-    """Count the bound pods that a constraint selects in each of the domains whose nodes it counts."""
+    """Count the bound pods that a constraint selects in each domain, on the nodes that the constraint counts."""
     view = context.facts.view
     pods = view.pods
-    selected_infos = pods.matching(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating
+    selected_infos = pods.match_infos(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating
     rows = view.node[selected_infos[pods.info] & (view.node >= 0)]
     counted_rows = rows[spread.counted[rows]]
     codes = view.nodes.label(spread.key).codes

@@ -68,7 +68,7 @@ VL_IMMEDIATE_MULTIZONE = Rule(
 
 
 def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose several replicas share a volume that only one pod, node or zone can use."""
+    """Find workloads with several replicas that share a volume which only one pod, node or zone can use."""
     volumes = {volume.metadata.name: volume for volume in context.list_all_objects(PersistentVolume)}
     for workload in context.workloads:
         if not workload.is_serving_replicas:
@@ -103,7 +103,7 @@ VL_RWO_WITH_HARD_SPREAD = Rule(
 
 
 def describe_exclusive_user(claim: PersistentVolumeClaim) -> str:
-    """Return ``pod`` or ``node`` if only one pod or node at a time can use a claim, or "" otherwise."""
+    """Return ``pod`` or ``node`` if only one pod or node can use a claim at the same time, otherwise ""."""
     modes = claim.spec.access_modes
     if not modes or any(mode not in SINGLE_NODE_MODES for mode in modes):
         return ""

@@ -183,8 +183,8 @@ VL_LOCAL_IMMEDIATE = Rule(
 def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
     """Find unbound claims that cannot be bound.
 
-    Such a claim does not match the volume that it names, or any volume of its StorageClass, for which nothing
-    provisions volumes.
+    Such a claim does not match the volume that it names. Or it matches no volume of its StorageClass, and nothing
+    provisions volumes of this class.
     """
     volume_items = context.list_all_items(PersistentVolume)
     if not volume_items:
@@ -259,9 +259,9 @@ def _is_available(volume: PersistentVolume) -> bool:
 def _find_named_volume_mismatch(
     subject: Subject, claim: PersistentVolumeClaim, volume: PersistentVolume
 ) -> _Mismatch | None:
-    """Find the reason why a claim cannot be bound to the volume that it names, or return None if it can.
+    """Find the reason why a claim cannot be bound to the volume that it names. Return None if it can be bound.
 
-    As upstream, nothing else is compared if the volume is reserved for the claim.
+    As in upstream, nothing else is compared if the volume is reserved for the claim.
     """
     claim_ref = volume.spec.claim_ref
     if claim_ref is not None:

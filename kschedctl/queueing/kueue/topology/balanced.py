@@ -26,7 +26,7 @@ class _Greedy(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """Sibling domains that hold all pods, with at least ``threshold`` slices in each that is used."""
+    """Sibling domains that together hold all pods. Each used domain holds at least ``threshold`` slices."""
 
     threshold: int
     number: int
@@ -37,9 +37,10 @@ class _Candidate(NamedTuple):
 def place_balanced(
     counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
 ) -> tuple[DomainCapacities, int, list[int]] | None:
-    """Distribute the slices evenly over as few domains as necessary, or return None if that is impossible.
+    """Distribute the slices evenly over as few domains as necessary, or return None if this is impossible.
 
-    Return a copy of the counts with the distribution, the level, and the indexes of the domains that get slices.
+    The result has a copy of the counts with the distribution, the level, and the indexes of the domains that get
+    slices.
     """
     best = _find_best_siblings(counts, request, gates)
     if best is None:
@@ -179,10 +180,10 @@ def _clear_two_levels_below_threshold(
 def _clear_domains_below_threshold(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
 ) -> None:
-    """Zero the counts of the domains at one level that hold fewer than ``threshold`` slices.
+    """Set the counts of the domains at one level that hold fewer than ``threshold`` slices to zero.
 
-    If the request has a leader (``needs_leader``), a domain that reaches the threshold only without the leader loses
-    only its counts with the leader.
+    If the request has a leader (``needs_leader``), a domain may reach the threshold only without the leader. Such a
+    domain loses only its counts with the leader.
     """
     for domain in domains:
         may_lead = needs_leader and counts.leaders[level][domain] > 0
@@ -209,10 +210,10 @@ def _clear_domain(counts: DomainCapacities, level: int, domain: int, *, only_lea
 
 
 def _choose_domains(search: DomainSearch, level: int, domains: Sequence[int], *, by_entropy: bool) -> list[int] | None:
-    """Return the fewest domains that hold all slices with the least spare room, or None if they do not fit.
+    """Return the fewest domains that hold all slices, with the least spare capacity, or None if the slices do not fit.
 
-    With ``by_entropy``, domains with more leaders, more slices and a more even split are preferred, otherwise domains
-    with a lower index. Upstream: selectOptimalDomainSetToFit.
+    With ``by_entropy``, domains with more leaders, more slices and a more even split are preferred. Otherwise, domains
+    with a lower index are preferred. Upstream: selectOptimalDomainSetToFit.
     """
     greedy = _take_domains_greedily(search, level, domains)
     if greedy is None:

@@ -75,8 +75,8 @@ class DomainCapacities:
     def _sum_children(self, level: int, inner_size: int | None, *, needs_leader: bool) -> None:
         """Compute the counts of a level as sums of the counts of the level below.
 
-        With ``inner_size``, only whole slices of this size count in the level below. If a leader is needed, it is
-        placed in a child with room for it in which it costs the fewest pods or slices.
+        With ``inner_size``, only whole slices of this size count in the level below. A needed leader is placed in the
+        child that can hold it and where it costs the fewest pods or slices.
         """
         below = level + 1
         starts = self.tree.levels[level].child_starts
@@ -97,7 +97,7 @@ class DomainCapacities:
         has_place = np.logical_or.reduceat(may_lead, starts)
 
         def count_beside_leader(totals: Counts, lost: Counts) -> Counts:
-            """Return the totals less what a leader costs in the best of the children, or 0 where it has no place."""
+            """Return the totals minus the cost of a leader in the best child, or 0 if no child can hold a leader."""
             least_lost = np.minimum.reduceat(np.where(may_lead, lost, MAX_COUNT), starts)
             return np.where(has_place, totals - least_lost, 0)
 

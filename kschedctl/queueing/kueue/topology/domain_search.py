@@ -94,11 +94,12 @@ class DomainSearch:
         return indexes[np.lexsort(keys)]
 
     def find_level_and_domains(self, level: int) -> tuple[int, list[int]]:
-        """Return a level and the domains at this level that hold all slices, starting the search at ``level``.
+        """Find domains at one level that hold all slices, and return the level and the domains.
 
-        A single domain is chosen if one at this or a higher level is large enough. Otherwise, several domains are
-        chosen at the highest level or, if the request is unconstrained, at ``level``. Raises PlacementError if they are
-        too small, or if the level is required and no single domain is large enough. Upstream: findLevelWithFitDomains.
+        The search starts at ``level``. If one domain at this or a higher level is large enough, it is chosen.
+        Otherwise, several domains are chosen at the highest level. For an unconstrained request, they are chosen at
+        ``level``. Raises PlacementError if they are too small, or if the level is required and no single domain is
+        large enough. Upstream: findLevelWithFitDomains.
         """
         counts, request = self.counts, self.request
         domain_count = len(counts.tree.levels[level].values)
@@ -121,10 +122,10 @@ class DomainSearch:
         return level, self._choose_several_domains(level, domains.tolist())
 
     def _find_single_domain(self, level: int, domains: Indexes) -> int | None:
-        """Return the domain with the least room that holds all slices and leaders, or None if no domain does.
+        """Return the domain with the least free capacity that holds all slices and leaders, or None.
 
-        ``domains`` is sorted for a leader. Domains with a lower affinity score than the first one are only considered
-        if the level is required or the domains with the least room come first.
+        ``domains`` is sorted for a leader. Domains with a lower affinity score than the first domain are considered
+        only if the level is required or if the domains with the least free capacity come first.
         """
         counts, request = self.counts, self.request
         has_room = counts.slices_with_leader[level][domains] >= request.slices
@@ -203,7 +204,10 @@ class DomainSearch:
         return int(indexes[np.argmin(np.where(suffices, room[indexes], np.iinfo(np.int64).max))])
 
     def _select_equal_affinity(self, level: int, domains: Indexes) -> Indexes:
-        """Return the leading domains whose affinity score equals the first one's, or all if affinity does not count."""
+        """Return the leading domains with the same affinity score as the first domain.
+
+        If affinity does not count, return all domains.
+        """
         if not self._respects_affinity:
             return domains
         scores = self.counts.affinity[level][domains]
@@ -213,10 +217,10 @@ class DomainSearch:
     def _move_cheapest_leader_first(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool
     ) -> list[int]:
-        """Move the first domain that can take the leader to the front if the workers still fit with it.
+        """Move the first domain that can hold the leader to the front, if the workers still fit with it.
 
         ``count`` is the number of worker pods, which must fit into all domains together. The order stays unchanged if
-        no leader is placed, or if the leader would take room that the workers need in every domain.
+        no leader is placed, or if the leader would take space that the workers need in every domain.
         """
         if leaders == 0 or len(domains) < 2:
             return domains

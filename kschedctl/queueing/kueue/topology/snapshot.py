@@ -122,8 +122,8 @@ class TopologySnapshot:
     def change_usage(self, domains: Sequence[DomainRequests], sign: int) -> None:
         """Add pods' requests to the usage of their domains, or subtract them if ``sign`` is -1.
 
-        Domains that are not in the topology are ignored. ``domains`` must not change afterwards, because its sums are
-        cached by its identity.
+        Domains outside the topology are ignored. ``domains`` must not change afterwards, because its sums are cached by
+        its identity.
         """
         columns = self._columns.get(id(domains))
         if columns is None:
@@ -192,9 +192,10 @@ class TopologySnapshot:
         return all(self.tree.find_level(key) is not None for key in [self.find_level_key(request), *slice_keys])
 
     def find_level_key(self, request: TopologyRequest | None) -> str | None:
-        """Return the node label of the level at which all pods should share a domain, or None if nothing is requested.
+        """Return the node label of the level at which all pods should share a domain.
 
-        If only slices are requested, it is the highest level. For an unconstrained request, it is the lowest one.
+        If only slices are requested, it is the highest level. For an unconstrained request, it is the lowest level.
+        Return None if no topology is requested.
         """
         if request is None:
             return None
@@ -321,10 +322,10 @@ class TopologySnapshot:
     def _compute_inner_slice_sizes(
         self, constraints: Sequence[SliceConstraint], slice_size: int, slice_level: int
     ) -> dict[int, int]:
-        """Return the size of the slices within the outermost slices, by level.
+        """Return the size of the slices inside the outermost slices, by level.
 
-        A level between two constraints has the size of the lower one. Raises PlacementError if a level does not exist
-        or is not below the previous one, or if a size does not divide the size of the slice around it.
+        A level between two constraints has the size of the lower constraint. Raises PlacementError if a level does not
+        exist or is not below the previous level, or if a size does not divide the enclosing slice's size.
         """
         sizes: dict[int, int] = {}
         outer_size, outer_level = slice_size, slice_level
@@ -457,7 +458,10 @@ def _build_match_key(spec: PodSpec) -> bytes:
 
 
 def _find_exclusion_reason(node: Node, spec: PodSpec, tolerations: Sequence[Toleration]) -> str | None:
-    """Return why a pod may not use a node (a taint, the node selector or the affinity), or None if it may."""
+    """Return the reason why a pod may not use a node, or None if it may.
+
+    The reason is a taint, the node selector or the affinity.
+    """
     taint = find_untolerated_taint(node.spec.taints, tolerations, HARD_EFFECTS, comparison_operators=True)
     if taint is not None:
         return f'taint "{taint}"'

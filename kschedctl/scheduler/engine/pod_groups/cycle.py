@@ -225,7 +225,7 @@ class PodGroupCycle:
         return replace(fitting[int(total.argmax())], tried=tried, scores=scores)
 
     def _build_proposal(self, result: GroupResult) -> PodGroupAssignments:
-        """Build the assignments that PlacementScore plugins score, from the members that have a row in the result."""
+        """Build the assignments for PlacementScore plugins from the members that have a row in the result."""
         assert result.placement is not None
         with_row = [member for member in result.members if member.row != NO_ROW]
         assignments = tuple(ProposedAssignment(self.infos[member.position], member.row) for member in with_row)
@@ -300,7 +300,7 @@ class PodGroupCycle:
         return len(find_group_state(view, self.key).scheduled)
 
     def _check_feasibility(self, group: PodGroup | None, progress: GroupProgress) -> Status:
-        """Return the first status of a PlacementFeasible plugin that is not Success, otherwise Success.
+        """Return the first status of a PlacementFeasible plugin that is not Success, or Success if there is none.
 
         An error's message gets upstream's prefix. A group whose object does not exist is feasible.
         """
@@ -312,8 +312,8 @@ class PodGroupCycle:
     def _try_member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
         """Run the cycle of one pod and assume it on the chosen node.
 
-        Return the pod's result and the fork to continue with. With `post_filter`, a pod that fits nowhere may preempt,
-        and is then assumed on its nominated node.
+        Return the pod's result and the fork to continue with. With `post_filter`, a pod that fits nowhere may preempt.
+        It is then assumed on its nominated node.
         """
         cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
         if cycle.schedulable:
@@ -375,7 +375,7 @@ def _join_reasons(status: Status) -> str:
 
 
 def _build_group_error(member: MemberResult) -> Status:
-    """Build the group's error status, since one of its pods failed with an error."""
+    """Build the error status of a group in which a pod failed with an error."""
     return Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
 
 
@@ -430,7 +430,7 @@ def _build_rejected_member_result(position: Position, outcome: PermitOutcome) ->
 def _build_permit_rejectors(outcome: PermitOutcome) -> Rejectors:
     """Build the rejectors of a pod that a Permit plugin rejected.
 
-    If the status is Pending, the plugin is recorded as pending, so that it waits for an event of its own.
+    A plugin that returned Pending is also recorded as pending, so that it waits for a certain event.
     """
     plugin = frozenset((outcome.plugin,))
     if outcome.status.code is Code.PENDING:

@@ -44,8 +44,8 @@ def find_blocking_gangs(
 ) -> list[AnyGroupKey]:
     """Return the partly placed gangs that keep this partly placed gang from being placed.
 
-    The gang's cycle is replayed without one other gang at a time, at most MAX_TRIED of them, and `fits` decides whether
-    enough of its pods are placed. With `own_groups`, PodGroups of Kubernetes are considered too, because the scheduler
+    The gang's cycle is replayed without one other gang at a time. At most MAX_TRIED gangs are tried. `fits` decides
+    whether enough pods are placed. With `own_groups`, PodGroups of Kubernetes are considered too, because the scheduler
     places their pods together. Gangs of other projects are always considered.
     """
     view = cycle.view
@@ -90,7 +90,7 @@ def _remove_gang(view: Fork, key: AnyGroupKey) -> Fork:
 
 
 def _iter_pods_on_known_nodes(view: Fork, key: AnyGroupKey) -> Iterator[Position]:
-    """Yield the gang's placed pods, except those bound to a node that the cluster does not have."""
+    """Yield the gang's placed pods. Pods bound to a node that the cluster does not have are left out."""
     return (Position(position) for position in _find_placed_pods(view, key).tolist() if view.node[position] >= 0)
 
 
@@ -106,8 +106,8 @@ class Crossing(NamedTuple):
 def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> Crossing:
     """Find the groups that a tried group waits for at Permit, and the PodGroups that compete for their pods.
 
-    Nothing is found if the group fits, waits for preemption, or has no pod that waits at Permit. With `own_groups`, the
-    scheduler places the pods of Kubernetes' PodGroups together.
+    Nothing is found if the group fits, waits for preemption, or has no pod that waits at Permit. Set `own_groups` if
+    the scheduler places the pods of Kubernetes' PodGroups together.
     """
     waits = [member.position for member in result.members if member.permit and member.permit.code is Code.WAIT]
     if result.placed or result.waiting_on_preemption or not waits:

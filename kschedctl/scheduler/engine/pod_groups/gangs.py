@@ -44,7 +44,7 @@ class GangPlugin(Plugin, Protocol):
 
     @property
     def sibling_rejection_reason(self) -> str:
-        """The reason with which the gang's waiting pods are rejected after one of them was."""
+        """The reason for rejecting the gang's waiting pods after one of its pods was rejected."""
 
     def record_permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
         """Record that a pod passed Permit or, if `waits`, waits there. Return the pods to try as soon as possible."""
@@ -70,7 +70,7 @@ class GangTerms(NamedTuple):
 
 
 class GangPods(NamedTuple):
-    """Positions of a gang's pods that have not ended: those without a node, and those assumed or bound."""
+    """Positions of a gang's pods that have not ended: pods without a node, and assumed or bound pods."""
 
     waiting: Rows
     assigned: Rows
@@ -172,7 +172,10 @@ def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
 
 
 def _parse_go_int(text: str) -> int | None:
-    """Parse a number as Go's strconv.Atoi does, or return None if that fails or the number has over 18 digits."""
+    """Parse a number as Go's strconv.Atoi does.
+
+    Return None if parsing fails or the number has more than 18 digits.
+    """
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII) else None
 
 

@@ -79,7 +79,7 @@ class GroupTree:
 
     @property
     def min_count(self) -> int:
-        """Minimum number of its pods or child groups that need nodes, which is 1 without a gang policy."""
+        """The minimum number of pods or child groups that need nodes. It is 1 without a gang policy."""
         return get_min_count(self.group)
 
     @property
@@ -89,7 +89,10 @@ class GroupTree:
 
 
 def get_min_count(group: AnyGroup) -> int:
-    """Return the minimum number of pods or child groups that need nodes at once, which is 1 without a gang policy."""
+    """Return the minimum number of a group's pods or child groups that need nodes at once.
+
+    It is 1 without a gang policy.
+    """
     gang = group.spec.scheduling_policy.gang
     if gang is None:
         return 1
@@ -170,7 +173,7 @@ def build_tree(view: Fork, key: GroupKey) -> GroupTree:
 
 
 def find_composite_tree(view: Fork, key: GroupKey) -> GroupTree | None:
-    """Return the tree of groups to which a PodGroup belongs, or None.
+    """Find the tree of groups that a PodGroup belongs to.
 
     Return None if CompositePodGroups are disabled, if the PodGroup does not exist or has no parent, or if the tree is
     invalid.

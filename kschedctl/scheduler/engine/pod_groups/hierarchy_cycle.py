@@ -85,9 +85,10 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return self.tree.group
 
     def run(self, view: Fork | None = None, post_filter: bool = False) -> GroupResult:
-        """Return the root's result with all pods that were tried, even those whose own group does not fit.
+        """Run the cycles of all groups, and return the root's result with all pods that were tried.
 
-        `post_filter` has no effect, since pods of these groups never preempt on their own.
+        This includes pods whose group does not fit. `post_filter` has no effect, because pods of these groups do not
+        preempt as single pods.
         """
         results = self.run_groups(view)
         members = chain.from_iterable(results[leaf.key].members for leaf in self.tree.leaves if leaf.key in results)
@@ -179,7 +180,10 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return results[tree.key]
 
     def _try_placement(self, view: Fork, tree: GroupTree, placement: GroupPlacement) -> _PlacementAttempt:
-        """Try the child groups on one placement, on a fork of the view, and return the results and that fork."""
+        """Try the child groups on one placement, on a fork of the view.
+
+        The returned attempt has the results and the fork to continue with.
+        """
         inner_view = view.fork()
         below = GroupResults()
         inner_view.placement = mask_placement(placement, view)
@@ -214,7 +218,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return result, _get_next_fork(replace(result, after=best.after), view)
 
     def _build_proposal(self, tree: GroupTree, attempt: _PlacementAttempt) -> PodGroupAssignments:
-        """Build the assignments that PlacementScore plugins score, from the placed pods of all groups that fit."""
+        """Build the assignments for PlacementScore plugins from the placed pods of all groups that fit."""
         assert attempt.result.placement is not None
         assignments = []
         for result in self._iter_fitting_pod_groups(tree, attempt.below | {tree.key: attempt.result}):
@@ -224,9 +228,10 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return PodGroupAssignments(attempt.result.placement, tuple(assignments))
 
     def _try_children(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[Status, Fork]:
-        """Try the child groups in order, assuming each that fits before the next, while enough of them can still fit.
+        """Try the child groups in order, as long as enough of them can still fit.
 
-        Return the parent's status and the fork to continue with, which is `view` itself unless the parent fits.
+        Each child that fits is assumed before the next child is tried. Return the parent's status and the fork to
+        continue with. The fork is `view` itself unless the parent fits.
         """
         progress = GroupProgress(0, len(tree.children))
         view_after = view
@@ -248,7 +253,10 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def _iter_fitting_pod_groups(
         self, tree: GroupTree, results: Mapping[EntityKey, GroupResult]
     ) -> Iterator[GroupResult]:
-        """Yield the result of each PodGroup that has a placed pod and fits, as do all groups above it."""
+        """Yield the result of each PodGroup that fits and has a placed pod.
+
+        All groups above the PodGroup must fit too.
+        """
         result = results.get(tree.key)
         if result is None or not result.placed:
             return
@@ -273,7 +281,7 @@ def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
 def complete_results(tree: GroupTree, results: Mapping[EntityKey, GroupResult]) -> GroupResults:
     """Return results for all groups of a tree, including groups that were not tried.
 
-    A group gets the status of its parent if it has no result, or if it fits but its parent does not.
+    A group without a result gets the status of its parent. So does a group that fits if its parent does not.
     """
     completed: GroupResults = {}
     parent_results: dict[EntityKey, GroupResult] = {}

@@ -129,7 +129,8 @@ def _iter_validation_errors(
 def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> bool:
     """Return whether a group must not preempt.
 
-    The group's own preemption policy decides or, in versions without that field, the policies of its pods.
+    The preemption policy of the group decides. In versions in which groups have no policy, the policies of its pods
+    decide.
     """
     if view.settings.policies_of_groups:
         return group.spec.preemption_policy not in (None, PREEMPTS)
@@ -139,8 +140,8 @@ def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> boo
 def _iter_differences(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo, view: Fork) -> Iterator[str]:
     """Yield an error for each scheduler name, priority or preemption policy of a pod that differs from its group's.
 
-    The scheduler name is compared with the name in the `first` pod. So is the preemption policy, in versions in which
-    groups have no policy.
+    The scheduler name is compared with the name in the `first` pod. In versions in which groups have no preemption
+    policy, the policy is compared with the `first` pod's too.
     """
     priority = get_group_priority(group, view)
     if view.settings.policies_of_groups:

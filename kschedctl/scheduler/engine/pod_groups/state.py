@@ -22,7 +22,7 @@ NO_MEMBERS = np.empty(0, np.int64)
 
 
 class PodGroupState(NamedTuple):
-    """Positions of the pods that the scheduler counts: those that wait, and those assumed or bound."""
+    """Positions of the pods that the scheduler counts: waiting pods, and assumed or bound pods."""
 
     unscheduled: Rows
     scheduled: Rows
@@ -65,10 +65,10 @@ def may_be_unread(view: Fork, key: AnyGroupKey) -> bool:
 
 
 def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
-    """Return the waiting and the placed pods of a group. Waiting pods that no profile serves are left out.
+    """Return the waiting and the placed pods of a group. Waiting pods that no profile schedules are left out.
 
-    While preemption is tried for the group, pods of the group that would be evicted count as placed, because upstream's
-    selectVictimsOnDomain removes them only from NodeInfos.
+    While preemption is tried for the group, its pods that would be evicted count as placed. The reason is that
+    upstream's selectVictimsOnDomain removes them only from NodeInfos.
     """
     positions = view.pods.by_group.get(key, NO_MEMBERS)
     if view.absent is not None:
@@ -82,7 +82,7 @@ def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
 
 
 def find_completing_pod(view: Fork, key: AnyGroupKey, arrivals: Sequence[int]) -> Position | None:
-    """Return the pod that completed a gang, or None if the gang is not complete or the group is not a gang.
+    """Find the pod that completed a gang. Return None if the gang is not complete or the group is not a gang.
 
     `arrivals` has the positions of the gang's pods in order of arrival. GangScheduling keeps the earlier pods out of
     the queue, so the completing pod enters the active queue first.
@@ -95,12 +95,15 @@ def find_completing_pod(view: Fork, key: AnyGroupKey, arrivals: Sequence[int]) -
 
 
 def mask_placed_pods(view: Fork, positions: Rows) -> Bools:
-    """Return a mask over `positions` of the pods that are assumed or bound, even to a node that does not exist."""
+    """Return a mask over `positions` of the pods that are assumed or bound.
+
+    A pod bound to a node that does not exist counts too.
+    """
     return (view.node[positions] >= 0) | _mask_bound_to_unknown_nodes(view, positions)
 
 
 def _mask_bound_to_unknown_nodes(view: Fork, positions: Rows) -> Bools:
-    """Return a mask over `positions` of the pods that the snapshot has as bound to a node that does not exist."""
+    """Return a mask over `positions` of the pods that are bound to a node missing from the snapshot."""
     objects, snapshot = view.pods.objects, view.snapshot
     names = objects.table.node
     has_name = np.array([bool(name) for name in names.values], np.bool_)

@@ -104,7 +104,7 @@ def _build_failure_since_1_37(
 def _build_error_failure(result: GroupResult, member: MemberResult | None) -> MemberFailure:
     """Build the failure of a member whose group ended with an error.
 
-    The member's own error counts if it has one, otherwise the group's.
+    It is the error of the member or, if the member has none, the error of the group.
     """
     if member is not None and member.status.code is Code.ERROR:
         return MemberFailure(member.status)
@@ -122,10 +122,10 @@ def _find_nominated_row(member: MemberResult, view: Fork) -> Row | None:
 
 
 def find_new_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
-    """Return the condition to write into the group's status, or None if nothing is to be written.
+    """Return the condition to write into the group's status, or None if it stays as it is.
 
-    Nothing is written if the condition has not changed, if the group was scheduled once before, or if the group's
-    object does not exist.
+    It stays if the condition has not changed, if the group was scheduled before, or if the group's object does not
+    exist.
     """
     if group is None:
         return None

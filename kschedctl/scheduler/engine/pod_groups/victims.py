@@ -93,8 +93,8 @@ def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRo
 def find_preemption_role(view: Fork, key: GroupKey, *, as_groups: bool) -> PreemptionRole:
     """Return a group's role in preemption. If the group does not exist, its pods are treated as single pods.
 
-    In a tree of groups, the priority of the root counts, and the highest group that is disrupted as a whole is evicted.
-    Unless `as_groups` is set, a group has a role only if it or a group above it is disrupted as a whole.
+    In a tree of groups, the priority is the root's, and the highest group that is disrupted as a whole is evicted. If
+    `as_groups` is false, a group has a role only if it or a group above it is disrupted as a whole.
     """
     ancestors = list(iter_ancestors(view, key))
     disrupted_together = [key_above for key_above, group in ancestors if group.spec.is_disrupted_together]
@@ -125,7 +125,7 @@ WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 
 def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
-    """Return why a pod's group keeps the pod from preempting on its own, or an empty string if it may preempt."""
+    """Return the reason why a pod may not preempt separately from its group, or "" if it may."""
     key = get_group_key(pod)
     if key is None:
         return ""
@@ -139,9 +139,9 @@ def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, worklo
 
 
 def get_preemptor_key(pod: Pod, workload_aware: bool) -> str:
-    """Return the key of the preemptor on whose behalf the victims of a pod are being evicted.
+    """Return the key of the preemptor for which the victims of a pod are evicted.
 
-    This is the pod's group if it has one and preemption is workload-aware, otherwise the pod.
+    With workload-aware preemption, this is the pod's group if it has one. Otherwise, it is the pod.
     """
     key = get_group_key(pod) if workload_aware else None
     return f"PodGroup {key[0]}/{key[1]}" if key else pod.key

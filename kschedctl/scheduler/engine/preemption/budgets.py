@@ -79,9 +79,9 @@ class Budgets:
         ]
 
     def find_selected_pods(self, budget: str) -> Bools:
-        """Return a mask over the distinct pods of those that a PDB selects."""
+        """Return a mask over the PodInfos that a PDB selects."""
         namespace = self._budgets[budget].metadata.namespace
-        return self.view.pods.matching(self._get_selector(budget), frozenset((namespace,)))
+        return self.view.pods.match_infos(self._get_selector(budget), frozenset((namespace,)))
 
     def _get_selector(self, budget: str) -> Selector:
         """Return the parsed selector of a PDB. An invalid selector selects nothing."""
@@ -92,13 +92,13 @@ class Budgets:
         return self._selectors[budget]
 
     def _find_protected_infos(self, budget: str) -> Bools:
-        """Return a mask over the distinct pods of those that a PDB protects from preemption."""
+        """Return a mask over the PodInfos that a PDB protects from preemption."""
         if self._get_selector(budget).selects_everything:
             return np.zeros(len(self.view.pods.infos), np.bool_)
         return self.find_selected_pods(budget) & self.view.pods.labelled
 
     def find_violations(self, pods: Positions) -> Bools:
-        """Return a mask over `pods` of those whose eviction would violate a PDB.
+        """Return a mask over `pods` of the pods whose eviction would violate a PDB.
 
         The pods must be sorted by node and, on each node, by the order of eviction. For each node, the count of allowed
         disruptions of every PDB starts afresh. A pod whose disruption the API server has already recorded uses up none.
@@ -118,10 +118,10 @@ class Budgets:
     def find_units_violating_budgets(
         self, units: Iterable[Sequence[Position]], *, charges_all_pods: bool
     ) -> list[bool]:
-        """Return, for each unit of pods, whether evicting it violates a PDB if units are evicted one after another.
+        """Return whether evicting each unit of pods violates a PDB, if the units are evicted one after another.
 
         With `charges_all_pods`, all pods of a unit use up disruptions, as in upstream's FilterVictimsWithPDBViolation.
-        Otherwise the pods after the first violation of a unit do not, as in filterVictimsWithPDBViolation.
+        Otherwise, the pods after a unit's first violation do not, as in filterVictimsWithPDBViolation.
         """
         allowed = {name: pdb.status.disruptions_allowed for name, pdb in self._budgets.items()}
         violating_units = []
@@ -228,7 +228,7 @@ class Budgets:
 
 
 def get_budgets(view: Fork) -> Budgets:
-    """Return the PDBs of a fork, which are read when they are first needed and kept with the fork."""
+    """Return the PDBs of a fork. They are read when first needed and stored with the fork."""
     return view.objects.get_follower(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
 
 

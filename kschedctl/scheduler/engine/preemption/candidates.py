@@ -40,10 +40,10 @@ class Candidate(msgspec.Struct, frozen=True):
 class Candidates(Sequence[Candidate]):
     """The candidates for preemption in node order, stored as columns.
 
-    For C candidates with V victims in total, `row` (C,) has the nodes, and `victims` (V,) the pods to evict, node after
-    node. The victims of the i-th candidate are between `starts[i]` and `starts[i + 1]`. `violating` (V,) marks victims
-    whose eviction violates a PDB. `reported_violations` (C,) has the numbers of violations if an extender reports
-    others.
+    For C candidates with V victims in total, `row` (C,) has the nodes. `victims` (V,) has the pods to evict, sorted by
+    candidate. The victims of candidate i are between `starts[i]` and `starts[i + 1]`. `violating` (V,) marks victims
+    whose eviction violates a PDB. `reported_violations` (C,) has the numbers of violations from an extender, if an
+    extender reports different numbers.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ NO_CANDIDATES = Candidates(np.empty(0, np.int64), np.zeros(1, np.int64), np.empt
 
 @dataclass(frozen=True)
 class BestCandidates:
-    """The candidates that remain equal by all criteria, and the last criterion that decided."""
+    """The candidates that no criterion excludes, and the last criterion that excluded any."""
 
     tied: Candidates
     decided_by: str

@@ -30,7 +30,7 @@ from kschedctl.snapshot.fork import Fork, OwnRows
 
 
 def is_decided_per_node(selection: Selection, filtering: Filtering) -> TypeGuard[DecidedByFilters]:
-    """Return whether the verdict on a node with fewer pods depends only on that node's own pods."""
+    """Return whether the verdict on a node with fewer pods depends only on the pods of this node."""
     if not selection.filters_decide or has_backed_resources(filtering.info, filtering.view):
         return False
     return all(filtering.find_dependency(plugin) is not Reads.PODS for plugin in filtering.plugins)
@@ -41,8 +41,8 @@ def dry_run_changed_nodes(
 ) -> DryRunState:
     """Return the dry-run result for the potential nodes (N,), reusing cached results of unchanged nodes.
 
-    If only the best candidates are wanted, nodes that cannot be better than the candidates found so far are not tried.
-    Raises PluginError if a plugin fails.
+    If only the best candidates are needed, nodes that cannot beat the candidates found so far are not tried. Raises
+    PluginError if a plugin fails.
     """
     view, cache = cycle.view, cycle.victim_cache
     pod_class = get_dry_run_key(cycle.info, view)
@@ -170,7 +170,7 @@ class _Trial:
         return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, must_go=must_go)
 
     def find_nodes_with_violations(self, nodes: Bools) -> Bools:
-        """Return a mask (N,) of the given nodes that have a pod whose eviction violates a PDB."""
+        """Return a mask (N,) of the nodes among `nodes` with a pod whose eviction violates a PDB."""
         guarded = np.zeros(len(nodes), np.bool_)
         budgets = get_budgets(self.view)
         if budgets.has_budgets:
@@ -203,9 +203,8 @@ class _Trial:
     ) -> tuple[int, Bools] | None:
         """Find the lowest priority up to which pods must be evicted so that the pod fits on some node.
 
-        Return this priority and a mask (N,) of the nodes on which the pod fits, or None if there is no such priority.
-        The search starts at `guess` and its neighbor, then continues by bisection. Raises PluginError if a plugin
-        fails.
+        Return this priority and a mask (N,) of the nodes on which the pod then fits, or None if no priority suffices.
+        The search starts at `guess` and its neighbor, and continues by bisection. Raises PluginError if a plugin fails.
         """
         best = None
         low = 0
@@ -239,9 +238,9 @@ class _Trial:
 
 
 def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positions) -> Bools:
-    """Return a mask over `pods` of those that have to be evicted if pods are put back in this order.
+    """Return a mask over `pods` of the pods that have to be evicted, if pods are put back in this order.
 
-    The pods must be sorted by node, and each node puts its pods back one by one. Once most nodes are done, the arrays
+    The pods must be sorted by node, and each node puts its pods back one by one. When most nodes are done, the arrays
     shrink to the unfinished nodes. Raises PluginError if a plugin fails.
     """
     is_required = np.ones(len(pods), np.bool_)
@@ -271,8 +270,8 @@ def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positio
 class _PodsPerNode:
     """The V evictable pods of M nodes, sorted by node.
 
-    `rows` (M,) are the nodes and `sizes` (M,) their numbers of pods. For each pod, `place` (V,) is the index of its
-    node among `rows`, and `rank` (V,) the number of pods before it on the same node.
+    `rows` (M,) are the nodes, and `sizes` (M,) are their numbers of pods. For each pod, `place` (V,) is the index of
+    its node in `rows`, and `rank` (V,) is the number of pods before it on the same node.
     """
 
     def __init__(self, filtering: Filtering, nominated: Delta, pods: Positions) -> None:
@@ -293,7 +292,7 @@ class _PodsPerNode:
         return OwnRows(self.view, self.rows)
 
     def find_rejected_nodes(self, removed: Bools) -> Bools:
-        """Return a mask over these nodes of those that are rejected once the pods in the mask `removed` are gone.
+        """Return a mask (M,) of the nodes that are rejected once the pods in the mask `removed` are gone.
 
         A node must pass both with and without the nominated pods. Raises PluginError if a plugin fails.
         """

@@ -138,10 +138,10 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         return self._build_success(cycle, allowed, replace(report, allowed=allowed))
 
     def dry_run_without_extenders(self, cycle: Cycle) -> PostFilterResult:
-        """Dry-run preemption and nominate the best node without calling extenders.
+        """Dry-run preemption and nominate the best node, without calling extenders.
 
-        The result is a rejection if the pod may not preempt or there is no candidate, and an error if the dry run of a
-        node failed.
+        The result is a rejection if the pod may not preempt or there is no candidate. It is an error if the dry run of
+        a node failed.
         """
         if ineligible := self.find_ineligibility(cycle):
             report = Preemption(eligible=False, why=ineligible.why, leaving=ineligible.leaving)
@@ -283,9 +283,9 @@ def let_extenders_choose_victims(consultation: Consultation, view: Fork, candida
 def _ask_extender_for_victims(
     consultation: Consultation, extender: HTTPExtender, victims: Mapping[str, _Victims], view: Fork
 ) -> dict[str, _Victims] | None:
-    """Send the victims by node to one extender, and return the victims in its answer, by node.
+    """Send the victims of each node to one extender, and return the victims in its answer, by node.
 
-    Return None if its answer is unknown because it cannot be called. Raises ExtenderError if it fails.
+    Return None if the extender cannot be called, so that its answer is unknown. Raises ExtenderError if it fails.
     """
     sent = {}
     for name, node_victims in victims.items():

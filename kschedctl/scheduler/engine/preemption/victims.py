@@ -42,7 +42,7 @@ class Selection(Protocol):
     def find_nodes_to_evict_again(self, pods: Positions, is_gone: Bools) -> Bools | None:
         """Return a mask (N,) of the nodes on which the pod just put back must be evicted after all, or None.
 
-        `is_gone` is a mask over the victims of those that are evicted.
+        `is_gone` is a mask over the victims that marks the evicted ones.
         """
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
@@ -102,10 +102,10 @@ class LowerPriority:
 def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
     """Return the order that sorts the pods by node and, on each node, from the most to the least important.
 
-    Pods with a higher priority are more important, and then pods with an earlier start. A pod that has not started
-    counts as started now: in upstream, each comparison reads the clock again, which reverses the order of such pods
-    unless time stands still. Pods created after the snapshot count as started. Ties are broken by `arrival_order` (one
-    entry per pod), in reverse for pods that have not started.
+    A pod with a higher priority is more important, and then a pod that started earlier. A pod that has not started
+    counts as started now. In upstream, each comparison reads the clock again, which reverses the order of such pods
+    unless time stands still. A pod created after the snapshot counts as started. Ties are broken by `arrival_order`
+    (one entry per pod), in reverse for pods that have not started.
     """
     if not len(pods):
         return arrival_order
@@ -115,9 +115,9 @@ def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -
 
 
 def find_never_started(view: Fork, pods: Positions) -> Bools:
-    """Return a mask over the pods of those whose start upstream replaces with the present in each comparison.
+    """Return a mask over `pods` of the pods that have not started.
 
-    These are pods that have not started. If time stands still, no pod is marked.
+    Upstream compares the current time in place of their start. If time stands still, no pod is marked.
     """
     never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.came[pods]
     return never_started & view.time_passes
@@ -137,7 +137,7 @@ class Judge(NamedTuple):
     """(N,): the nodes that matter."""
 
     def find_rejected_rows(self, delta: Delta, rows: Rows) -> Bools:
-        """Return a mask over `rows` of those that the filters reject after the hypothetical change.
+        """Return a mask over `rows` of the rows that the filters reject after the hypothetical change.
 
         Raises PluginError if a plugin fails.
         """
@@ -147,11 +147,11 @@ class Judge(NamedTuple):
 class Victims:
     """The evictable pods of a dry run, sorted by node and then in the order in which they are put back.
 
-    There are V victims, and all arrays are (V,). On each node, PDB violations come first, then importance decides.
-    `pod` is each victim's position, `node` its row and `rank` the step in which it is put back. `removed` marks victims
-    that are gone now, and `time` is when each victim last came or went. `holds_port` marks victims with a host port
-    that the incoming pod wants. `uncounted` marks victims that must go although no filter requires it, whose PDB
-    violations upstream forgets to count.
+    There are V victims, and all arrays are (V,). On each node, PDB violations come first, and then importance decides.
+    `pod` is each victim's position, `node` its row, and `rank` the step in which it is put back. `removed` marks
+    victims that are currently gone, and `time` is when each victim last left or came back. `holds_port` marks victims
+    with a host port that the incoming pod wants. `uncounted` marks victims that must go although no filter requires it.
+    Upstream forgets to count their PDB violations.
     """
 
     def __init__(self, view: Fork, pod: Positions, violating: Bools, holds_port: Bools) -> None:
@@ -181,10 +181,10 @@ class Victims:
         return Victims(self.view, self.pod[is_chosen], self.violating[is_chosen], self.holds_port[is_chosen])
 
     def put_back(self, judge: Judge, selection: Selection) -> dict[int, str]:
-        """Put back the victims that need not be evicted, one per node and step, and return errors by row.
+        """Put back the victims that need not be evicted, one per node in each step. Return errors by row.
 
-        `selection` may require further victims to be evicted. An error means that such a victim was evicted twice.
-        Raises PluginError if a plugin fails.
+        `selection` may require more victims to be evicted. An error says that such a victim was evicted twice. Raises
+        PluginError if a plugin fails.
         """
         failed: dict[int, str] = {}
         for step in range(int(self.rank.max(initial=-1)) + 1):
@@ -225,7 +225,7 @@ class Victims:
     def build_candidates(self, rows: Positions, by_importance: bool) -> Candidates:
         """Build the candidates on these rows from the remaining victims.
 
-        With `by_importance`, victims are sorted by importance, no matter which of them violate PDBs.
+        With `by_importance`, victims are sorted by importance only, and PDB violations do not matter.
         """
         order = self._order_by_importance() if by_importance and self.violating.any() else None
         return self._build_ordered_candidates(rows, order)
@@ -277,15 +277,15 @@ class Victims:
 
 
 def order_for_put_back(view: Fork, pods: Positions, violating: Bools) -> Positions:
-    """Return the order in which a dry run puts back pods that are already sorted by node and importance.
+    """Return the order in which a dry run puts back pods.
 
-    On each node, pods whose eviction violates a PDB come first.
+    The pods are already sorted by node and importance. On each node, pods whose eviction violates a PDB come first.
     """
     return np.lexsort((~violating, view.node[pods])) if violating.any() else np.arange(len(pods))
 
 
 def _find_port_holders(cycle: Cycle) -> Bools:
-    """Return a mask over the distinct pods of those with a host port that conflicts with the incoming pod's ports."""
+    """Return a mask over the PodInfos with a host port that conflicts with the incoming pod's ports."""
     wanted_ports = cycle.info.host_ports
     if not wanted_ports:
         return np.zeros(len(cycle.view.pods.infos), np.bool_)

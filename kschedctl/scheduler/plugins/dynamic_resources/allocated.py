@@ -98,7 +98,7 @@ class ClaimIndex:
         return copied
 
     def get_pool_use(self, pool: PoolId) -> PoolUse:
-        """Return the record of the claims that hold the pool's devices, which is empty if there are no such claims."""
+        """Return the record of the claims that hold the pool's devices. A new record is empty."""
         pool_use = self._pools.get(pool)
         if pool_use is None:
             pool_use = self._pools[pool] = PoolUse(pool)
@@ -132,7 +132,10 @@ class ClaimIndex:
         return list(changed.values())
 
     def _update_device(self, device: DeviceId, use: PoolUse) -> None:
-        """Recompute the state of a device from the claims that hold it, and drop the values derived from its pool."""
+        """Recompute the state of a device from the claims that hold it.
+
+        Values derived from the device's pool are dropped.
+        """
         state = self.state
         holders = use.holders[device]
         use.derived.clear()

@@ -242,8 +242,8 @@ class Search:
     def run(self) -> Allocation | None:
         """Search for devices for all claims. Return None if not all claims can get their devices on the node.
 
-        Raises AllocationError for a faulty claim or pool, SearchTimeoutError if the search takes too long, and
-        InvalidPoolsError instead of returning None if the node sees an invalid pool.
+        Raises AllocationError for a faulty claim or pool, and SearchTimeoutError if the search takes too long. If
+        nothing is found and the node sees an invalid pool, raises InvalidPoolsError.
         """
         for index, claim in enumerate(self.claims):
             self._prepare_claim(index, claim)
@@ -390,10 +390,10 @@ class Search:
         return True
 
     def _search_any_device(self, position: SearchPosition, num_allocated: int, start: int) -> bool:
-        """Try devices of `self.places` from index `start` on as the request's next device.
+        """Try the devices of `self.places` from index `start` on as the request's next device.
 
-        Return True once a device leads to a complete allocation, and False if none does. A device that is equal to one
-        that has failed is not tried. Raises AllocationError for an invalid pool in versions that report it.
+        Return True once a device leads to a complete allocation, and False if none does. A device that is equal to a
+        failed device is not tried. Raises AllocationError for an invalid pool in versions that report it.
         """
         if num_allocated == 0 and self._has_too_few_devices(position):
             return False
@@ -464,11 +464,11 @@ class Search:
         return found_all
 
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
-        """Return whether the search can be skipped because the node has fewer candidates than the request needs.
+        """Return whether the node has fewer candidates than the request needs, so that the search can be skipped.
 
-        It is never skipped if devices consume counters, because upstream does not give all of them back, or if
-        upstream's search might time out. Raises AllocationError, and SearchTimeoutError if upstream's search would
-        certainly time out.
+        The search is not skipped if upstream's search might time out. It is not skipped either if devices consume
+        counters, because upstream does not give all counters back. Raises AllocationError. Raises SearchTimeoutError if
+        upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
         if num_requested < 2 or not self.interchangeable:
@@ -491,11 +491,11 @@ class Search:
         return self.limit.can_skip_search(num_candidates, all_tried=not has_constraints)
 
     def _find_next_place(self, position: SearchPosition, place: int, device: PooledDevice) -> int:
-        """Return the index at which the search for the request's next device begins, after `device` at index `place`.
+        """Return the index at which to search for the request's next device, after `device` at index `place`.
 
-        In versions that try devices in any order, upstream begins again at the first device. Here, the search does so
-        only if the order can change the result, namely with a distinctAttribute, or with counters that upstream does
-        not give back.
+        In versions that try devices in any order, upstream begins again at the first device. This search does so only
+        if the order can change the result. It can with a distinctAttribute, or with counters that upstream does not
+        give back.
         """
         if not self.limit.any_order:
             return place + 1
@@ -525,8 +525,8 @@ class Search:
     def is_in_use(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the request cannot get the device because an allocated claim or this search has taken it.
 
-        A request with adminAccess can get even a taken device, but since 1.34 not one that its own claim got in this
-        search.
+        A request with adminAccess can also get a taken device. Since 1.34, it cannot get a device that its claim
+        already got in this search.
         """
         users = self.users.get(device.id, ())
         if self._get_request(position).admin_access:
@@ -563,11 +563,11 @@ class Search:
         return capacity.fits_capacity(request.capacity, device.device.capacity, *taken, arithmetic=self.arithmetic)
 
     def _is_large_enough(self, request: Request, device: PooledDevice) -> bool:
-        """Return whether a request with mode All includes the device, judging by its capacity.
+        """Return whether the device's capacity is large enough for a request with mode All to include the device.
 
-        Raises AllocationError if the requested amount is rejected. Since 1.37, the device's total capacity decides, so
-        that the request fails if a large enough device has too little capacity left. Older versions leave out such a
-        device, because they look at its remaining capacity.
+        Since 1.37, the device's total capacity decides. The request then fails if a large enough device has too little
+        capacity left. Older versions leave out such a device, because they look at its remaining capacity. Raises
+        AllocationError if the requested amount is rejected.
         """
         if self.features.consumable_capacity and ALL_HAVE_ROOM.at(self.features.release):
             return capacity.fits_capacity(request.capacity, device.device.capacity, arithmetic=self.arithmetic)
@@ -621,9 +621,10 @@ class Search:
     def _undo_charge_and_constraints(
         self, position: SearchPosition, pool: Pool, device: PooledDevice, charged: bool
     ) -> None:
-        """Remove a device that has too little capacity from the constraints, and give back its counters if `charged`.
+        """Undo the choice of a device with too little capacity.
 
-        Before 1.37, nothing is undone, and a device that cannot be shared even counts as used by the claim.
+        The device is removed from the constraints and, if `charged` is set, its counters are given back. Before 1.37,
+        nothing is undone, and a device that cannot be shared even counts as used by the claim.
         """
         if not self.undoes_all:
             if not self.is_shareable(device):

@@ -64,10 +64,10 @@ class RangeArithmetic(NamedTuple):
 def compute_consumption(
     requested: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], arithmetic: RangeArithmetic
 ) -> Quantities:
-    """Return the amount that a request consumes of each of a device's capacities, rounded up by their policies.
+    """Return the amount that a request consumes of each capacity of a device, rounded up by the capacities' policies.
 
-    If a capacity is not requested, the default of its policy is consumed or, if there is no default, the whole
-    capacity. Raises AllocationError if the arithmetic rejects an amount.
+    A capacity that is not requested is consumed by the default of its policy. Without a default, the whole capacity is
+    consumed. Raises AllocationError if the arithmetic rejects an amount.
     """
     amounts = {}
     for name, device_capacity in capacity.items():
@@ -112,8 +112,8 @@ def _compute_consumed_amount(
 ) -> Quantity:
     """Return the amount of one capacity that a request consumes.
 
-    `requested` is None if the request does not name the capacity. Raises _BeyondRangeError, in versions that check it,
-    if the amount is negative or cannot be represented.
+    `requested` is None if the request does not name the capacity. Raises _BeyondRangeError if the version checks
+    amounts and the amount is negative or cannot be represented.
     """
     amount = _apply_request_policy(requested, capacity, arithmetic)
     if arithmetic.rejects_unrepresentable and amount.mantissa < 0:
@@ -147,7 +147,7 @@ def _apply_request_policy(
 def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
     """Round a requested amount up to the range's minimum or, if the range has steps, to its next step.
 
-    Raises _BeyondRangeError, in versions that check it, if the amount cannot be represented.
+    Raises _BeyondRangeError if the version checks amounts and the amount cannot be represented.
     """
     minimum = _parse_quantity(valid.min or 0)
     if requested < minimum:

@@ -144,7 +144,7 @@ def _convert_attribute(name: str, attribute: DeviceAttribute, lists: bool) -> ob
 
 
 def _convert_value(attribute: DeviceAttribute, lists: bool) -> object:
-    """Return the CEL value of an attribute, which is a list if ``lists`` is True and the attribute has several values.
+    """Return the CEL value of an attribute. It is a list if ``lists`` is True and the attribute has a list of values.
 
     Raises ValueError for an invalid version and for an attribute without a value of a supported type.
     """

@@ -72,8 +72,8 @@ def _iter_request_options(claim: ResourceClaim) -> Iterator[ExactDeviceRequest |
 def _iter_device_dependencies(inventory: Inventory) -> Iterator[Dependency]:
     """Yield dependencies on the kinds that define which devices can be allocated.
 
-    These are ResourceSlices and, if they are enabled, DeviceTaintRules, which can only make devices unavailable.
-    DeviceClasses are added if a rule selects devices by a class that is missing.
+    These are ResourceSlices and, if enabled, DeviceTaintRules. DeviceTaintRules can only make devices unavailable. If a
+    rule selects devices by a missing class, DeviceClasses are added.
     """
     yield _build_refusing_dependency("ResourceSlice")
     if not inventory.features.device_taint_rules:

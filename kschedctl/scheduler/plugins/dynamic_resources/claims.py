@@ -70,10 +70,10 @@ def format_claim_key(claim: ResourceClaim) -> str:
 def iter_pod_claims(
     pod: Pod, claims: Mapping[str, ResourceClaim], features: Features
 ) -> Iterator[tuple[str, ResourceClaim]]:
-    """Yield the claims that the pod's spec references, each with the name by which containers refer to it.
+    """Yield the claims that the pod's spec references, each with its name in the pod.
 
-    A reference for which no claim was needed is left out. Raises ClaimError if a claim is missing, is being deleted,
-    or was generated for another pod. With DRAWorkloadResourceClaims, it may have been generated for the pod's group.
+    References that need no claim are left out. Raises ClaimError if a claim is missing, is being deleted, or was
+    generated for another pod. With DRAWorkloadResourceClaims, a claim may have been generated for the pod's group.
     """
     namespace = pod.metadata.namespace
     for reference in pod.spec.resource_claims:
@@ -190,7 +190,7 @@ def _is_condition_true(conditions: tuple[Condition, ...], condition_type: str) -
 def find_claim_rejected_nodes(cycle: Cycle, plugin_name: str) -> Bools:
     """Return a mask (N,) of the nodes that the plugin rejected because an allocated claim cannot be used there.
 
-    Only for these nodes does upstream remember which claims block the pod. Nodes that the cycle did not consider, or
+    Upstream remembers the claims that block the pod only for these nodes. Nodes that the cycle did not consider, or
     that an earlier plugin rejected, are left out.
     """
     unavailable: Bools = np.zeros_like(cycle.considered)

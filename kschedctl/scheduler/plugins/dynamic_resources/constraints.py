@@ -49,8 +49,8 @@ EACH_DISTINCT = ByVersion(
 def build_constraint(constraint: DeviceConstraint, features: Features) -> Constraint:
     """Build the search's constraint from a claim's matchAttribute or distinctAttribute constraint.
 
-    Versions implement distinctAttribute differently: its values may differ between requests or between all devices,
-    and different devices may count as distinct even if their values are equal.
+    Versions differ in distinctAttribute. Its values must differ either between requests or between all devices. In some
+    versions, different devices count as distinct even with equal values.
     """
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
@@ -170,7 +170,7 @@ def find_attribute(device: PooledDevice, name: str) -> Value | None:
 
 
 def _read_value(attribute: DeviceAttribute) -> Value:
-    """Return the type and value of an attribute, or UNKNOWN if it has no string, int, bool or version."""
+    """Return the type and value of an attribute, or UNKNOWN if the value is not a string, int, bool or version."""
     for kind in ("string", "int_", "bool_", "version"):
         value = getattr(attribute, kind)
         if value is not None:

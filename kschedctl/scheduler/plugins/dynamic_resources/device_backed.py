@@ -32,9 +32,9 @@ class DeviceBackedResources:
         return resource in self.classes
 
     def find_class_with_selectors(self, resource: str) -> str:
-        """Return the name of the DeviceClass that backs the resource, or an empty string if it has no CEL selectors.
+        """Return the name of the DeviceClass that backs the resource, if the class has CEL selectors.
 
-        The name is empty as well if no class backs the resource.
+        Return an empty string if it has none, or if no class backs the resource.
         """
         device_class = self.classes.get(resource)
         if device_class is None or all(selector.cel is None for selector in device_class.spec.selectors):

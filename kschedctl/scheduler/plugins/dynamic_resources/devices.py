@@ -78,7 +78,7 @@ class TaintRules:
     def apply_to_slice(self, resource_slice: ResourceSlice) -> ResourceSlice | None:
         """Return a copy of the slice in which each device has the taints of all rules that select it.
 
-        Return None if a rule's expression does not compile, since the scheduler then never receives the slice. Raises
+        Return None if a rule's expression does not compile, because the scheduler then never receives the slice. Raises
         InputError if the expressions cost too much.
         """
         spec = resource_slice.spec
@@ -94,8 +94,9 @@ class TaintRules:
     def _list_expressions(self, rule: DeviceTaintRule) -> list[str] | None:
         """Return the CEL expressions that a device must match to be tainted by the rule.
 
-        The result is None if the rule names a DeviceClass that does not exist, since the rule then selects nothing. It
-        is empty if the rule has no selector, and in versions in which rules do not select by class or by CEL.
+        Return None if the rule names a DeviceClass that does not exist, because the rule then selects nothing. The list
+        is empty if the rule has no selector. It is also empty in versions in which rules do not select by class or by
+        CEL.
         """
         selector = rule.spec.device_selector
         if selector is None or not self._by_cel:
@@ -175,10 +176,13 @@ COUNTER_SLICES = ByVersion(
 
 
 class DeviceNumbers(NamedTuple):
-    """The numbers and counters of a device, equal for devices that differ at most in their names and allocations."""
+    """Numbers that identify equal devices, and the counters that a device consumes.
+
+    They are equal for devices that differ at most in their names and allocations.
+    """
 
     twin: int
-    """A number that is equal for all these devices."""
+    """A number that is equal for devices that differ at most in their names and allocations."""
     kind: int
     """A number that is equal for devices that selectors cannot tell apart."""
     consumes: Counters
@@ -259,7 +263,7 @@ class Devices:
         return verdict
 
     def _format_device(self, device: PooledDevice) -> str:
-        """Return the part of an error message that names the device, which is empty in older versions."""
+        """Return the part of an error message that names the device. It is empty in older versions."""
         return f" on device {device.label}" if NAMES_DEVICE.at(self.features.release) else ""
 
     def _evaluate_selector(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
@@ -325,9 +329,10 @@ class Devices:
         )
 
     def _number_device_kind(self, driver: str, device: Device) -> int:
-        """Return a number that is equal for devices that look equal to selectors, and check a new kind's capacities.
+        """Return a number that is equal for devices that selectors cannot tell apart.
 
-        Raises QuantityError for an invalid quantity in a capacity, and for a step that is not positive.
+        The capacities of a new kind of device are checked. Raises QuantityError for an invalid quantity in a capacity,
+        and for a step that is not positive.
         """
         visible_fields = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
         if visible_fields not in self._kind_ids:

@@ -22,8 +22,8 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationErr
 def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> DevicesUnfit:
     """Explain why the node's devices cannot fill the requests of the claims, judging each request separately.
 
-    The result has the requests that cannot be filled, with all of their alternatives. If each request alone could be
-    filled, the result has all requests, represented by their first alternatives, and the claims' constraints.
+    The result has the requests that cannot be filled, with all their alternatives. If every request could be filled
+    without the others, the result has all requests, each with its first alternative, and the claims' constraints.
     """
     search = Search(inventory, row, claims)
     unfilled: list[RequestedDevices] = []
@@ -95,7 +95,7 @@ class RequestFit(NamedTuple):
 
 
 def _count_fitting_devices(search: Search, position: SearchPosition) -> RequestFit:
-    """Count the node's devices that the request could get, and all other devices by the reason why it could not.
+    """Count the node's devices that the request could get, and the other devices by the reason why it could not.
 
     The result also says whether the devices are enough. A request with mode All needs every device that it selects, and
     at least one.
@@ -181,5 +181,5 @@ def _format_constraint(constraint: DeviceConstraint) -> str:
 
 
 def _describe_unusable_pool(pool: Pool) -> PoolTrouble:
-    """Build the fact that a pool is incomplete or, with the reason, that it is invalid."""
+    """Build the fact that a pool is incomplete, or that it is invalid and why."""
     return PoolTrouble(pool.label, "" if pool.incomplete else str(pool.invalid))

@@ -107,10 +107,9 @@ class Evaluation:
 
     @cached_property
     def shared_verdicts(self) -> SharedVerdicts | None:
-        """The up-to-date verdicts that all pods with an equal `like` share.
+        """The up-to-date verdicts that all pods with an equal `like` share, or None if they cannot be shared.
 
-        It is None if `like` is None or if the verdict for some node is an error, so that this pod needs separate
-        verdicts.
+        They cannot be shared if `like` is None, or if the verdict for some node is an error.
         """
         if self.like is None:
             return None
@@ -208,8 +207,8 @@ class Evaluation:
     def explain_rejection(self, row: int) -> Fact:
         """Return the fact that explains why the node is rejected.
 
-        The fact is an allocated claim that cannot be used there, an extended resource that is not offered, an error of
-        the search, or a diagnosis of the devices.
+        The fact is an allocated claim that cannot be used on the node, an extended resource that the node does not
+        offer, an error of the search, or a diagnosis of the devices.
         """
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:
@@ -337,10 +336,10 @@ class Evaluation:
         return replace(claim, spec=ResourceClaimSpec(DeviceClaim(requests)))
 
     def build_node_key(self, row: int, claim_unavailable: bool) -> object:
-        """Return a key that is equal for nodes with the same verdict.
+        """Build a key that is equal for nodes with the same verdict.
 
-        It depends on the node's devices and their allocations, on the amounts of the requested extended resources that
-        the node offers, and on whether an allocated claim cannot be used there (`claim_unavailable`).
+        The key consists of the node's devices with their allocations, and the offered amounts of the requested extended
+        resources. It also says whether an allocated claim cannot be used on the node (`claim_unavailable`).
         """
         device_key = self.inventory.build_device_key(row)
         if not self.resources:
@@ -368,9 +367,10 @@ class SharedVerdicts:
         self._evaluate_nodes(range(len(self.outcomes)))
 
     def reevaluate_changed_nodes(self) -> None:
-        """Evaluate again the nodes that see a pool in which devices were allocated or released since the last update.
+        """Evaluate again the nodes that see a changed pool.
 
-        After a verdict has been an error, nothing is done, since the verdicts are no longer shared.
+        A pool has changed if devices in it were allocated or released since the last update. After a verdict has been
+        an error, nothing is done, because the verdicts are no longer shared.
         """
         changed_pools = self.example.inventory.changed_pools
         if self._num_changes_seen == len(changed_pools) or self.failing:

@@ -36,7 +36,10 @@ SLICES_NEED_CLAIMS = ByVersion("a ResourceSlice wakes only pods whose claims all
 
 
 def events_to_register(gates: FeatureGates, features: Features) -> Iterator[ClusterEventWithHint]:
-    """Yield the events that DynamicResources registers, with their hints, or nothing if its feature gate is off."""
+    """Yield the events that DynamicResources registers, with their hints.
+
+    Nothing is yielded if its feature gate is off.
+    """
     if not gates.enabled("DynamicResourceAllocation"):
         return
     add_or_update = ActionType.ADD | ActionType.UPDATE
@@ -61,8 +64,8 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
 def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
     """Return whether a created or changed claim can make the pod schedulable.
 
-    Any claim that loses its allocation can, since its devices become free. Other changes matter only to the pod's own
-    claims. The pod stays unschedulable while one of its claims is missing or unusable.
+    A claim that loses its allocation can, because its devices become free. Other changes can only if the claim is one
+    of the pod's claims. The pod stays unschedulable while one of its claims is missing or unusable.
     """
     old, new = change.old, change.new
     try:

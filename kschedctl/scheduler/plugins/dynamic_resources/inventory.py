@@ -60,7 +60,7 @@ class BoundedCache:
         self._max_entries = max_entries
 
     def get_or_make(self, key: Hashable, make: Callable[[], V]) -> V:
-        """Return the cached value for a key, or the result of `make`, which is cached unless it is None."""
+        """Return the cached value for a key, or compute it with `make` and cache it. None counts as missing."""
         value: V | None = self._values.get(key)
         if value is None:
             drop_oldest_if_full(self._values, self._max_entries)
@@ -259,7 +259,7 @@ class VisibleDevices:
         return selector
 
     def number_visible_devices(self, row: int) -> int:
-        """Return a number that is equal for nodes that see pools of the same shape with the same available devices.
+        """Return a number that is equal for nodes that see the same available devices in pools of the same shape.
 
         The numbers are cached by row.
         """
@@ -332,10 +332,10 @@ class VisibleDevices:
         return pools
 
     def _build_pools(self, slice_indices: tuple[int, ...]) -> tuple[Pool, ...]:
-        """Build the pools that a node sees, in the order of the search, from the indices of the slices for the node.
+        """Build the pools that a node sees from the indices of the slices for the node, in the order of the search.
 
-        Slices with shared counters that every node sees are added to their pools. Pools that the driver is replacing
-        are left out, and unusable pools of which the node sees only counters are included.
+        Slices with shared counters, which every node sees, are added to their pools. Pools that the driver is replacing
+        are left out. Unusable pools are included even if the node sees only their counters.
         """
         by_pool: dict[PoolId, list[int]] = {}
         for index in slice_indices:
@@ -360,7 +360,10 @@ class VisibleDevices:
         return self._pools_by_slices[indices]
 
     def _is_visible_everywhere(self, indexed_slice: IndexedSlice) -> bool:
-        """Return whether every node sees the slice, as all nodes do since 1.35 for a slice with shared counters."""
+        """Return whether every node sees the slice.
+
+        Since 1.35, every node sees a slice with shared counters.
+        """
         if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
             return False
         return bool(indexed_slice.slice.spec.shared_counters)
@@ -392,9 +395,9 @@ class VisibleDevices:
 
     @cached_property
     def _shared_slices(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
-        """The distinct sets of slices for several nodes, and for each node the index of the set that it sees.
+        """The distinct sets of slices that several nodes share, and each node's index of its set.
 
-        Each set is a tuple of slice indices. If there are no such slices, the only set is empty.
+        Each set is a tuple of slice indices. If there are no shared slices, the only set is empty.
         """
         indexed_slices = [
             indexed_slice
@@ -478,7 +481,7 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
 
 
 def find_device_nodes(inventory: Inventory) -> Bools:
-    """Return a mask (N,) of the nodes on which a published device is available, whether or not it is allocated."""
+    """Return a mask (N,) of the nodes on which any published device is available, even if it is allocated."""
     mask = np.zeros(len(inventory.nodes), np.bool_)
     for indexed_slice in inventory.slices:
         for device in indexed_slice.devices:

@@ -29,9 +29,9 @@ Rejections = list[tuple[Bools, DeviceVerdict]]
 def list_shared_claim_rejections(evaluation: Evaluation, view: Fork, delta: Delta) -> Rejections:
     """Return the rejections of nodes on which another pod uses one of the pod's allocated claims for node resources.
 
-    A claim that provides node resources cannot be shared. There are two rejections for each claim: one of the nodes on
-    which several pods use it, and one of the nodes on which exactly one pod other than this pod uses it. Nodes that the
-    claim's allocation excludes are left out.
+    A claim that provides node resources cannot be shared. Each claim has two rejections: one of the nodes on which
+    several pods use it, and one of the nodes on which one other pod uses it. Nodes that the claim's allocation excludes
+    are left out.
     """
     rejections: Rejections = []
     undecided = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
@@ -68,7 +68,7 @@ def _list_claim_names(pod: Pod) -> set[str]:
 
 
 def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Rejections:
-    """Return the rejections of nodes that have devices for the pod, but no room for the node resources behind them.
+    """Return the rejections of nodes that have devices for the pod but lack the node resources behind them.
 
     A node is in one rejection for each resource that it lacks.
     """
@@ -96,8 +96,8 @@ def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: F
 def _list_resource_rejections(demand: Quantities, usage: Usage) -> Rejections:
     """Return the rejections of the nodes that lack a demanded resource, two for each resource.
 
-    A node that could not provide the amount even if it were empty is Unresolvable, and other nodes are Unschedulable.
-    Extended resources are left out.
+    A node that would lack the amount even if it were empty is Unresolvable, and other nodes are Unschedulable. Extended
+    resources are left out.
     """
     rejections: Rejections = []
     for name, amount in to_amounts(demand).items():
@@ -171,10 +171,10 @@ def _iter_device_resources(device: Device, result: AllocatedDevice, claim: str) 
 def _compute_mapped_amount(
     mapping: NodeAllocatableResourceMapping, consumed: Mapping[str, Quantity]
 ) -> Quantity | None:
-    """Return the amount of a node resource that an allocated device stands for.
+    """Return the amount of a node resource that an allocated device provides.
 
-    The amount is the consumed amount of the mapping's capacity times its multiplier, or None if that capacity is not
-    consumed. If the mapping has no capacity, the amount is the multiplier, or 0 if there is none.
+    The amount is the consumed amount of the mapping's capacity times its multiplier. Return None if the device's claim
+    does not consume this capacity. If the mapping has no capacity, the amount is the multiplier, by default 0.
     """
     multiplier = None if mapping.allocation_multiplier is None else parse(str(mapping.allocation_multiplier))
     if not mapping.capacity_key:
@@ -186,10 +186,10 @@ def _compute_mapped_amount(
 
 
 def _compute_demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Quantities:
-    """Return the pod's requests, including the node resources that its allocated devices stand for.
+    """Return the pod's requests, including the node resources that its allocated devices provide.
 
-    The result is empty if no device stands for node resources. Raises _PodRejectedError if no container uses a claim
-    with such a device, or if the pod-level requests are too small for the containers and devices.
+    The result is empty if no device provides node resources. Raises _PodRejectedError if no container uses a claim with
+    such a device, or if the pod-level requests are too small for the containers and devices.
     """
     pod = evaluation.pod
     mapped = _find_mapped_devices(evaluation)

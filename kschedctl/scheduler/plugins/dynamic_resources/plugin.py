@@ -234,8 +234,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def filter(self, info: PodInfo, view: Fork, state: Evaluation | None, delta: Delta) -> Iterator[Rejection]:
         """Yield the rejections of nodes that cannot provide the pod's devices.
 
-        With DRANodeAllocatableResources, nodes are also rejected if a claim for node resources is shared there, or if
-        they have no room for the node resources that devices stand for. Raises PluginError if PreFilter did not run.
+        With DRANodeAllocatableResources, a node is also rejected if a claim for node resources is shared there, or if
+        it lacks node resources that the devices provide. Raises PluginError if PreFilter did not run.
         """
         evaluation = require_state(state, "not found")
         if not self.features.node_allocatable:
@@ -258,7 +258,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             yield Rejection(mask & ~is_rejected, outcome.code, outcome.reason, evaluation.explain_rejection)
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Return a failure whose reason says what upstream does to the claims that keep the pod from being scheduled.
+        """Return a failure that says what upstream does to the claims that keep the pod from being scheduled.
 
         Upstream deallocates a claim, deletes the claim for extended resources, unreserves the claims of the pod's group
         or does nothing. Here no claim is changed. In some versions, the reason is empty for a pod without claims.
@@ -355,9 +355,10 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield WakeTrigger(NODE, node_actions, "a node is added, or its labels or allocatable resources change")
 
     def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield a description of the changes that complete the pod's claims, so that the pod can enter the queue.
+        """Yield a description of each change that completes the pod's claims, so that the pod can enter the queue.
 
-        These are the creation of its claims and, for generated claims, the recording of their names in its status.
+        Claims are completed by their creation. For generated claims, their names must also be recorded in the pod's
+        status.
         """
         names = hints.list_claim_names(info)
         if names:

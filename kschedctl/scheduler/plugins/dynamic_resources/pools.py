@@ -184,7 +184,7 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
 def _build_pool_before_1_35(seen: Sequence[IndexedSlice], features: Features) -> Pool:
     """Build a pool from only its visible slices, as versions before 1.35 do.
 
-    Unlike in newer versions, an incomplete or invalid pool keeps its devices, because the search visits them.
+    In these versions, an incomplete or invalid pool keeps its devices, because the search visits them.
     """
     newest = select_newest_generation(seen)
     pool_spec = newest[0].slice.spec.pool

@@ -65,8 +65,8 @@ def evaluate_claims(
 ) -> Evaluation | None:
     """Prepare the evaluation of the pod's claims on all nodes, or return None if the pod needs no devices.
 
-    Timeouts are in seconds, 0 for none. Raises ClaimError if a claim, its device class or the pod's group is missing or
-    unusable, and PluginError if upstream's plugin would fail.
+    Timeouts are in seconds, and 0 means no timeout. Raises ClaimError if a claim, its device class or the pod's group
+    is missing or unusable. Raises PluginError if upstream's plugin would fail.
     """
     inventory = get_inventory(view, features)
     pod_claims = inventory.list_pod_claims(info)
@@ -192,7 +192,7 @@ def _find_nodes_outside_allocation(claim: ResourceClaim, inventory: Inventory) -
 
 
 def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
-    """Yield the name and class name of an exact request, or of each alternative of a request with alternatives.
+    """Yield the name and the class name of a request, or of each alternative if the request has alternatives.
 
     The class name is empty if the version does not support alternatives. Raises ClaimError if the request is neither
     exact nor has alternatives, or if alternatives are disabled.

@@ -28,8 +28,8 @@ User = tuple[str, str]
 def reserve_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceClaim]:
     """Return the pod's claims as they are after binding: allocated on the node and reserved for the pod.
 
-    Claims that are already allocated keep their allocation. Claims that get no allocation are left out, such as the
-    claim for extended resources on a node that provides these resources without devices.
+    Allocated claims keep their allocation. Claims that get no allocation are left out. For example, this is the claim
+    for extended resources if the node provides these resources without devices.
     """
     new_allocations = iter(evaluation.build_allocations(row))  # one for each unallocated claim, or none at all
     claims = []
@@ -54,10 +54,10 @@ def _reserve_claim(claim: ResourceClaim, allocation: AllocationResult, pod: Pod)
 
 
 def _rename_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """Return the new claim for the pod's extended resources with a name and annotation instead of its temporary name.
+    """Give the claim for the pod's extended resources its final name and annotation, if its name is still temporary.
 
-    Other claims are returned unchanged. The claim gets no owner, unlike in upstream, because one Pod object here may
-    represent several identical pods, each of which would then find the claim and use it as its own.
+    Other claims are returned unchanged. Unlike in upstream, the claim gets no owner. Here, one Pod object may represent
+    several identical pods, and each of them would find the claim and use it.
     """
     if claim.metadata.name != IN_MEMORY_NAME:
         return claim
@@ -101,5 +101,5 @@ def release_claims(claims: Iterable[ResourceClaim], deleted_pods: Set[User]) -> 
 
 
 def get_pod_user(pod: Pod) -> User:
-    """Return the pod's namespace and UID, or its name without a UID, which identify it among a claim's users."""
+    """Return the pod's identity among a claim's users: its namespace and its UID, or its name if it has no UID."""
     return pod.metadata.namespace, pod.metadata.uid or pod.metadata.name

@@ -86,7 +86,7 @@ class Usage:
 def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amounts | None:
     """Return the requests as a row of the nodes' matrices, with 1 for pods.
 
-    Return None if a requested resource has no column, because no node and no pod has it.
+    Return None if no node and no pod has one of the requested resources, so that it has no column.
     """
     if not requests.keys() <= view.resources.keys():
         return None
@@ -130,8 +130,8 @@ class DemandedAmounts(NamedTuple):
 class NodeUsage(NamedTuple):
     """Usage of some resources (X) on the nodes that are scored (F).
 
-    Amounts are zero if the node does not offer the resource, or if the resource is scalar and the pod does not request
-    it.
+    The amounts of a resource that a node does not offer are zero. So are the amounts of a scalar resource that the pod
+    does not request.
     """
 
     requested: Amounts
@@ -271,10 +271,10 @@ def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
 
 
 def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return each node's score: the weighted mean of the scores that the profile's shape gives its resources.
+    """Return each node's score: the weighted mean of its resources' scores.
 
-    The shape maps the utilization of a resource with the pod to a score. Resources that score 0, or that a node does
-    not offer, are left out of the mean.
+    The profile's shape maps a resource's utilization with the pod to a score. Resources that score 0, or that a node
+    does not offer, are left out of the mean.
     """
     requested, allocatable = usage.requested, usage.allocatable
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()

@@ -71,7 +71,7 @@ def evaluate_piecewise_linear(points: Sequence[tuple[int, int]], utilization: Am
 
 
 class ResourceSpec(Struct, frozen=True):
-    """A resource and its weight among the scored resources, which is 1 if absent or 0."""
+    """A resource and its weight among the scored resources. An absent weight and the weight 0 mean 1."""
 
     name: str = ""
     weight: Int64 = 1

@@ -46,7 +46,8 @@ def sign_resources(info: PodInfo, view: Fork, features: Features) -> Fragment | 
 def _can_sign_extended_resources(info: PodInfo, view: Fork, features: Features) -> bool:
     """Return whether a pod has a signature while DRAExtendedResource is on.
 
-    It has one if no DeviceClass backs any of its requests. Before 1.36, no pod has a signature while the gate is on.
+    It has a signature if no DeviceClass backs any of its requests. Before 1.36, no pod has a signature while the gate
+    is on.
     """
     if not EXTENDED_RESOURCES_SIGNED.at(features.release):
         return False
@@ -56,8 +57,8 @@ def _can_sign_extended_resources(info: PodInfo, view: Fork, features: Features) 
 def sign_volumes(info: PodInfo) -> Fragment:
     """Return the sources of the pod's volumes as a fragment of its signature, without ConfigMaps and Secrets.
 
-    Snapshots do not keep everything that upstream signs: projected volumes (which nearly all pods have), NFS and
-    similar sources, and how volumes are mounted. Pods that differ only in these get equal signatures.
+    Snapshots do not store everything that upstream signs. They lack projected volumes (which nearly all pods have), NFS
+    and similar sources, and how volumes are mounted. Pods that differ only in these have equal signatures.
     """
     sources = map(_normalize_source, info.spec.volumes)
     return {"volumes": sorted(encode(volume).decode() for volume in sources if volume != Volume())}

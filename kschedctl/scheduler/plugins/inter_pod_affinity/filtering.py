@@ -25,6 +25,7 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class NoPodToJoin(Fact, frozen=True):
@@ -34,22 +35,42 @@ class NoPodToJoin(Fact, frozen=True):
     """The labelSelector. An empty one selects all pods. None (no labelSelector) selects no pod."""
     key: str
     domain: str
+    namespaces: tuple[str, ...] = ()
+    """The namespaces in which the term looks for pods, if it selects none in any domain; otherwise empty."""
+    other_namespaces: tuple[str, ...] = ()
+    """Namespaces in which the term does not look and in which pods with these labels run, if it selects no pod."""
 
     def words(self) -> str:
-        """Say which pods are missing in the node's domain.
+        """Say which pods are missing in the node's domain, or in all domains.
 
         >>> NoPodToJoin("app=db", "zone", "a").words(), NoPodToJoin("", "zone", "a").words()
-        ('no pod matching app=db in zone=a', 'no pod matching anything in zone=a')
+        ('no pod in zone=a matches app=db', 'no pod runs in zone=a')
+        >>> NoPodToJoin("app=db", "zone", "a", ("web",), ("shop",)).words()
+        'no pod in namespace web matches app=db (pods in namespace shop do, but the term does not look there)'
         >>> NoPodToJoin(None, "zone", "a").words()
         'a term without labelSelector matches no pod'
         """
         if self.selector is None:
             return "a term without labelSelector matches no pod"
-        return f"no pod matching {self.selector or 'anything'} in {self.key}={self.domain}"
+        place = _describe_namespaces(self.namespaces) if self.namespaces else f"{self.key}={self.domain}"
+        missing = f"no pod in {place} matches {self.selector}" if self.selector else f"no pod runs in {place}"
+        if not self.other_namespaces:
+            return missing
+        others = _describe_namespaces(self.other_namespaces)
+        return f"{missing} (pods in {others} do, but the term does not look there)"
+
+
+def _describe_namespaces(namespaces: Sequence[str]) -> str:
+    """Describe namespaces by their names.
+
+    >>> _describe_namespaces(["a"]), _describe_namespaces(["a", "b"])
+    ('namespace a', 'namespaces a, b')
+    """
+    return f"{agreeing(len(namespaces), 'namespace', 'namespaces')} {first_few(namespaces)}"
 
 
 class NoPodForAllTerms(Fact, frozen=True):
-    """A domain where each term of pod affinity selects some pod, but no pod is selected by all of them."""
+    """A domain in which each affinity term selects some pod, but no pod is selected by all terms."""
 
     def words(self) -> str:
         """Say that no pod matches all terms."""
@@ -76,21 +97,20 @@ class PodInTheWay(Fact, frozen=True):
         """Describe the pods in the way and the anti-affinity term that rejects the node.
 
         >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).words())
-        shop/web and 2 more in zone=a, whose anti-affinity keeps out pods matching app=db
+        the anti-affinity of shop/web and 2 more pods in zone=a keeps out pods matching app=db
         >>> PodInTheWay("shop/web", 0, "zone", "a", "app=web").words()
-        "shop/web in zone=a matches the pod's own anti-affinity (app=web)"
+        'its anti-affinity (app=web) keeps it away from shop/web in zone=a'
         >>> PodInTheWay().words()
         'a nominated pod is in the same topology'
         """
         if not self.pod:
             return "a nominated pod is in the same topology"
-        pods = f"{self.pod} and {self.others} more" if self.others else self.pod
-        verb = "match" if self.others else "matches"
+        pods = f"{self.pod} and {counted(self.others, 'more pod')}" if self.others else self.pod
         location = f"{self.key}={self.domain}"
         if self.of_existing_pod:
             kept_out = f"pods matching {self.selector}" if self.selector else "all pods"
-            return f"{pods} in {location}, whose anti-affinity keeps out {kept_out}"
-        return f"{pods} in {location} {verb} the pod's own anti-affinity ({self.selector or 'all pods'})"
+            return f"the anti-affinity of {pods} in {location} keeps out {kept_out}"
+        return f"its anti-affinity ({self.selector or 'all pods'}) keeps it away from {pods} in {location}"
 
 
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -162,9 +182,9 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
 
 
 def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, info_number: int) -> AffinityTerm | None:
-    """Return the first of the incoming pod's terms that has this topology key and selects pods of the PodInfo, or None.
+    """Find the first of the incoming pod's terms that has this topology key and selects pods of the PodInfo.
 
-    The PodInfo is given by its number in the view.
+    The PodInfo is given by its number in the view. Return None if there is no such term.
     """
     for term in terms:
         if term.topology_key == key and find_infos_matching_term(term, view)[info_number]:
@@ -192,10 +212,10 @@ def _find_nodes_with_match(counts: TopologyCounts, view: Fork, delta: Delta) -> 
 
 
 def _find_nodes_meeting_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes with all topology labels whose domains have a matching pod for every term.
+    """Return a mask (N,) of the nodes that have all topology labels and, for each term, a matching pod in their domain.
 
-    If the pod's terms select the pod itself and no pod matches them anywhere, all nodes with the labels meet the
-    affinity, so that the pod can be the first of its group.
+    The first pod of a group needs no other pods: if the terms select the pod itself and match no pod anywhere, all
+    nodes with the labels meet the affinity.
     """
     labelled = np.ones(len(view.nodes), np.bool_)
     has_matching_pods = np.ones(len(view.nodes), np.bool_)
@@ -208,7 +228,7 @@ def _find_nodes_meeting_affinity(state: FilterState, info: PodInfo, view: Fork, 
 
 
 def do_terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
-    """Return whether the pod has such terms and all of them select the pod itself."""
+    """Return whether there are terms and all of them select the pod."""
     return bool(terms) and all(term.matches(info.namespace, info.labels, {}) for term in terms)
 
 
@@ -227,9 +247,23 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
                 return TopologyLabelMissing(term.topology_key)
             domain_counts = state.affinity.counts[term.topology_key]
             if domain_counts[domain] <= 0:
-                selector = None if term.selector.matches_nothing else str(term.selector)
-                return NoPodToJoin(selector, term.topology_key, column.values[domain])
+                return build_missing_pod_fact(term, column.values[domain])
         return NoPodForAllTerms()
+
+    def build_missing_pod_fact(term: AffinityTerm, domain: str) -> NoPodToJoin:
+        """Return the fact that the term selects no pod in the domain, or anywhere."""
+        if term.selector.matches_nothing:
+            return NoPodToJoin(None, term.topology_key, domain)
+        fact = NoPodToJoin(str(term.selector), term.topology_key, domain)
+        selects_some_pod = find_infos_matching_term(term, view).any()
+        if selects_some_pod or term.namespace_selector.selects_everything:
+            return fact
+        with_labels = view.pods.match_infos(term.selector, None)
+        running = np.unique(view.pods.info[view.node >= 0])
+        others = {view.pods.infos[number].namespace for number in running[with_labels[running]].tolist()}
+        return msgspec.structs.replace(
+            fact, namespaces=tuple(sorted(term.namespaces)), other_namespaces=tuple(sorted(others))
+        )
 
     return find_fact
 
@@ -287,7 +321,7 @@ class ForbiddenPodFacts:
         return PodInTheWay()
 
     def _find_selector(self, key: str, info_number: int) -> str:
-        """Return the selector of the term that forbids the pods of the PodInfo, or "" if there is no such term."""
+        """Return the selector of the term that forbids the pods of the PodInfo, or "" if no term does."""
         cache_key = key, info_number
         if cache_key not in self._selectors:
             term = self.find_term(key, info_number)

@@ -172,11 +172,13 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         scored_fields = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
 
         does_filter_depend = any(term.by_namespace_labels for term in filter_terms)
-        if does_filter_depend or running_pods.depend_on_namespace_labels("required_anti_affinity", info.namespace):
+        if does_filter_depend or running_pods.do_terms_depend_on_namespace_labels(
+            "required_anti_affinity", info.namespace
+        ):
             yield Dependency("Namespace", Effect.EITHER)
 
         does_score_depend = any(term.by_namespace_labels for term in score_terms) or any(
-            running_pods.depend_on_namespace_labels(field, info.namespace) for field in scored_fields
+            running_pods.do_terms_depend_on_namespace_labels(field, info.namespace) for field in scored_fields
         )
         if does_score_depend:
             yield Dependency("Namespace", Effect.SCORES)
@@ -222,8 +224,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
         """Return an object that judges any rows by the required terms and is updated as pods come and go.
 
-        Return None for terms that cannot be parsed, and in the cycle of a pod group, in which upstream counts pods
-        differently.
+        Return None for terms that cannot be parsed. Also return None in the cycle of a pod group, in which upstream
+        counts pods differently.
         """
         if info.affinity_errors or view.group_since is not None:
             return None
@@ -240,7 +242,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         )
 
     def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
-        """Return the scores of the preferred terms, for any rows, in a form that is updated as pods come and go."""
+        """Return an object that scores any rows by the preferred terms and is updated as pods come and go."""
         _, weights = self._get_score_weights(info, view)
         return AffinityAmong(RunningCounts(self._build_cache_key("score"), info, view, lambda: weights), view)
 
@@ -344,11 +346,11 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return sum_terms_per_key(terms, view)
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the fault that a namespaceSelector of the pod selects every namespace although it only excludes some.
+        """Return the upstream fault that a namespaceSelector that only excludes namespaces selects all of them.
 
-        Return None if no term of the pod has such a selector, or if the version has no fault.
+        Return None if no term of the pod has such a selector, or if the version does not have the fault.
         """
-        if self.as_documented or not any(map(_only_excludes, _iter_all_terms(cycle.info))):
+        if self.as_documented or not any(map(_only_excludes_namespaces, _iter_all_terms(cycle.info))):
             return None
         return UpstreamFault(EXCLUDING_SELECTOR, InterPodAffinity(self.args, as_documented=True))
 
@@ -367,7 +369,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return hints.iter_waking_changes(info, gates)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return the pod's labels as part of its signature, or None for a pod with affinity, which is never batched.
+        """Return the pod's labels as part of its signature. A pod with affinity gets None and is never batched.
 
         The labels are left out if preferred terms of running pods are ignored.
         """
@@ -389,7 +391,7 @@ def _iter_all_terms(info: PodInfo) -> Iterator[AffinityTerm]:
     return (term for name in TERM_FIELDS for term in getattr(info, name))
 
 
-def _only_excludes(term: AffinityTerm) -> bool:
+def _only_excludes_namespaces(term: AffinityTerm) -> bool:
     """Return whether the term's namespaceSelector only excludes namespaces.
 
     Such a selector matches a namespace without labels, but not every namespace.
@@ -398,7 +400,7 @@ def _only_excludes(term: AffinityTerm) -> bool:
 
 
 def _find_infos_with_terms(view: Fork, *fields: str) -> Bools:
-    """Return a mask over the pod infos of those that have terms in one of the fields, by default in any field."""
+    """Return a mask over the pod infos that have terms in one of the fields, by default in any field."""
     term_fields = fields or TERM_FIELDS
     key = _find_infos_with_terms, term_fields
     return view.memo_of_pods(key, lambda: view.pods.distinct.mask_with_terms(*term_fields))

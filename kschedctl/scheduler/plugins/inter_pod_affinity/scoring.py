@@ -28,7 +28,7 @@ WeightedTerm = tuple[AffinityTerm, Infos, int]
 
 
 def iter_own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iterator[WeightedTerm]:
-    """Yield the incoming pod's terms, the pod infos that they match, and their weights multiplied by the sign.
+    """Yield the incoming pod's terms, each with the pod infos that match it and its weight times `sign`.
 
     The sign is 1 for affinity and -1 for anti-affinity. The terms must have resolved namespaces.
     """
@@ -37,9 +37,9 @@ def iter_own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iter
 
 
 def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> Iterator[WeightedTerm]:
-    """Yield the terms of running pods that match the incoming pod, the pod infos that have them, and their weights.
+    """Yield the terms of running pods that match the incoming pod, each with its pod infos and its weight.
 
-    Required affinity terms have the weight `hard_weight` and are left out if it is 0. Weights of anti-affinity terms
+    Required affinity terms have the weight `hard_weight`, and are left out if it is 0. Weights of anti-affinity terms
     are negative.
     """
     if hard_weight > 0:
@@ -52,9 +52,9 @@ def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> I
 
 
 def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Return two maps from topology key to an array with one entry per pod info.
+    """Return the number and the total weight of the terms that match each pod info, by topology key.
 
-    The first map has the number of terms that match the pod info, and the second map has the sum of the terms' weights.
+    The result is two maps from topology key to an array with one entry per pod info.
     """
     matches: dict[str, Weights] = {}
     weights: dict[str, Weights] = {}

@@ -84,10 +84,10 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     ) -> TopologyCounts:
         """Return the counts without pods that a pod group's cycle placed on nodes missing from upstream's lists.
 
-        The lists name the nodes that had pods with affinity terms when the group's cycle began. Upstream does not
-        update them during the cycle, so group members assumed on other nodes are not counted. Outside such a cycle,
-        the counts are returned unchanged. `find_infos_with_terms` returns a mask over the pod infos of those whose
-        pods put a node on the list. Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
+        The lists have the nodes that had pods with affinity terms when the group's cycle began. Upstream does not
+        update them during the cycle, so group members assumed on other nodes are not counted. Outside such a cycle, the
+        counts are returned unchanged. `find_infos_with_terms` returns a mask over the pod infos that put the node of
+        their pods on the list. Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
         """
         if view.group_since is None or not self.counts:
             return self
@@ -202,17 +202,20 @@ Infos = Bools | int
 
 
 def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple[AffinityTerm, int]]:
-    """Return the terms of running pods that match the incoming pod, each with the number of the pod info that has it.
+    """Return the terms of running pods that match the incoming pod, each with the number of its pod info.
 
-    `field` names the field of PodInfo with the terms, such as required_anti_affinity.
+    `field` is the field of PodInfo with the terms, such as required_anti_affinity.
     """
     return view.pods.distinct.find_terms_matching(field, info, view.namespace_labels.get(info.namespace, {}))
 
 
 def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
-    """Return a mask over the pod infos of those that match a term of the incoming pod, with namespaces resolved."""
+    """Return a mask over the pod infos that match a term of the incoming pod.
+
+    The term's namespaces must be resolved.
+    """
     all_namespaces = term.namespace_selector.matches({})  # a resolved selector matches either all namespaces or none
-    return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
+    return view.pods.match_infos(term.selector, None if all_namespaces else term.namespaces)
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:

@@ -82,9 +82,10 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
 
 
 class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
-    """Plugin that prefers nodes on which the pod makes the utilizations of the resources more similar.
+    """Plugin that prefers nodes where the pod makes the utilization of the resources more even.
 
-    The scores approach 50 if the pod makes the balance worse, 75 if it stays the same, and 100 if it improves.
+    The scores are near 50 if the pod makes the balance worse, 75 if it does not change it, and near 100 if it improves
+    it.
 
     Upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go (v1.36).
     """
@@ -127,7 +128,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         """Score the nodes in `rows` by how evenly their resources would be used with the pod.
 
         Since 1.36, the balance with the pod is compared with the balance without it. If PreScore did not run, its state
-        is computed here, and all scores are 0 for a pod that it would have skipped.
+        is computed here. All scores are 0 for a pod that PreScore would have skipped.
         """
         demanded = self.pre_score(info, view, rows).state if state is None else state
         if demanded is None:
@@ -142,10 +143,10 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         return compared
 
     def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the fault if kube-scheduler 1.36 would crash scoring extended resources backed by devices, or None.
+        """Return the fault that kube-scheduler 1.36 crashes when it scores this pod, or None if it does not.
 
-        Upstream's plugin lacks the cache for CEL selectors of DeviceClasses. It crashes if it scores a node that has
-        devices but does not itself offer a requested resource whose class has CEL selectors.
+        Upstream's plugin lacks the cache for CEL selectors of DeviceClasses. It crashes if a scored node has devices
+        but does not itself offer a requested resource whose class has CEL selectors.
         """
         rows = cycle.feasible
         if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single feasible node is not scored

@@ -151,7 +151,7 @@ class Insufficient(Fact, frozen=True):
         return f"needs {requested} {unit}; the most free is {free}, on {node}{nominated}{limits}{scope}"
 
     def _describe_size_limit(self) -> str:
-        """Return a clause that says that no node is large enough, or an empty string if one is."""
+        """Return a clause that says that no node is large enough, or "" if some node is."""
         return "; no node is that large" if self.exceeds_every_node else ""
 
     def _describe_resizes(self) -> str:
@@ -316,7 +316,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             # A request below zero has overflowed int64. Upstream checks it only for scalar resources.
             is_requested = request != 0 if names.is_scalar(name) else request > 0
             if is_requested and not self._is_resource_ignored(name):
-                yield from self._iter_insufficiency_rejections(name, request, usage, devices.is_backed(name))
+                yield from self._iter_rejections_for_resource(name, request, usage, devices.is_backed(name))
 
     def can_evictions_only_help(self, view: Fork) -> bool:
         """Return whether evicting pods can never make Filter reject a node. It can only if requests overflow int64."""
@@ -389,10 +389,12 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def _list_scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
         """Return the pod's requests for the scored resources, in the order of the resources.
 
-        As in upstream, only the containers' requests in the spec are used, not pod-level requests.
+        Missing requests for cpu and memory count as the scheduler's nonzero defaults. As in upstream, only the
+        containers' requests in the spec are used, not pod-level requests.
         """
         resources = self.strategy.resources
         options = info.options._replace(use_status=False, pod_level=False)
+        # The key starts with the class, because other plugins cache other amounts of the same pod.
         key = NodeResourcesFit, resources
         return view.memo(key, lambda: list_pod_amounts(info, resources, options, nonzero=True), info)
 
@@ -403,13 +405,13 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         group, _, _ = name.partition("/")
         return name in self.args.ignored_resources or group in self.args.ignored_resource_groups
 
-    def _iter_insufficiency_rejections(
+    def _iter_rejections_for_resource(
         self, name: str, request: int, usage: Usage, from_devices: bool
     ) -> Iterator[Rejection]:
         """Yield a rejection of the nodes that are too small for the request, and one of the nodes that are too full.
 
-        Nothing is yielded if all nodes have room. With `from_devices`, nodes that offer none of the resource pass,
-        because DynamicResources checks their devices.
+        Nothing is yielded if the request fits on all nodes. With `from_devices`, nodes that offer none of the resource
+        pass, because DynamicResources checks their devices.
         """
         column = usage.get_column(name)
         free = column.allocatable - column.used
@@ -419,7 +421,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         if not insufficient.any():
             return
 
-        too_small = request > column.allocatable
+        too_small = insufficient & (request > column.allocatable)
+        too_full = insufficient & ~too_small
         missing_amounts = request - free.astype(np.float64)
         largest = int(column.allocatable.max())
 
@@ -437,9 +440,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
 
         reason = f"Insufficient {name}"
         if too_small.any():
-            yield Rejection(too_small & insufficient, self.too_large, reason, build_fact, missing_amounts)
-            insufficient &= ~too_small
-        yield Rejection(insufficient, Code.UNSCHEDULABLE, reason, build_fact, missing_amounts)
+            yield Rejection(too_small, self.too_large, reason, build_fact, missing_amounts)
+        yield Rejection(too_full, Code.UNSCHEDULABLE, reason, build_fact, missing_amounts)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
@@ -470,7 +472,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
 
 
 def _is_overflow_impossible(view: Fork) -> bool:
-    """Return whether the requests of the pods that a node can run always add up without overflowing int64."""
+    """Return whether the requests of the pods that a node can run never overflow int64 when added up."""
     smallest, largest = int(view.requests.min(initial=0)), int(view.requests.max(initial=0))
     return smallest >= 0 and largest * MAX_PODS_PER_NODE <= INT64_MAX
 

@@ -87,10 +87,10 @@ def _compute_effective_requests(info: PodInfo) -> dict[str, int]:
 def _iter_missing_resources(
     requests: Mapping[str, int], allocatable: Mapping[str, int], backed: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield the names of the resources that the pod requests more of than is `allocatable` on the node.
+    """Yield the names of the resources of which the pod requests more than is `allocatable` on the node.
 
-    If the node does not offer a resource itself but a DeviceClass backs it (`backed`), the resource is left out, since
-    DynamicResources checks its devices.
+    A resource that the node does not offer but a DeviceClass backs (`backed`) is left out, because DynamicResources
+    checks its devices.
     """
     for name, amount in requests.items():
         offered_amount = allocatable.get(name, 0)
@@ -103,8 +103,8 @@ def _does_node_offer_more(
 ) -> bool:
     """Return whether the node now offers more pods or more of a requested resource than before.
 
-    Also return True if the node offers none of a requested resource that a DeviceClass backs (`backed`), because its
-    devices may have changed.
+    A requested resource that the node does not offer and that a DeviceClass backs (`backed`) also counts, because the
+    node's devices may have changed.
     """
     if new.get(names.PODS, 0) > old.get(names.PODS, 0):
         return True

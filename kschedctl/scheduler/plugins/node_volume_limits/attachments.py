@@ -60,8 +60,8 @@ def find_attachable_volumes(
     """Return the distinct CSI volumes that a pod needs attached, in the order of the pod's volumes.
 
     In-tree volumes are included as CSI volumes if `counts_in_tree` is True, as on nodes with a CSINode. Volumes without
-    a driver or handle are skipped. If a claim is missing, NotFoundError is raised for a pod that `is_new`, and the
-    claim is skipped for other pods. Raises PluginError for a claim or in-line volume that the pod cannot use.
+    a driver or handle are skipped. A missing claim is skipped unless the pod `is_new`. For a new pod, it raises
+    NotFoundError. Raises PluginError for a claim or in-line volume that the pod cannot use.
     """
     distinct_volumes: dict[AttachedVolume, None] = {}
     for pod_volume in info.spec.volumes:
@@ -109,7 +109,7 @@ def find_claim_of_volume(volume: Volume, info: PodInfo, storage: Listers, is_new
 
 
 def _translate_inline_volume(volume: Volume, storage: Listers) -> AttachedVolume | None:
-    """Return the CSI volume to which an in-line in-tree volume is migrated, or None if it is not migrated.
+    """Return the CSI volume that an in-line in-tree volume is migrated to, or None if it is not migrated.
 
     Raises PluginError if the volume cannot be translated.
     """
@@ -149,7 +149,7 @@ def _predict_provisioned_volume(
 ) -> AttachedVolume | None:
     """Return the CSI volume that the claim's class would provision, with the claim as handle.
 
-    Return None if the class is missing, or if it provisions in-tree volumes that do not count as CSI volumes.
+    Return None if the class is missing, or if its in-tree volumes do not count as CSI volumes.
     """
     storage_class = storage.classes.get(get_claim_class(claim))
     if storage_class is None:
@@ -280,10 +280,10 @@ class AttachedVolumes:
             self._volumes = np.append(self._volumes, np.array(list(chain.from_iterable(numbers_by_info)), np.int64))
 
     def _list_volumes_of_infos(self, infos: Counts) -> tuple[Counts, Counts]:
-        """Return the volumes of the pod infos with these numbers, info by info.
+        """Return the volumes of the pod infos with these numbers, sorted by info, as two arrays.
 
-        The first array has, for each volume, the index into `infos` of the info that uses it, and the second array has
-        the number of the volume.
+        For each volume, the first array has the index in `infos` of the info that uses it. The second array has the
+        number of the volume.
         """
         counts = self._counts[infos]
         indices = np.repeat(np.arange(len(infos)), counts)
@@ -410,7 +410,10 @@ def find_nodes_with_limits(view: Fork) -> NodesWithLimits:
 
 
 def find_node_limits(view: Fork, resource: str) -> Counts:
-    """Return each node's allocatable amount of a resource that limits volumes, or NO_LIMIT if it declares none."""
+    """Return each node's allocatable amount of a resource that limits volumes.
+
+    It is NO_LIMIT if the node does not declare the resource.
+    """
     declares_limit = find_nodes_with_limits(view).by_resource.get(resource)
     if declares_limit is None:
         return np.full(len(view.nodes), NO_LIMIT)
@@ -420,7 +423,7 @@ def find_node_limits(view: Fork, resource: str) -> Counts:
 def build_limit_resource(driver: str) -> str:
     """Return the name of the allocatable resource that limits the driver's volumes.
 
-    A driver name that is too long is cut and followed by its hash.
+    If the driver name is too long, it is cut, and its hash is appended.
 
     >>> build_limit_resource("ebs.csi.aws.com")
     'attachable-volumes-csi-ebs.csi.aws.com'

@@ -67,8 +67,8 @@ PROVISIONERS = frozenset(disks.provisioner for disks in ALL_KINDS)
 def find_disks_of_pod(info: PodInfo, storage: Listers, is_new: bool) -> list[AttachedVolume]:
     """Return the distinct in-tree disks that a pod needs, in the order of the pod's volumes.
 
-    A disk that is yet to be provisioned has its claim as handle. If a claim is missing, NotFoundError is raised for a
-    pod that `is_new`, and the claim is skipped for other pods. Raises PluginError for a claim that the pod cannot use.
+    A disk that is not provisioned yet has its claim as handle. A missing claim is skipped unless the pod `is_new`. For
+    a new pod, it raises NotFoundError. Raises PluginError for a claim that the pod cannot use.
     """
     return list(dict.fromkeys(_iter_disks(info, storage, is_new)))
 
@@ -82,9 +82,9 @@ def find_disks_of_running_pod(info: PodInfo, storage: Listers) -> list[AttachedV
 
 
 def _iter_disks(info: PodInfo, storage: Listers, is_new: bool) -> Iterator[AttachedVolume]:
-    """Yield the in-tree disks of the pod's volumes, both in-line volumes and volumes of claims.
+    """Yield the in-tree disks of the pod's in-line volumes and claims.
 
-    Raises NotFoundError if a claim of a pod that `is_new` is missing, and PluginError for a claim that the pod cannot
+    Raises NotFoundError if the pod `is_new` and a claim is missing. Raises PluginError for a claim that the pod cannot
     use.
     """
     for volume in info.spec.volumes:
@@ -107,9 +107,10 @@ def _find_in_tree_disk(source: Volume | PersistentVolumeSpec) -> AttachedVolume 
 
 
 def _find_disk_of_claim(claim: PersistentVolumeClaim, storage: Listers) -> AttachedVolume | None:
-    """Return the in-tree disk of the claim's volume, or None if the volume is of another kind.
+    """Return the in-tree disk behind the claim's volume, or None if the volume is not an in-tree disk.
 
-    If the claim has no volume, return the disk that its class would provision, with the claim as handle.
+    If the claim has no volume, return a stand-in for the disk that its class would provision, identified by the claim.
+    Return None if the class does not exist or does not provision in-tree disks.
     """
     volume = storage.volumes.get(claim.spec.volume_name)
     if volume is not None:
@@ -191,8 +192,8 @@ class NonCSILimits(DeclaredPlugin):
     ) -> Iterator[Rejection]:
         """Yield the rejections of nodes in the mask `considered` (N,) that cannot attach the pod's `disks`.
 
-        Nodes that have a pod whose disks cannot be determined are rejected first, then nodes that would exceed their
-        limit. Disks that a pod on the node already uses do not count as new.
+        Nodes with a pod whose disks cannot be determined are rejected first, then nodes that would exceed their limit.
+        Disks that a pod on the node already uses do not count as new.
         """
         attached = find_node_attachments(view, delta, find_disks_of_running_pod)
         for has_error, message in attached.iter_errors(view, delta):
@@ -211,7 +212,10 @@ class NonCSILimits(DeclaredPlugin):
         yield Rejection(considered & (excess > 0), Code.UNSCHEDULABLE, REASON, build_fact, distance)
 
     def _find_disk_limits(self, view: Fork) -> Counts:
-        """Return the number of disks that each node allows (N,), which is the default limit if it declares none."""
+        """Return the number of disks that each node allows (N,).
+
+        A node that declares no limit has the default limit.
+        """
         declared = find_node_limits(view, self.disk_kind.resource)
         return np.where(declared == NO_LIMIT, self.find_default_limits(view), declared)
 
@@ -227,9 +231,10 @@ class EBSLimits(NonCSILimits):
     disk_kind = EBS
 
     def find_default_limits(self, view: Fork) -> Counts:
-        """Return the limit that each node's instance type implies, for nodes that do not declare one.
+        """Return the limit that each node's instance type implies.
 
-        If the node has both labels for the instance type, the stable label is used.
+        It applies to nodes that do not declare a limit. If a node has both labels for the instance type, the stable
+        label is used.
         """
         limits = super().find_default_limits(view)
         has_type = np.zeros(len(view.nodes), np.bool_)

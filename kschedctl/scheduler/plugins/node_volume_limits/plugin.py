@@ -163,9 +163,9 @@ class NodeVolumeLimits(DeclaredPlugin):
     ) -> Iterator[Rejection]:
         """Yield the rejections of nodes in the mask `considered` (N,), which all have or all lack a CSINode.
 
-        If `counts_in_tree` is True, in-tree volumes count as CSI volumes on these nodes. All these nodes are rejected
-        if a claim of the pod is missing or cannot be used. Otherwise, a node is rejected if it lacks a required driver,
-        has a pod whose volumes cannot be determined, or would exceed a driver's limit.
+        Set `counts_in_tree` if in-tree volumes count as CSI volumes on these nodes. All these nodes are rejected if a
+        claim of the pod is missing or cannot be used. Otherwise, a node is rejected if it lacks a required driver, has
+        a pod whose volumes cannot be determined, or would exceed a driver's limit.
         """
         storage = get_listers(view)
         try:
@@ -225,13 +225,13 @@ class NodeVolumeLimits(DeclaredPlugin):
 
         The limit is in the CSINode or, before 1.32, in the node's allocatable resources.
         """
-        limited_by_csi_node = get_listers(view).csi_nodes.have_limits
+        limited_by_csi_node = get_listers(view).csi_nodes.nodes_with_limits
         if not self.reads_nodes:
             return limited_by_csi_node
         return limited_by_csi_node | find_nodes_with_limits(view).any
 
     def _find_driver_limits(self, driver: str, view: Fork) -> Counts:
-        """Return, for each node, the number of volumes that the driver can attach there, or NO_LIMIT.
+        """Return the number of volumes that the driver can attach to each node, or NO_LIMIT.
 
         A limit in the CSINode takes precedence. Versions before 1.32 also read a limit from the node's allocatable
         resources.
@@ -332,7 +332,7 @@ def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, 
 def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the deleted attachment may belong to a driver that the pod needs.
 
-    This is True for any attachment if the pod has a claim, or an in-line volume that cannot be translated to CSI.
+    If the pod has a claim, or an in-line volume that cannot be translated to CSI, every attachment may.
     """
     for volume in info.spec.volumes:
         if volume.persistent_volume_claim is not None:
@@ -355,7 +355,10 @@ def _is_translatable(volume: Volume, field: str) -> bool:
 
 
 def _index_limits_by_driver(node: CSINode) -> dict[str, int]:
-    """Return the number of volumes that each driver can attach, or 0 if the node declares no limit for the driver."""
+    """Return the number of volumes that each driver can attach, by driver.
+
+    It is 0 if the node declares no limit for the driver.
+    """
     limits = {}
     for driver in node.spec.drivers:
         limit = driver.allocatable.count if driver.allocatable else None

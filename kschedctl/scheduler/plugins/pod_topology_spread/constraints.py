@@ -26,7 +26,7 @@ from kschedctl.api.objects import OwnerReference, Service, TopologySpreadConstra
 from kschedctl.api.ownership import find_controller
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.indexes import ClusterObjects
-from kschedctl.snapshot.nodes import HOSTNAME, ZONE, Domains, match_required_affinity, match_tolerations
+from kschedctl.snapshot.nodes import HOSTNAME, ZONE, Domains, match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
 
@@ -70,7 +70,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     """Whether tolerations can have comparison operators."""
 
     def get_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
-        """Return the pod's constraints with this `action`, HARD or SOFT, or the profile's defaults if it has none.
+        """Return the pod's constraints with this `action`, HARD or SOFT. By default, return the profile's constraints.
 
         The result is cached for identical pods. Raises SelectorError if a selector is invalid.
         """
@@ -115,10 +115,10 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         ]
 
     def _complete_selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
-        """Return the constraint's selector, which also requires the pod's own values of the matchLabelKeys.
+        """Return the constraint's selector with requirements for the matchLabelKeys added.
 
-        Keys that the pod does not have are left out. A selector that matches nothing is not changed. Raises
-        SelectorError if the selector is invalid.
+        They require the pod's own values. Keys that the pod does not have are left out. A selector that matches nothing
+        is not changed. Raises SelectorError if the selector is invalid.
         """
         selector = selector_from_api(constraint.label_selector)
         keys = constraint.match_label_keys if self.match_label_keys else ()
@@ -132,7 +132,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         """Return a mask (N,) of the nodes that the constraint's nodeAffinityPolicy and nodeTaintsPolicy include."""
         included = np.ones(len(view.nodes), np.bool_)
         if constraint.honor_affinity:
-            included &= match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
+            included &= view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))
         if constraint.honor_taints:
             included &= match_tolerations(view.nodes, info.spec.tolerations, self.comparison_operators)
         return included
@@ -166,7 +166,10 @@ def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
 
 
 def find_selecting_kinds(info: PodInfo) -> tuple[str, ...]:
-    """Return the kinds of the objects that may select the pod: Service and, if it selects pods, its owner's kind."""
+    """Return the kinds of the objects that may select the pod.
+
+    These are Service and the kind of the pod's controller, if it selects pods.
+    """
     owner = find_controller(info.pod.metadata)
     if owner is None or owner.kind not in ("ReplicationController", *OWNER_KINDS):
         return ("Service",)
@@ -214,10 +217,10 @@ def restrict_domains(domains: Domains, included: Bools, key: Hashable, view: For
 def count_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Counts:
-    """Return the number of pods that match the constraint in each of the `domains`, or on each node if there are none.
+    """Return the number of pods that match the constraint in each of the `domains`, by default on each node.
 
     A pod matches if it is in the incoming pod's namespace, is selected and is not terminating. An empty selector
-    matches no pods. `key` is the name of the domains in the cache.
+    matches no pods. `key` identifies the domains in the cache.
     """
     return tally_matching_pods(constraint, info, view, domains, key).bring_up_to_date(view.trail)
 
@@ -231,7 +234,7 @@ def tally_matching_pods(
         """Compute the weight of each distinct PodInfo: 1 if its pods match, otherwise 0."""
         if constraint.selector == EVERYTHING:  # an empty selector, which upstream takes for one that matches nothing
             return np.zeros(len(view.pods.infos), np.int8)
-        selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))
+        selected = view.pods.match_infos(constraint.selector, frozenset((info.namespace,)))
         return (selected & ~view.pods.terminating).astype(np.int8)
 
     name = (NAME, constraint.selector, info.namespace)

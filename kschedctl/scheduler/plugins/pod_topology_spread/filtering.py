@@ -27,7 +27,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.nodes import Domains, LabelColumn, find_untolerated_taints, match_required_affinity
+from kschedctl.snapshot.nodes import Domains, LabelColumn, find_untolerated_taints
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
 from kschedctl.text.counts import counted
@@ -178,8 +178,8 @@ def count_pods_per_domain(
 ) -> DomainCounts:
     """Count the pods that match one of the pod's `constraints` in each of its domains.
 
-    Pods are counted only on nodes that the constraint's policies include and that have the topology keys of all
-    constraints.
+    Only pods on some nodes are counted. The constraint's policies must include the node, and it must have the topology
+    keys of all constraints.
     """
     column = view.nodes.label(constraint.topology_key)
     counting = _prepare_counting(constraint, constraints, settings, info, view)
@@ -207,8 +207,8 @@ def _prepare_counting(
 ) -> DomainCounting:
     """Find the nodes and domains that count for one `constraint`, with a tally of the pods there.
 
-    A node counts if it has the topology keys of all `constraints` and the policies of this one include it. The nodes
-    and domains are computed once for identical pods.
+    A node counts if it has the topology keys of all `constraints` and if this constraint's policies include it. The
+    nodes and domains are computed once for identical pods.
     """
     column = view.nodes.label(constraint.topology_key)
 
@@ -288,7 +288,7 @@ class SpreadVerdicts:
 def iter_rejections(
     spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta: Delta, comparison_operators: bool = False
 ) -> Iterator[Rejection]:
-    """Yield, for each constraint, the rejections of nodes without its label and of nodes that would exceed its skew.
+    """Yield the rejections of nodes without a constraint's label and of nodes that would exceed its skew.
 
     A node is rejected only by the first constraint that it violates. ``delta`` has the pods that are hypothetically
     added or removed. ``comparison_operators`` says whether tolerations can have comparison operators.
@@ -321,7 +321,7 @@ def _count_hypothetical_change(spread: DomainCounts, info: PodInfo, view: Fork, 
     """
     if not delta:
         return None
-    selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
+    selected = view.pods.match_infos(spread.constraint.selector, frozenset((info.namespace,)))
     return np.where(spread.eligible, delta.count_changes(selected, len(view.nodes)), 0)
 
 
@@ -349,7 +349,7 @@ def _find_smallest_counts(counts: Counts, exists: Bools) -> SmallestCounts:
 
 
 def _build_missing_label_fact_finder(spread: DomainCounts) -> Callable[[int], TopologyLabelMissing]:
-    """Build a function that returns, for any node's row, the fact that the constraint's topology label is missing."""
+    """Build a function that returns the fact that a node lacks the constraint's topology label, for any row."""
     fact = TopologyLabelMissing(spread.constraint.topology_key)
     return lambda row: fact
 
@@ -390,10 +390,11 @@ def _build_skew_fact_finder(
 def find_emptiest_domain(
     spread: DomainCounts, info: PodInfo, view: Fork, comparison_operators: bool, fewest: int
 ) -> EmptiestDomain | None:
-    """Return the first domain with `fewest` pods, the smallest number, to which the pod could go.
+    """Return the first domain with `fewest` pods, the smallest number, that the pod could go to.
 
-    If taints or the node selection keep the pod out of all such domains, return the first one with the reason, because
-    the skew would be smaller if these domains did not count. Return None if no domain has `fewest` pods.
+    Taints or the node selection may keep the pod out of all such domains. In this case, return the first of them with
+    the reason, because the skew would be smaller if these domains did not count. Return None if no domain has `fewest`
+    pods.
     """
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():
@@ -401,7 +402,7 @@ def find_emptiest_domain(
     equally_empty = int(is_emptiest.sum()) - 1
 
     # A domain that the pod could go to
-    is_selected = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
+    is_selected = view.nodes.match_required_affinity(compile_required_node_affinity(info.spec))
     taint_by_set, set_of_node = find_untolerated_taints(view.nodes, info.spec.tolerations, comparison_operators)
     is_tolerated = np.array([taint is None for taint in taint_by_set], np.bool_)[set_of_node]
     usable_rows = np.flatnonzero(spread.eligible & is_selected & is_tolerated)

@@ -142,7 +142,7 @@ NO_PRE_SCORE = 'error reading "PreScorePodTopologySpread" from cycleState: not f
 
 
 class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
-    """Plugin that rejects nodes in whose domain the pod would exceed the maximum skew of a hard constraint.
+    """Plugin that rejects nodes in whose domain the pod would violate the maximum skew of a hard constraint.
 
     Its scores prefer nodes in domains with fewer matching pods.
 
@@ -244,7 +244,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
             raise PluginError(f"get constraints from pod: {error}") from None
 
     def depends_on_cordons(self, info: PodInfo) -> bool:
-        """Return whether a constraint excludes nodes with untolerated taints, because a cordoned node has a taint."""
+        """Return whether a constraint excludes nodes with untolerated taints.
+
+        Such a constraint depends on cordons, because a cordoned node has a taint.
+        """
         constraints = (*info.spec.topology_spread_constraints, *self.settings.defaults)
         return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
 
@@ -326,7 +329,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, f"taints of a node with label {keys} change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """Return an empty fragment, or None for a pod with its own or default constraints, which is never batched."""
+        """Return an empty fragment of the pod's signature.
+
+        Return None for a pod with constraints, including default constraints. Such a pod is never batched.
+        """
         if info.spec.topology_spread_constraints or self.settings.defaults:
             return None
         return {}
@@ -362,7 +368,7 @@ def is_schedulable_after_pod_change(
 
 
 def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequence[SpreadConstraint]) -> bool:
-    """Return whether a node with all topology keys is added or deleted, or changes its domains or taints.
+    """Return whether a node with all topology keys is added, deleted, or changes its domains or taints.
 
     A node that gains its last missing topology key, or loses a topology key, also counts.
     """

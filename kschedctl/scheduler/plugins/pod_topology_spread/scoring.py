@@ -70,7 +70,7 @@ def find_labelled_nodes(
 ) -> Bools | None:
     """Return a mask (N,) of the nodes that have the topology labels of all constraints, or None if all nodes count.
 
-    All nodes count if all have the labels, or if the constraints are the system's defaults, which need no labels.
+    All nodes count if all have the labels. They also count for the system's default constraints, which need no labels.
     """
     if not info.spec.topology_spread_constraints and settings.system_defaulted:
         return None
@@ -135,8 +135,16 @@ class ScoredDomains(NamedTuple):
     tally: Tally
     """The running count of matching pods per domain."""
 
+    @property
+    def has_domain_per_node(self) -> bool:
+        """Whether no two nodes share a domain, apart from nodes without the label."""
+        return self.domains is None or self.column.separates_nodes
+
     def get_codes(self, rows: Rows) -> Ints | Rows:
-        """Return the code of the domain of each node in `rows`, which is the row if each node is a domain."""
+        """Return the code of the domain of each node in `rows`.
+
+        If each node is a domain, the code is the row.
+        """
         return rows if self.domains is None else self.domains.codes[rows]
 
 
@@ -145,8 +153,8 @@ def build_scored_domains(
 ) -> ScoredDomains:
     """Build the domains of one constraint with the running count of matching pods in each domain.
 
-    For the hostname topology key, each node is a domain and all pods are counted. Otherwise, pods are counted only on
-    nodes that the constraint's policies include and that are in the mask `labelled` (N,), unless it is None.
+    For the topology key hostname, each node is a domain and all pods are counted. For other keys, pods are counted only
+    on nodes that the constraint's policies include and that are in the mask `labelled` (N,), unless `labelled` is None.
     """
     column = view.nodes.label(constraint.topology_key)
     if constraint.topology_key == HOSTNAME:
@@ -206,6 +214,9 @@ class SpreadAmong:
             build_scored_domains(constraint, settings, info, view, self._labelled) for constraint in constraints
         ]
         """The domains of each constraint."""
+        self._coded_rows: Rows | None = None
+        self._codes: list[Ints | Rows] = []
+        self._distinct_codes: list[int | None] = []
 
     @property
     def domains(self) -> list[Ints | Rows]:
@@ -223,7 +234,8 @@ class SpreadAmong:
     def _iter_distinctions(self, scored_domains: ScoredDomains) -> Iterator[Distinction]:
         """Yield the topology domains and current counts by which nodes are distinguished for one constraint.
 
-        For hostnames, each node is distinguished by its own count, and nodes without the label from nodes that have it.
+        For hostnames, each node is distinguished by its count, and nodes without the label are distinguished from nodes
+        with it.
         """
         column = scored_domains.column
         values = partial(scored_domains.tally.bring_up_to_date, self.view.trail)
@@ -243,17 +255,41 @@ class SpreadAmong:
         if self._labelled is not None:
             is_labelled = self._labelled[rows]
             rows, counts = rows[is_labelled], counts[is_labelled]
-        return [_count_domains(scored_domains, rows, counts) for scored_domains in self._scored_domains]
+        self._encode_rows(rows)
+        sizes = []
+        for place, scored_domains in enumerate(self._scored_domains):
+            size = self._distinct_codes[place]
+            if size is None:
+                size = _count_domains_by_rows(scored_domains, rows, counts)
+            sizes.append(size)
+        return sizes
+
+    def _encode_rows(self, rows: Rows) -> None:
+        """Look up the domains of the nodes in `rows`, unless they are those of the latest call.
+
+        If identical pods follow each other, the array of rows is mostly the same.
+        """
+        if rows is self._coded_rows:
+            return
+        self._coded_rows = rows
+        self._codes = [scored_domains.get_codes(rows) for scored_domains in self._scored_domains]
+        self._distinct_codes = [
+            None if scored_domains.has_domain_per_node else _count_distinct(codes)
+            for scored_domains, codes in zip(self._scored_domains, self._codes, strict=True)
+        ]
 
     def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return the scores of the nodes in `rows` before normalization.
 
         `sizes` is the number of scored domains of each constraint, as `count_domains` returns it.
         """
+        self._encode_rows(rows)
         score: Points = np.zeros(len(rows))
-        for constraint, scored_domains, size in zip(self.constraints, self._scored_domains, sizes, strict=True):
+        for constraint, scored_domains, size, codes in zip(
+            self.constraints, self._scored_domains, sizes, self._codes, strict=True
+        ):
             domain_counts = scored_domains.tally.bring_up_to_date(self.view.trail)
-            constraint_score = weigh_counts(domain_counts.take(scored_domains.get_codes(rows)), size, constraint)
+            constraint_score = weigh_counts(domain_counts.take(codes), size, constraint)
             if not scored_domains.column.complete:
                 constraint_score = np.where(scored_domains.column.present[rows], constraint_score, 0.0)
             score = score + constraint_score
@@ -273,18 +309,20 @@ def build_domain_per_node(view: Fork) -> Domains:
     return view.memo((NAME, "each"), lambda: Domains(np.arange(nodes, dtype=np.int32), nodes))
 
 
-def _count_domains(scored_domains: ScoredDomains, rows: Rows, counts: Counts) -> int:
+def _count_domains_by_rows(scored_domains: ScoredDomains, rows: Rows, counts: Counts) -> int:
     """Return the number of domains that contain the nodes in `rows`, each representing `counts` equal nodes.
 
-    Equal nodes share a domain, unless every node is in a separate domain.
+    Every node must be in a separate domain, apart from nodes without the label.
     """
     if scored_domains.domains is None:
         return int(counts.sum())
-    if scored_domains.column.alone:  # no two nodes have the same value, and unlabelled nodes share a domain
-        is_labelled = scored_domains.column.present[rows]
-        unlabelled_domains = 0 if is_labelled.all() else 1
-        return int(counts[is_labelled].sum()) + unlabelled_domains
-    codes = scored_domains.get_codes(rows)
+    is_labelled = scored_domains.column.present[rows]
+    unlabelled_domains = 0 if is_labelled.all() else 1  # unlabelled nodes share a domain
+    return int(counts[is_labelled].sum()) + unlabelled_domains
+
+
+def _count_distinct(codes: Ints | Rows) -> int:
+    """Return the number of distinct codes, which are not negative."""
     if len(codes) < MIN_CODES_FOR_NUMPY:
         return len(set(codes.tolist()))
     return int(np.count_nonzero(np.bincount(codes)))

@@ -101,7 +101,7 @@ def _waits_for_consumer(claim: PersistentVolumeClaim, listers: Listers) -> bool:
 def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
     """Return the hostnames that the node affinities of all bound volumes allow.
 
-    Return None if a volume is missing or no volume names a host, so that all nodes are eligible. Volumes and terms that
+    Return None if a volume is missing or no volume names a host. All nodes are then eligible. Volumes and terms that
     name no host are ignored, and hostnames are used as node names. Upstream: GetEligibleNodes (v1.31.2, removed later)
     and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go.
     """
@@ -119,10 +119,10 @@ def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozen
 
 
 def _list_required_hostnames(volume: PersistentVolume) -> frozenset[str]:
-    """Return the hostnames that the volume's node affinity names, or an empty set if it does not select by hostname.
+    """Return the hostnames that the volume's node affinity allows.
 
-    A term allows the hostnames that are in all of its requirements, and the affinity allows the hostnames of all its
-    terms.
+    A term allows the hostnames that are in all its requirements, and the affinity allows the hostnames of all its
+    terms. The set is empty if the affinity does not select by hostname.
     """
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
@@ -270,7 +270,7 @@ class PodVolumes:
         """Record, per node, the first claim that gets no volume and cannot be provisioned, and the reason.
 
         The reason is `bind_conflict` or `not_enough_space`. Every claim that has to be provisioned on some nodes is
-        appended to `provisions`: first the claims with the indices in `being_provisioned`, then the other claims.
+        appended to `provisions`. The claims with the indices in `being_provisioned` come first.
         """
         all_nodes = np.ones(len(self._active), np.bool_)
         nodes_without_volume = [(i, all_nodes) for i in being_provisioned]
@@ -304,8 +304,8 @@ class PodVolumes:
     ) -> tuple[tuple[StoragePool, ...] | None, ClaimIndices]:
         """Return the class's storage pools and, for each node, the index of the first pool that can hold the claim.
 
-        The index is NO_MATCH on nodes that no such pool serves. If the driver does not publish capacity or the claim
-        requests no size, the capacity is not checked: the pools are None, and all indices are NO_MATCH.
+        The index is NO_MATCH on nodes without such a pool. If the driver does not publish capacity or the claim
+        requests no size, the capacity is not checked. The pools are then None, and all indices are NO_MATCH.
         """
         first_fitting = np.full(len(self._active), NO_MATCH, np.int32)
         size = parse_requested_storage(claim)
@@ -334,10 +334,10 @@ class PodVolumes:
 
 
 def build_bound_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
-    """Return, by kind, the claims and volumes that change if the pod is bound to the node in `row`, named `node`.
+    """Return the claims and volumes that change if the pod is bound to a node, by kind.
 
-    Claims and their matching volumes are bound to each other, and claims to be provisioned are annotated with the node.
-    Kinds without changes are left out.
+    `row` and `node` are the row and the name of the node. Claims and their matching volumes are bound to each other,
+    and claims to be provisioned are annotated with the node. Kinds without changes are left out.
     """
     claims: list[Struct] = []
     bound_volumes: list[Struct] = []
@@ -351,10 +351,10 @@ def build_bound_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, l
 
 
 def build_assumed_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
-    """Return, by kind, the claims and volumes that the scheduler assumes before the pod is bound to the node.
+    """Return the claims and volumes that the scheduler assumes before the pod is bound to the node, by kind.
 
-    Volumes are reserved for their claims, and claims to be provisioned are annotated with the node, which is in `row`
-    and named `node`. Kinds without changes are left out.
+    `row` and `node` are the row and the name of the node. Volumes are reserved for their claims, and claims to be
+    provisioned are annotated with the node. Kinds without changes are left out.
     """
     claims: list[Struct] = [
         _annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.list_provisioned_claims(row)
@@ -382,7 +382,7 @@ def bind_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persi
 
 
 def _reserve_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """Return a copy of the volume with a reference to the claim, so that no other claim can get it."""
+    """Return a copy of the volume that is reserved for the claim by a reference."""
     meta = claim.metadata
     reference = TypedObjectReference(name=meta.name, namespace=meta.namespace, uid=meta.uid)
     return replace(volume, spec=replace(volume.spec, claim_ref=reference))

@@ -46,8 +46,8 @@ def score_by_capacity(
 ) -> Scores:
     """Score the nodes in `rows` by the utilization of the storage that the claims would use.
 
-    A node is scored by the volumes that would be bound there or, if there are none and `provisioning` is True, by the
-    volumes that would be provisioned. `points` are the scores at given utilizations.
+    A node is scored by the volumes that would be bound there. If there are none and `provisioning` is True, it is
+    scored by the volumes that would be provisioned. `points` are the scores at given utilizations.
     """
     bound = _sum_bound_resources(volumes, rows)
     bound_scores = score_by_utilization(points, bound)
@@ -59,7 +59,7 @@ def score_by_capacity(
 
 
 def score_by_utilization(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
-    """Return, for each node, the mean score of the storage classes that are used there, or 0 if none is used.
+    """Return each node's mean score of the storage classes in use there, or 0 if none is in use.
 
     The score of a class is interpolated between `points`, which are pairs of utilization in percent and score.
     """
@@ -73,7 +73,7 @@ def score_by_utilization(points: Sequence[tuple[int, int]], resources: ClassReso
 
 
 def _sum_bound_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """Sum the sizes of the volumes that would be bound, and of their claims, by class on each node in `rows`."""
+    """Sum the sizes of the claims that would be bound and of their volumes, by class on each node in `rows`."""
     columns_by_class: dict[str, int] = {}
     for binding in pod_volumes.bindings:
         for volume in binding.volumes:

@@ -38,7 +38,7 @@ class UnboundClaim(Detail, frozen=True):
         """Describe why the claim is not bound: the volume, class or provisioner that it waits for.
 
         >>> UnboundClaim("shop/data", storage_class="fast").words()
-        'claim shop/data is not bound: its class fast does not exist'
+        'claim shop/data is not bound: its StorageClass fast does not exist'
         """
         class_name = self.storage_class
         if self.volume:
@@ -46,7 +46,7 @@ class UnboundClaim(Detail, frozen=True):
         elif not class_name and not self.class_exists:
             reason = "it has no class and waits for a PersistentVolume"
         elif not self.class_exists:
-            reason = f"its class {class_name} does not exist"
+            reason = f"its StorageClass {class_name} does not exist"
         elif not self.provisioner:
             reason = f"it waits for a PersistentVolume of class {class_name}, which has no provisioner"
         else:
@@ -58,6 +58,11 @@ class ClaimsUnbound(Fact, frozen=True):
     """Claims that must be bound before a node is chosen."""
 
     claims: tuple[UnboundClaim, ...]
+
+    @property
+    def names_missing_class(self) -> bool:
+        """Whether a claim is not bound because its StorageClass does not exist."""
+        return any(claim.storage_class and not claim.class_exists and not claim.volume for claim in self.claims)
 
     def words(self) -> str:
         """Describe what each claim waits for."""
@@ -198,7 +203,7 @@ def _describe_allowed_values(requirement: Wanted) -> str:
 
 
 def _describe_label_of_node(requirement: Wanted) -> str:
-    """Describe the node's value of the required label, or say that the node has no such label."""
+    """Say what value of the required label the node has, or that it has no such label."""
     if requirement.found is None:
         return "the node has no such label"
     return f"the node has {requirement.found}"
@@ -210,7 +215,10 @@ def build_unbound_fact(claims: Sequence[PersistentVolumeClaim], listers: Listers
 
 
 def _build_unbound_claim(claim: PersistentVolumeClaim, listers: Listers) -> UnboundClaim:
-    """Build the details of one claim that must be bound before a node is chosen: its volume, class and provisioner."""
+    """Build the details of a claim that must be bound before a node is chosen.
+
+    They are its volume, class and provisioner.
+    """
     class_name = get_claim_class(claim)
     storage_class = listers.classes.get(class_name)
     provisioner = ""

@@ -57,7 +57,7 @@ def find_matching_volume(
 
     A volume that is reserved for the claim is preferred, then the smallest volume that is large enough and reachable.
     Volumes that `earlier` bindings chose on a node are not available there. `attributes_class` is the gate
-    VolumeAttributesClass. Raises MatchingError if no volume can be searched, and InputError for a bad quantity.
+    VolumeAttributesClass. Raises MatchingError if volumes cannot be searched, and InputError for a bad quantity.
     """
     selector = _parse_volume_selector(claim, attributes_class)
     class_volumes = listers.volumes_of_class.get(get_claim_class(claim), ClassVolumes())
@@ -98,8 +98,8 @@ class _VolumeSearch:
     def choose_reserved_volume(self, i: int) -> None:
         """Choose the volume at index `i`, which is reserved for the claim, on all open nodes that can reach it.
 
-        On nodes that cannot reach the volume, the search ends without a volume. The search continues only on nodes on
-        which an earlier claim has chosen this volume.
+        On nodes that cannot reach the volume, the search ends without a volume. It continues only on nodes where an
+        earlier claim has chosen this volume.
         """
         available = self.open.copy()
         for earlier_choice in self._earlier_choices:
@@ -110,7 +110,10 @@ class _VolumeSearch:
         self.open_count = int(self.open.sum())
 
     def choose_unreserved_volume(self, i: int) -> None:
-        """Choose the volume at index `i` on the open nodes that can reach it, unless an earlier claim has chosen it."""
+        """Choose the volume at index `i` on the open nodes that can reach it.
+
+        Nodes where an earlier claim has chosen this volume stay open.
+        """
         rows = self.topology.find_reachable_rows(self.volumes[i].spec.node_affinity)
         rows = rows[self.open[rows]]
         for earlier_choice in self._earlier_choices:
@@ -149,10 +152,10 @@ def _parse_volume_selector(claim: PersistentVolumeClaim, attributes_class: bool)
 
 
 def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attributes_class: bool) -> bool:
-    """Return whether the volume meets the claim's conditions that apply to reserved and to unreserved volumes.
+    """Return whether the volume meets the conditions that apply to both reserved and unreserved volumes.
 
-    It must not be deleted or reserved for another claim, and its mode and attributes class must be those of the claim.
-    The attributes class is compared only if the gate `attributes_class` is on. The size is not checked.
+    The volume must not be deleted or reserved for another claim. Its mode and attributes class must be those of the
+    claim. The attributes class is only compared if the gate `attributes_class` is on. The size is not checked.
     """
     if volume.metadata.deletion_timestamp is not None:
         return False

@@ -266,7 +266,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
         """Yield rejections of the nodes with errors, then one rejection for each of four reasons.
 
-        The reasons are a bound volume that the node cannot reach, no available volume to bind, not enough free storage,
+        The reasons are a bound volume that the node cannot reach, no available volume to bind, too little free storage,
         and a bound volume that does not exist. Raises PluginError if PreFilter did not run.
         """
         if state is None:
@@ -333,7 +333,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return {}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: BindingState | None) -> Reservation:
-        """Return the volume to which each claim would be bound on the node, and the claims that would be provisioned.
+        """Return the volume that each claim would be bound to on the node, and the claims that would be provisioned.
 
         The reservation is empty for a pod without claims.
         """

@@ -131,8 +131,9 @@ def translate_volume_handle(volume: PersistentVolume, plugin: InTreePlugin) -> s
 def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> VolumeNodeAffinity | None:
     """Return the node affinity of an in-tree volume after translation to CSI, or None if it is not restricted.
 
-    The zone label becomes the driver's own label. If only the volume's labels name zones, these zones are added to all
-    terms. The beta label of regions becomes the stable one. The affinity is unchanged if the driver has no zone label.
+    The zone label becomes the driver's own label, and the beta label of regions becomes the stable label. If only the
+    volume's labels name zones, these zones are added to all terms. The affinity is unchanged if the driver has no zone
+    label.
     """
     affinity = volume.spec.node_affinity
     if not plugin.topology_key:
@@ -157,7 +158,7 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
 
 
 def _find_topology_keys(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
-    """Return the keys of the zone and region labels that a volume uses, or the stable keys if it uses none.
+    """Return the keys of the zone and region labels that a volume uses. By default, return the stable keys.
 
     Keys in the volume's affinity terms take precedence over its labels, and stable keys over beta keys.
     """
@@ -262,7 +263,7 @@ class CSINodes:
         return np.array([node is not None for node in self.nodes], np.bool_)
 
     @cached_property
-    def have_limits(self) -> Bools:
+    def nodes_with_limits(self) -> Bools:
         """A mask (N,) of the nodes on which at least one driver has a limit."""
         mask = np.zeros(len(self.nodes), np.bool_)
         for limits in self._limits_by_driver.values():

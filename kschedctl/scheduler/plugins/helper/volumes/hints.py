@@ -48,9 +48,11 @@ LOOK_AT_CLAIM = NextStep("LookAtClaim", "Look at the claim and its events")
 
 
 def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Dependency]:
-    """Yield the kinds of storage objects whose unread objects could change the results for the pod's claims.
+    """Yield the kinds of storage objects that must have been read for a correct result on the pod's claims.
 
-    For a missing claim, this is PersistentVolumeClaim. For an existing claim, these are the kinds behind it.
+    For a claim that is missing, this is PersistentVolumeClaim, because the claim may exist unread. For other claims,
+    the kinds depend on the claim's volume and class. Unread objects of these kinds only cause rejections that do not
+    exist in the cluster.
     """
     for volume in iter_claim_volumes(info.pod):
         claim = listers.claims.get((info.namespace, volume.claim_name))
@@ -62,10 +64,10 @@ def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Depende
 
 
 def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> Iterator[str]:
-    """Yield the kinds whose unread objects could change the results for an existing claim.
+    """Yield the kinds that must have been read for a correct result on an existing claim.
 
-    For a claim with a volume, these are PersistentVolume if the volume is missing, and CSINode if it is an in-tree
-    volume. For any other claim, these are the kinds of objects that decide which volume the claim can get.
+    For a claim with a volume, this is PersistentVolume if the volume is missing, or CSINode if it is an in-tree volume.
+    For any other claim, these are the kinds that decide which volume the claim can get.
     """
     if claim.spec.volume_name:
         volume = listers.volumes.get(claim.spec.volume_name)
@@ -187,9 +189,9 @@ def _does_pod_use_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: 
 
 
 def _parse_max_volume_size(capacity: CSIStorageCapacity) -> int | None:
-    """Return the size in bytes of the largest volume for which there is room, or None if it is unknown.
+    """Return the size in bytes of the largest volume that can be created, or None if it is unknown.
 
-    If no maximum volume size is published, the free capacity is returned. Raises InputError for an invalid size.
+    If no maximum volume size is published, it is the free capacity. Raises InputError for an invalid size.
     """
     text = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
     if text is None:
@@ -209,9 +211,10 @@ def _list_topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset
 
 
 def describe_claims(info: PodInfo, ephemeral: bool = True) -> str:
-    """Return the pod's claims as a phrase that follows "claim": "a/x or a/y", or "of the pod" if there are none.
+    """Return the pod's claims as a phrase that follows the word "claim", such as "a/x or a/y".
 
-    If `ephemeral` is False, claims of ephemeral volumes are left out.
+    If there are no claims, the phrase is "of the pod". If `ephemeral` is False, claims of ephemeral volumes are left
+    out.
     """
     claim_volumes = [volume for volume in iter_claim_volumes(info.pod) if ephemeral or not volume.ephemeral]
     return join_words([f"{info.namespace}/{volume.claim_name}" for volume in claim_volumes], "or") or "of the pod"

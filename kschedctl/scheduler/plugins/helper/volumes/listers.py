@@ -109,7 +109,8 @@ class StoragePool(NamedTuple):
 class Listers:
     """Storage objects by name, kept up to date while the claims and volumes of a fork are replaced.
 
-    Lists keep the API's order by namespace and name, which decides between volumes or capacities that are equally good.
+    Lists keep the API's order by namespace and name. This order decides between volumes or capacities that are equally
+    good.
     """
 
     def __init__(self, objects: ClusterObjects, nodes: NodeColumns, migrates_portworx: bool = True) -> None:
@@ -145,8 +146,8 @@ class Listers:
     def _replace_in_class(self, previous: PersistentVolume | None, volume: PersistentVolume) -> None:
         """Replace the volume in the cached list of its class.
 
-        If the volume is new, or its class or size has changed, the lists of all classes are dropped, because the order
-        by size may change.
+        If the volume is new, or if its class or size has changed, the order by size may change. The lists of all
+        classes are then dropped.
         """
         class_name = get_volume_class(volume)
         if (
@@ -299,8 +300,8 @@ def require_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
 def find_usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
     """Return the claim with this name in the pod's namespace, after checking that the pod can use it.
 
-    Raises NotFoundError if the claim does not exist, and PluginError if it is lost or being deleted, or if it is
-    `ephemeral` but was created for another pod.
+    Raises NotFoundError if the claim does not exist. Raises PluginError if the claim is lost or being deleted, or if it
+    is `ephemeral` but was created for another pod.
     """
     try:
         claim = storage.get_claim(info.namespace, name)
@@ -359,9 +360,9 @@ def to_billionths(quantity: Quantity | None) -> int:
 
 
 def _parse_storage(resources: Resources, kind: str, name: str) -> Quantity | None:
-    """Return the storage amount of an object's resources, or None if they have none.
+    """Return the storage amount among an object's resources, or None if storage is not among them.
 
-    Raises InputError, which names the object by its kind and name, if the amount is invalid.
+    Raises InputError with the object's kind and name if the amount is invalid.
     """
     if "storage" not in resources:
         return None
