@@ -128,7 +128,7 @@ def rewrite_fit_error(message: str) -> str:
     'None of 3 nodes fits: persistentvolumeclaim "data" not found'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
     ... "2 node(s) didn't match pod anti-affinity rules.")
-    'None of 2 nodes fits: 2 lack cpu; without pods of lower priority, 2 have pods it avoids'
+    'None of 2 nodes fits: 2 lack CPU; without pods of lower priority, 2 have pods it avoids'
     >>> rewrite_fit_error("waiting for scheduling gates: [a]")
     'waiting for scheduling gates: [a]'
     """
