@@ -149,7 +149,8 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
     if summary.fixes:
-        yield BriefText(f"fix: {_describe_fix(summary.fixes[0])}", 0, rank=1)
+        label = "not enough" if summary.fixes[0].rival_count else "fix"
+        yield BriefText(f"{label}: {_describe_fix(summary.fixes[0])}", 0, rank=1)
     fix_commands = _get_short_commands(summary)
     edits = summary.fixes[0].edits if summary.fixes else ()
     if fix_commands or edits:

@@ -39,7 +39,8 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     if not remedies or style.patches:
         return ()
     best = remedies[0]
-    parts: list[Cell] = [Marked("Not verified:" if best.needs_values else "Best fix:", Tone.STRONG)]
+    label = "Not enough:" if best.holds is False else "Best fix:"
+    parts: list[Cell] = [Marked("Not verified:" if best.needs_values else label, Tone.STRONG)]
     if best.drawbacks:
         parts += [f"{best.summary},", Marked(f"but {'; '.join(best.drawbacks)}", Tone.WARNING)]
     else:
@@ -95,7 +96,7 @@ def build_fix_lines(
         lines.append(Marked(f"or {names(tuple(map(_drop_repeated_places, remedy.alternatives)))}", Tone.FAINT))
     lines += _iter_fix_drawbacks(remedy)
     if not facts:
-        lines.append(Marked(f"{TEAMS[remedy.by]}; makes schedulable on {_describe_opened_nodes(remedy)}", Tone.FAINT))
+        lines.append(Marked(f"{TEAMS[remedy.by]} team; {describe_opened_nodes(remedy)}", Tone.FAINT))
     if remedy.edits:
         lines.append(f"in the manifest: {'; '.join(remedy.edits)}")
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
@@ -133,8 +134,7 @@ def _drop_repeated_places(alternative: str) -> str:
     return " and ".join(places)
 
 
-def _describe_opened_nodes(remedy: Remedy) -> str:
-    """Describe the nodes on which the fix lets the pod schedule."""
-    if len(remedy.opens) == 1:
-        return remedy.opens[0]
-    return f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
+def describe_opened_nodes(remedy: Remedy) -> str:
+    """Describe the nodes on which the pod fits with the fix, if it does not lose the room to other waiting pods."""
+    nodes = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
+    return f"alone, the pod would fit on {nodes}" if remedy.holds is False else f"the pod then fits on {nodes}"

@@ -10,13 +10,51 @@ from msgspec.structs import replace
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import Summary
+from kschedctl.reports.summary import ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted, first_few
 
 UNKNOWN_GROUP_LIMITS = (
     "node groups are only known from node labels, so their minimum and maximum size are unknown: "
     "specify --node-groups FILE"
 )
+
+
+NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
+MAX_KEEPERS = 3
+UNBLOCKS = {
+    "ControllerNotFound": "gets an owner that exists",
+    "MinReplicasReached": "has as many replicas as --min-replica-count",
+    "NotReplicated": "gets a controller",
+    "UnmovableKubeSystemPod": "gets a budget that allows its eviction",
+    "NotSafeToEvictAnnotation": 'loses its annotation safe-to-evict: "false"',
+    "LocalStorageRequested": "names its volumes in safe-to-evict-local-volumes, if their data may be lost",
+    "NotEnoughPdb": "has a budget that allows one more disruption",
+}
+"""The change to a pod after which it no longer keeps its node, by the rule that applies."""
+NODE_REASONS = {
+    "NotUnderutilized": "above the utilization threshold",
+    "CurrentlyBeingDeleted": "already being deleted",
+    "ScaleDownDisabledAnnotation": "its scale-down-disabled annotation is true",
+    "ScaleDownUnreadyDisabled": "not ready, and unready nodes are not removed",
+    "NodeGroupMinSizeReached": "the group is at its minimum size",
+    "MinimalResourceLimitExceeded": "the cluster would have fewer cores or less memory than its configured minimum",
+    "NotUnneededLongEnough": "not unneeded for long enough yet",
+    "NotUnreadyLongEnough": "not unready for long enough yet",
+    "AtomicScaleDownFailed": "its group is removed as a whole or not at all, and some of its nodes must stay",
+    "BlockedByOnCompletionPod": "a pod on it has to finish first",
+    NO_PLACE: "its pods fit nowhere else",
+}
+"""The autoscaler's reasons to keep a node, in plain words."""
+POD_REASONS = {
+    "ControllerNotFound": "its controller does not exist",
+    "MinReplicasReached": "its workload has fewer replicas than --min-replica-count",
+    "NotReplicated": "no controller would recreate it",
+    "UnmovableKubeSystemPod": "a kube-system pod without a PDB",
+    "NotSafeToEvictAnnotation": 'annotated safe-to-evict: "false"',
+    "LocalStorageRequested": "it has local storage",
+    "NotEnoughPdb": "its PDB allows no disruption",
+}
+"""The autoscaler's reasons why a pod keeps its node, in plain words."""
 
 
 class GroupRefusal(Document, frozen=True):
@@ -106,7 +144,7 @@ class ScaleUp(Report, frozen=True):
     unschedulable: tuple[str, ...] = ()
     """The pods that kube-scheduler reports as unschedulable."""
     filtered_out: tuple[str, ...] = ()
-    """The unschedulable pods that need no new node."""
+    """The unschedulable pods that need no new node, or that the autoscaler ignores."""
     upcoming: dict[str, int] = {}
     """Node group -> the number of nodes on their way."""
     cluster_healthy: bool = True
@@ -151,12 +189,18 @@ class ScaleUp(Report, frozen=True):
     faults: tuple[str, ...] = ()
     """Invalid node groups and options, which are ignored."""
     undecided: bool = False
+    ignored: dict[str, int] = {}
+    """Unschedulable pod that the autoscaler ignores -> its priority, which is below the cutoff."""
+    priority_cutoff: int = 0
+    """The lowest priority of pods that the autoscaler does not ignore."""
+    would_accept: dict[str, tuple[str, ...]] = {}
+    """Pod for which no group grows -> the groups at their maximum size whose new nodes would take it."""
     kind: str = "ScaleUp"
 
     @property
     def are_all_placed(self) -> bool:
         """Whether every pod gets a node once the groups have grown."""
-        return not (self.remaining or self.still_pending)
+        return not (self.remaining or self.still_pending or self.ignored)
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -165,10 +209,80 @@ class ScaleUp(Report, frozen=True):
         return tuple(pod for pod in self.unschedulable if pod not in filtered_out)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the growing groups, or that no group grows, and the number of unschedulable pods."""
-        increases = [f"{growth.group} from {growth.source:,} to {growth.target:,}" for growth in self.increases]
+        """Return the groups that grow, or that none does, and how many of the unschedulable pods get a node."""
         pods = counted(len(self.unschedulable), "unschedulable pod")
-        return (f"Scale-up: {', '.join(increases)}" if increases else "No group grows", f"for {pods}")
+        if not self.increases:
+            return ("No group grows", f"for {pods}" if self.unschedulable else "since no pod is unschedulable")
+        increases = ", ".join(
+            f"{growth.group} from {growth.source:,} to {growth.target:,}" for growth in self.increases
+        )
+        helped = self.helped
+        which = f": {first_few(helped)}" if helped else ""
+        return (f"Scale-up: {', '.join(increases)}", f"for {len(helped):,} of {pods}{which}")
+
+    @property
+    def helped(self) -> tuple[str, ...]:
+        """The pods that get one of the new nodes."""
+        return tuple(pod for pod in self.triggered if pod not in self.still_pending)
+
+    def describe_ignored(self) -> str:
+        """Describe the pods that the autoscaler ignores for their low priority, or return "" if there are none."""
+        if not self.ignored:
+            return ""
+        pods = list(self.ignored)
+        priorities = sorted(set(self.ignored.values()))
+        of_priority = f"priority {priorities[0]:,} is" if len(priorities) == 1 else "their priorities are"
+        return f"ignores {first_few(pods)}: {of_priority} below the autoscaler's cutoff of {self.priority_cutoff:,}"
+
+    def group_by_reasons(self) -> dict[tuple[tuple[str, str], ...], list[str]]:
+        """Return the pods for which no group grows, by each group's reason in short words."""
+        pods_by_reasons: dict[tuple[tuple[str, str], ...], list[str]] = {}
+        for pod, unhelped in self.remaining.items():
+            figures = self.details.get(pod, {})
+            reasons = {
+                group: figures.get(group) or ", ".join(refusal.reasons) for group, refusal in unhelped.rejected.items()
+            }
+            reasons |= {group: self.describe_skipped(pod, group) for group in unhelped.skipped}
+            pods_by_reasons.setdefault(tuple(sorted(reasons.items())), []).append(pod)
+        return pods_by_reasons
+
+    def describe_skipped(self, pod: str, group: str) -> str:
+        """Describe why the group was skipped and, if it is at its maximum size, whether its new node would help."""
+        reasons = "; ".join(self.remaining[pod].skipped[group])
+        if group in self.would_accept.get(pod, ()):
+            return f"{reasons}; one more node would take it"
+        figures = self.details.get(pod, {}).get(group)
+        return f"{reasons}; one more node would not take it either: {figures}" if figures else reasons
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Add the pods that get no node with each group's reason, and the tags that templates of empty groups lack."""
+        unhelped = tuple(
+            ShortPods(
+                len(pods),
+                pods[0],
+                "",
+                "; ".join(f"group {group}: {reason}" for group, reason in reasons) or "no group is known",
+            )
+            for reasons, pods in self.group_by_reasons().items()
+        )
+        waiting = tuple(ShortPods(1, pod, "", message) for pod, message in self.still_pending.items())
+        ignored = self.describe_ignored()
+        fixes = tuple(
+            ShortFix(
+                f"Declare {' and '.join(gap.settings)} on node group {gap.group}: it has no nodes, and its template "
+                f"lacks the {' and the '.join(gap.lacks)}; with it, a new node takes {first_few(gap.pods)}",
+                "platform",
+                clears=len(gap.pods),
+            )
+            for gap in self.template_gaps
+        )
+        return replace(
+            summary,
+            pods=(*unhelped, *waiting),
+            fixes=fixes,
+            warnings=(f"the autoscaler {ignored}",) if ignored else (),
+            figures={"unschedulable": len(self.unschedulable), "helped": len(self.helped)},
+        )
 
     def iter_doubts(self) -> Iterator[str]:
         """Yield what limits the answer: what is not certain about groups and flags comes first."""
@@ -209,7 +323,7 @@ class NodeKeepers(Document, frozen=True):
     """The pods that keep a node from being removed."""
 
     keepers: tuple[BlockingPod, ...] = ()
-    """All pods that keep it."""
+    """All pods that keep it. A pod is listed once for each of its reasons."""
     then: str = ""
     """Why the node stays even if these pods may move; empty if it would be removed."""
 
@@ -228,6 +342,30 @@ class NodeRemoval(Document, frozen=True):
     """Pod -> the node to which it would move."""
     alone: AloneRemoval | None = None
     """The decision if the node were the only one to remove."""
+
+
+def _add_code(text: str, code: str) -> str:
+    """Return a reason in plain words, followed by the autoscaler's own name for it in parentheses."""
+    return f"{text} ({code})"
+
+
+def _describe_unblocking(kept: NodeKeepers | None) -> str:
+    """Describe what the pods that keep a node would need, or that its pods would have no room elsewhere even then.
+
+    Return an empty string if neither is known.
+    """
+    if kept is None:
+        return ""
+    if kept.then:
+        no_place = ". Its pods would have no room elsewhere even if all could be evicted"
+        return no_place if kept.then == NO_PLACE else ""
+    needs_by_pod: dict[str, list[str]] = {}
+    for keeper in kept.keepers:
+        needs_by_pod.setdefault(keeper.pod, []).append(UNBLOCKS.get(keeper.reason, keeper.reason))
+    needed = [f"{pod} {' and '.join(needs)}" for pod, needs in list(needs_by_pod.items())[:MAX_KEEPERS]]
+    if len(needs_by_pod) > MAX_KEEPERS:
+        needed.append(counted(len(needs_by_pod) - MAX_KEEPERS, "more pod"))
+    return f". Would be deleted if {'; '.join(needed)}"
 
 
 class RemovedNodes(Document, frozen=True):
@@ -266,6 +404,12 @@ class ScaleDown(Report, frozen=True):
     """Pod that a PodDisruptionBudget keeps from moving -> the unhealthy pods that use up the budget, in words."""
     ignored_pods: dict[str, tuple[str, ...]] = {}
     """Unneeded node -> its pods that the autoscaler ignores for their low priority, and that end with the node."""
+    thresholds: dict[str, float] = {}
+    """Node whose utilization was examined -> the highest utilization at which it may be removed."""
+    minimums: dict[str, int] = {}
+    """Node that is no candidate because its group is at its minimum size -> that size."""
+    cordoned: tuple[str, ...] = ()
+    """The nodes that are cordoned."""
     increases: tuple[GroupIncrease, ...] = ()
     """The node groups that grow in the same loop."""
     seen_groups: bool = False
@@ -287,7 +431,10 @@ class ScaleDown(Report, frozen=True):
         """Return which nodes are removed, if any, and the number of unneeded nodes."""
         removed_nodes = (*self.deleted_now.empty, *self.deleted_now.drain)
         if not removed_nodes:
-            return ("No node is removed", f"of {counted(len(self.unneeded), 'unneeded node')}")
+            if not self.unneeded:
+                return ("No node is removed: none is unneeded",)
+            have = counted(len(self.unneeded), "unneeded node has", "unneeded nodes have")
+            return (f"No node is removed: {have} to stay",)
         wait = self.waits.get("scale-down-unneeded-time")
         waiting_time = f", once unneeded for {wait}" if wait else ""
         share = f"{len(removed_nodes):,} of {counted(len(self.unneeded), 'unneeded node')}"
@@ -313,7 +460,53 @@ class ScaleDown(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the running pods that end with the removed nodes."""
         lost = self.describe_lost_pods()
-        return replace(summary, warnings=(lost,) if lost else (), victims=self.lost_pods)
+        staying: tuple[str, ...] = ()
+        if not (self.deleted_now.empty or self.deleted_now.drain):
+            staying = tuple(
+                f"{first_few(nodes, 1)}: {reason}" for reason, nodes in self.group_staying_nodes().items() if reason
+            )
+        return replace(summary, warnings=((lost,) if lost else ()) + staying, victims=self.lost_pods)
+
+    def describe_staying_node(self, name: str) -> str:
+        """Describe why a node stays, and what would have to change so that it is removed, as far as that is known.
+
+        Return an empty string if nothing is known.
+        """
+        node = self.nodes[name]
+        code = node.reason or ""
+        if node.state == "notCandidate" and not code:
+            if not node.group:
+                return "it belongs to no node group"
+            minimum = self.minimums.get(name)
+            return "" if minimum is None else f"its group is at its minimum of {counted(minimum, 'node')}"
+        if node.blocking_pod is not None:
+            blocking = node.blocking_pod
+            code_text = POD_REASONS.get(blocking.reason)
+            reason = (
+                f"kept by {blocking.pod}: {_add_code(code_text, blocking.reason) if code_text else blocking.reason}"
+            )
+            reason += _describe_unblocking(self.kept.get(name))
+            return reason if code == BLOCKED else f"{self._describe_node_reason(name)}; {reason}"
+        is_removable_alone = code == NO_PLACE and node.alone is not None and node.alone.removable
+        reason = self._describe_node_reason(name)
+        return f"{reason}; could be deleted if it were the only one" if is_removable_alone else reason
+
+    def _describe_node_reason(self, name: str) -> str:
+        """Return the autoscaler's reason to keep a node in plain words, followed by its own name for it."""
+        code = self.nodes[name].reason or ""
+        if code not in NODE_REASONS:
+            return code
+        threshold = self.thresholds.get(name)
+        of_threshold = f" of {threshold:.0%}" if code == "NotUnderutilized" and threshold is not None else ""
+        return _add_code(f"{NODE_REASONS[code]}{of_threshold}", code)
+
+    def group_staying_nodes(self) -> dict[str, list[str]]:
+        """Return the nodes that stay by the reason in words, the most frequent reason first."""
+        nodes_by_reason: dict[str, list[str]] = {}
+        for name, node in self.nodes.items():
+            reason = "" if node.state == "unneeded" and not node.reason else self.describe_staying_node(name)
+            nodes_by_reason.setdefault(reason, []).append(name)
+        return dict(sorted(nodes_by_reason.items(), key=lambda entry: len(entry[1]), reverse=True))
 
     def iter_doubts(self) -> Iterator[str]:
         """Yield what limits the answer: what is not certain about groups and flags comes first."""

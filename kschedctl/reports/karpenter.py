@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
+from msgspec.structs import replace
+
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, format_significant
+from kschedctl.text.printable import rewrite_fit_error
 
 _LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
 
@@ -21,6 +25,20 @@ def shorten_error(error: str) -> str:
     'unsatisfiable topology constraint for pod affinity, key=zone'
     """
     return _LISTS.sub("", error)
+
+
+def format_price(price: float) -> str:
+    """Format an hourly price with at most three digits.
+
+    >>> format_price(0.08), format_price(0.0345), format_price(1.2)
+    ('$0.08', '$0.0345', '$1.2')
+    """
+    return f"${format_significant(price, 3)}"
+
+
+def describe_exhausted_budgets(pool: str) -> str:
+    """Describe that the disruption budgets of a NodePool allow no further disruption."""
+    return f"the disruption budgets of NodePool {pool} allow 0 nodes now"
 
 
 class KarpenterEvent(Document, frozen=True):
@@ -118,7 +136,7 @@ class PoolAnswer(Document, frozen=True, omit_defaults=True):
             return self.error if in_full else shorten_error(self.error)
         text = f"takes it: {counted(len(self.instance_types), 'instance type')}"
         if self.cheapest and self.cheapest.price:
-            text += f", cheapest {self.cheapest.options[0]} at ${self.cheapest.price:.4f}/h"
+            text += f", cheapest {self.cheapest.options[0]} at {format_price(self.cheapest.price)}/h"
         if self.relaxations:
             text += f", without {counted(len(self.relaxations), 'preference')}"
         return text
@@ -195,8 +213,50 @@ class Provisioning(Report, frozen=True):
         if not node_count:
             return ("Karpenter would launch no node", f"for {pods}", "")
         without = len(self.pod_errors) + len(self.rejected)
-        remark = f"– {without:,} {agreeing(without, 'gets', 'get')} none" if without else ""
+        remarks = []
+        if without:
+            remarks.append(f"{without:,} {agreeing(without, 'gets', 'get')} none")
+        if waiting := len(self.still_pending):
+            stay = agreeing(waiting, "stays", "stay")
+            remarks.append(f"{waiting:,} {'more ' if without else ''}{stay} pending although a node comes")
+        remark = f"– {', '.join(remarks)}" if remarks else ""
         return (f"Karpenter would launch {counted(node_count, 'node')}", f"for {pods}", remark)
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Add the pods that get no node with all that keeps each NodePool from launching one, and pods that wait."""
+        pods_by_reason: dict[str, list[str]] = {}
+        for pod, error in self.pod_errors.items():
+            pods_by_reason.setdefault(self._describe_obstacles(pod) or shorten_error(error.error), []).append(pod)
+        for event in self.rejected:
+            pods_by_reason.setdefault(event.message, []).append(event.name)
+        for pod, message in self.still_pending.items():
+            waits = f"stays pending although a node comes: {rewrite_fit_error(message)}"
+            pods_by_reason.setdefault(waits, []).append(pod)
+        warnings = tuple(f"NodePool {pool}: {why}" for pool, why in self.limits_exceeded.items())
+        if self.seen_types is not None:
+            types = counted(self.seen_types, "instance type")
+            warnings = (
+                f"only the {types} of existing nodes {agreeing(self.seen_types, 'is', 'are')} known; others may fit: "
+                "specify --instance-types FILE",
+                *warnings,
+            )
+        if self.scheduler_error:
+            warnings = (f"no NodePool takes part: {self.scheduler_error}", *warnings)
+        return replace(
+            summary,
+            pods=tuple(ShortPods(len(pods), pods[0], "", reason) for reason, pods in pods_by_reason.items()),
+            warnings=warnings,
+            figures={
+                "nodes": len(self.new_node_claims),
+                "withoutNode": len(self.pod_errors) + len(self.rejected),
+                "stillPending": len(self.still_pending),
+            },
+        )
+
+    def _describe_obstacles(self, pod: str) -> str:
+        """Describe all that keeps each NodePool from taking the pod, or return "" if it is not known."""
+        obstacles = {pool: reasons for pool, reasons in self.missing.get(pod, {}).items() if reasons}
+        return "; ".join(f"NodePool {pool}: {', '.join(reasons)}" for pool, reasons in obstacles.items())
 
 
 class DisruptionCandidate(Document, frozen=True):
@@ -273,7 +333,7 @@ class NodeFate(Document, frozen=True):
     pool: Annotated[str, Column("nodepool", keep=True)]
     fate: Annotated[str, Column("alone", tones={"stays": Tone.FAINT, "delete": Tone.GOOD, "replace": Tone.GOOD})]
     """stays, delete or replace."""
-    price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    price: Annotated[float | None, Column("price/h", form=".3g")] = None
     """The node's price per hour."""
     pods: Annotated[int | None, Column("pods")] = None
     """The number of pods that would have to move."""
@@ -312,15 +372,50 @@ class Disruption(Report, frozen=True):
         """The methods by name, in the order in which they are tried."""
         return {"Empty": self.emptiness, "Drifted": self.drift, "several nodes": self.multi, "one node": self.single}
 
+    @property
+    def budget_blocked(self) -> dict[str, str]:
+        """Node that only its NodePool's disruption budgets keep from being disrupted -> the NodePool."""
+        blocked: dict[str, str] = {}
+        for method in self.methods.values():
+            for candidate in method.candidates:
+                is_consolidated = method is self.multi or method is self.single
+                answer = self.per_node.get(candidate.node)
+                would_go = not is_consolidated or (answer is not None and answer.command is not None)
+                if would_go and method.budgets.get(candidate.node_pool) == 0:
+                    blocked.setdefault(candidate.node, candidate.node_pool)
+        return blocked
+
+    def describe_blocked_nodes(self) -> str:
+        """Describe which NodePools' disruption budgets keep which nodes, or return "" if they keep none."""
+        blocked = self.budget_blocked
+        if not blocked:
+            return ""
+        texts = []
+        for pool in dict.fromkeys(blocked.values()):
+            nodes = [node for node, node_pool in blocked.items() if node_pool == pool]
+            texts.append(f"{describe_exhausted_budgets(pool)}, which keeps {first_few(nodes)}")
+        return "; ".join(texts)
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Add why each node stays."""
+        blocked = self.budget_blocked
+        staying = tuple(
+            ShortPods(1, fate.node, "", "; ".join(filter(None, (fate.why, fate.cause))))
+            for fate in self.fates
+            if fate.fate == "stays" and fate.node not in blocked
+        )
+        return replace(summary, pods=staying)
+
     def build_first_line(self) -> tuple[str, ...]:
         """Return the next round's decision: the first command of the first method that finds any."""
         commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:
-            return ("Karpenter would remove no node",)
+            blocked = self.describe_blocked_nodes()
+            return (f"Karpenter would remove no node{': ' if blocked else ''}{blocked}",)
         command = commands[0]
         sentence = f"Karpenter would {command.decision} {counted(len(command.candidates), 'node')}"
         if command.replacements:
             sentence += f", and launch {counted(len(command.replacements), 'node')} first"
         if command.savings:
-            sentence += f", saving ${command.savings:.4f} an hour"
+            sentence += f", saving {format_price(command.savings)} an hour"
         return (sentence,)

@@ -71,6 +71,8 @@ class NewNode(Document, frozen=True):
     """What is not certain about groups and flags."""
     differences: tuple[str, ...] = ()
     """Where the autoscaler treats this pod otherwise than kube-scheduler."""
+    ignored_because: str = ""
+    """Why the autoscaler ignores the pod; empty if it does not."""
     queue: QueueShare | None = None
     """How other waiting pods change the answer, if there are any and a node would be added for only this pod."""
 

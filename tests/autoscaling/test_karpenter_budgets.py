@@ -8,7 +8,18 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions, is_schedule_active
+from kschedctl.commands.consolidate.autoscalers import extract_karpenter_verdicts
 from kschedctl.errors import InputError
+from kschedctl.reports.karpenter import (
+    AloneAnswer,
+    Disruption,
+    DisruptionCandidate,
+    DisruptionCommand,
+    DisruptionMethod,
+    NodeFate,
+    Provisioning,
+    ProvisioningError,
+)
 
 HOUR = 3_600_000_000_000
 WEDNESDAY = "2026-03-04T12:00:00Z"
@@ -70,3 +81,34 @@ def test_what_is_left_out_is_as_the_api_server_fills_it_in(disruption: dict[str,
     assert get_allowed_disruptions(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2
     assert pool.spec.disruption.consolidate_after == "0s"
     assert get_allowed_disruptions(NodePool(), 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2
+
+
+@pytest.mark.parametrize(("allowed", "blocked"), [(0, {"k1": "base"}), (1, {})])
+def test_an_exhausted_budget_is_named_as_what_keeps_nodes(allowed: int, blocked: dict[str, str]) -> None:
+    """Alone, k1 could be deleted and k2 could not; only k1 stays because of the budget."""
+    command = DisruptionCommand("delete", ("k1",), 0.2, (), ())
+    candidates = tuple(DisruptionCandidate(name, "base", 0.2, 1.0, 1.0, 0.2) for name in ("k1", "k2"))
+    report = Disruption(
+        single=DisruptionMethod(candidates, budgets={"base": allowed}),
+        per_node={"k1": AloneAnswer(command), "k2": AloneAnswer()},
+        fates=(NodeFate("k1", "base", "delete"), NodeFate("k2", "base", "stays", why="Can't replace")),
+    )
+    assert report.budget_blocked == blocked
+    sentence = ": the disruption budgets of NodePool base allow 0 nodes now, which keeps k1" if blocked else ""
+    assert str(report) == f"Karpenter would remove no node{sentence}"
+    verdicts = extract_karpenter_verdicts(report)
+    assert ("NodePool base allow 0 nodes now" in verdicts.describe_node("k1")) is bool(blocked)
+    assert verdicts.describe_node("k2") == "stays: Can't replace"
+
+
+def test_the_short_form_of_provision_says_why_pods_get_no_node() -> None:
+    report = Provisioning(
+        pending=("a/p1", "a/p2", "a/p3"),
+        pod_errors={"a/p1": ProvisioningError("no type", ()), "a/p2": ProvisioningError("no type", ())},
+        missing={"a/p1": {"base": ("the label x is missing",)}, "a/p2": {"base": ("the label x is missing",)}},
+        still_pending={"a/p3": "0/2 nodes are available: 2 Insufficient cpu."},
+    )
+    refused, waiting = report.summary().pods
+    assert (refused.pods, refused.such_as, refused.why) == (2, "a/p1", "NodePool base: the label x is missing")
+    assert waiting.such_as == "a/p3"
+    assert waiting.why.startswith("stays pending although a node comes: None of 2 nodes fits: ")

@@ -90,7 +90,8 @@ GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
             pool(),
             ["the pod needs team In [a]; the pool does not define the label"],
         ),
-        (pod("4"), pool(limits={"cpu": "3"}), ["cpu limit 3, 3 left"]),  # small is within, and too small
+        # small is within, and too small
+        (pod("4"), pool(limits={"cpu": "3"}), ["cpu limit 3, 3 left; the types that take the pod are larger"]),
         (pod(), pool(limits={"cpu": "1"}), ["cpu limit 1, 1 left; the smallest type has cpu 2"]),
         (pod("7950m"), pool(), [f"{NONE}; {FAR}, 7950m needed"]),  # costs as much as large
         (

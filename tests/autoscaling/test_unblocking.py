@@ -75,3 +75,79 @@ def test_what_scale_down_empties_drain_empties() -> None:
     for name, removable in alone.items():
         drained = kschedctl.drain(cluster, [name])
         assert bool(drained.unplaced) != removable, name
+
+
+@pytest.mark.parametrize(
+    ("pod_parts", "second"),
+    [
+        ({"annotations": UNSAFE}, "NotSafeToEvictAnnotation"),
+        ({"volumes": [{"name": "scratch", "emptyDir": {}}]}, "LocalStorageRequested"),
+    ],
+)
+def test_a_second_obstacle_of_the_same_pod_is_named(pod_parts: Json, second: str) -> None:
+    """With an owner that exists, the pod would still keep its node: verified by the replay with the owner."""
+    spec = {"volumes": pod_parts.get("volumes", [])}
+    annotations = pod_parts.get("annotations", {})
+
+    def build_cluster(*more: Json) -> kschedctl.Cluster:
+        held = pod("held", "a", "300m", ownerReferences=[OWNER], annotations=annotations)
+        held["spec"] |= spec
+        return kschedctl.Cluster.from_objects([node("a"), node("b"), held, *more])
+
+    orphaned = kschedctl.scale_down(build_cluster(), GROUPS, now=NOW)
+    assert [keeper.reason for keeper in orphaned.kept["a"].keepers] == ["ControllerNotFound", second]
+    assert "gets an owner that exists and" in orphaned.describe_staying_node("a")
+    owned = kschedctl.scale_down(build_cluster(replica_set()), GROUPS, now=NOW)
+    assert [keeper.reason for keeper in owned.kept["a"].keepers] == [second]
+
+
+def test_a_node_of_a_group_at_its_minimum_and_a_busy_node_say_so() -> None:
+    """Each of the nodes is the only one of its group; node b uses 3 of its 4 cores."""
+    groups = [
+        {"id": "fixed", "min": 1, "max": 5, "target": 1, "nodes": ["a"]},
+        {"id": "free", "min": 0, "max": 5, "target": 1, "nodes": ["b"]},
+    ]
+    busy = pod("busy", "b", "3", ownerReferences=[OWNER])
+    cluster = kschedctl.Cluster.from_objects([node("a"), node("b"), busy, replica_set()])
+    report = kschedctl.scale_down(cluster, groups, now=NOW)
+    assert report.describe_staying_node("a") == "its group is at its minimum of 1 node"
+    assert report.describe_staying_node("b") == "above the utilization threshold of 50% (NotUnderutilized)"
+    assert str(report) == "No node is removed: none is unneeded"
+    warnings = report.summary().warnings
+    assert any(warning.startswith("a: its group is at its minimum") for warning in warnings)
+
+
+def test_pods_below_the_priority_cutoff_are_said_to_be_ignored() -> None:
+    """The autoscaler's default cutoff is -10; the pod fits nowhere, and no group grows for it."""
+    low = pod("low", "", "16")
+    low["spec"]["priority"] = -50
+    low["status"] = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+    }
+    report = kschedctl.scale_up(kschedctl.Cluster.from_objects([node("a"), node("b"), low]), GROUPS, now=NOW)
+    assert (report.ignored, report.priority_cutoff) == ({"default/low": -50}, -10)
+    assert not report.are_all_placed
+    text = report.to_markdown()
+    assert "ignores default/low: priority -50 is below the autoscaler's cutoff of -10" in text
+    assert "existing or upcoming nodes" not in text
+
+
+def test_a_group_at_its_maximum_says_for_which_pods_raising_it_helps() -> None:
+    """One more node of 4 cores takes the pod of 4 cores, but not that of 16."""
+    waiting = []
+    for name, cpu in {"fits": "4", "large": "16"}.items():
+        waiting.append(pod(name, "", cpu))
+        waiting[-1]["status"] = {
+            "phase": "Pending",
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+        }
+    filling = [pod(f"full-{name}", name, "3", ownerReferences=[OWNER]) for name in "ab"]
+    groups = [{"id": "g", "min": 0, "max": 2, "target": 2, "nodes": ["a", "b"]}]
+    cluster = kschedctl.Cluster.from_objects([node("a"), node("b"), replica_set(), *filling, *waiting])
+    report = kschedctl.scale_up(cluster, groups, now=NOW)
+    assert report.would_accept == {"default/fits": ("g",)}
+    assert report.describe_skipped("default/fits", "g").endswith("one more node would take it")
+    assert "one more node would not take it either: needs 16 CPUs" in report.describe_skipped("default/large", "g")
+    whys = {pods.such_as: pods.why for pods in report.summary().pods}
+    assert whys["default/fits"].startswith("group g: max node group size reached")

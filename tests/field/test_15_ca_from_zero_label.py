@@ -26,7 +26,7 @@ def test_no_fix_puts_the_image_on_linux_nodes(capsys: pytest.CaptureFixture[str]
     for options in (GROUPS, ()):
         screen = first_screen(capsys, command, POD, "15-ca-from-zero-label/in.yaml", *options)
         assert "o not select nodes" not in screen
-        assert "makes schedulable on l1" not in screen
+        assert "the pod then fits on l1" not in screen
 
 
 def test_the_tag_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:

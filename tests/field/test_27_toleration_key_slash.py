@@ -28,4 +28,4 @@ def test_the_selector_is_corrected_with_the_toleration(capsys: pytest.CaptureFix
     first = fixes.partition(" 2 ")[0]
     assert TOLERATION in first
     assert "elect nodes with applications=platform-amd64 instead of cx-platform-amd64" in first
-    assert "makes schedulable on d1" in first
+    assert "the pod then fits on d1" in first

@@ -6,7 +6,7 @@ planned to move use up their budgets, even if they stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -59,19 +59,20 @@ class Drainability:
     """Microseconds since 1970."""
     checks_controllers: bool = True
     """Whether the controllers of pods are looked up."""
-    freed: set[str] = field(default_factory=set)
-    """Keys of pods that are treated as movable."""
+    lifted: set[tuple[str, str]] = field(default_factory=set)
+    """Key of a pod and reason why it would block a removal, for obstacles that are treated as removed."""
 
     def decide_pod_fate(self, pod: Pod) -> DrainOutcome:
         """Return what happens to a pod when its node is removed, or why the pod blocks the removal.
 
-        Pods in ``freed`` never block it.
+        Obstacles in ``lifted`` do not count. A pod without an obstacle in ``lifted`` may still have another one.
         """
         if is_mirror_pod(pod) or is_long_terminating(pod, self.now):
             return PodFate.IGNORED
-        if pod.key not in self.freed and (blocked := self._find_controller_problem(pod)):
-            return blocked
-        if pod.key in self.freed or is_daemon_set_pod(pod):
+        controller_problem = self._find_controller_problem(pod)
+        if controller_problem and not self._is_lifted(pod, controller_problem):
+            return controller_problem
+        if is_daemon_set_pod(pod):
             return PodFate.MOVES
         annotations = pod.metadata.annotations
         if annotations.safe_to_evict == "true" or _has_ended_for_good(pod):
@@ -86,20 +87,32 @@ class Drainability:
         Blocking pods are system pods, pods with local volumes or exhausted PodDisruptionBudgets, and pods that nothing
         recreates.
         """
+        obstacles = (reason for reason in self._iter_obstacles(pod) if not self._is_lifted(pod, reason))
+        return next(obstacles, PodFate.MOVES)
+
+    def _iter_obstacles(self, pod: Pod) -> Iterator[str]:
+        """Yield the reasons why a running pod of no DaemonSet blocks the removal of its node, in upstream's order."""
         options = self.options
         if not self._is_replicated(pod):
-            return NOT_REPLICATED
+            yield NOT_REPLICATED
         if (
             options.skip_nodes_with_system_pods
             and pod.metadata.namespace == "kube-system"
             and not self.budgets.find_budget_indexes(pod)
         ):
-            return PodFate.MOVES if self._is_older_than_system_pod_timeout(pod) else SYSTEM_POD
+            if self._is_older_than_system_pod_timeout(pod):
+                return
+            yield SYSTEM_POD
         if pod.metadata.annotations.safe_to_evict == "false":
-            return NOT_SAFE
+            yield NOT_SAFE
         if options.skip_nodes_with_local_storage and _has_unsafe_local_volume(pod):
-            return LOCAL_STORAGE
-        return NOT_ENOUGH_BUDGET if self.budgets.forbids_eviction(pod) else PodFate.MOVES
+            yield LOCAL_STORAGE
+        if self.budgets.forbids_eviction(pod):
+            yield NOT_ENOUGH_BUDGET
+
+    def _is_lifted(self, pod: Pod, reason: str) -> bool:
+        """Return whether this obstacle to moving the pod is treated as removed."""
+        return (pod.key, reason) in self.lifted
 
     def _find_controller_problem(self, pod: Pod) -> str:
         """Return why the pod's controller may fail to recreate it, or "" if nothing suggests this.

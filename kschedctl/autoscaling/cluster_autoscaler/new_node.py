@@ -15,6 +15,7 @@ from kschedctl.autoscaling.cluster_autoscaler.options import (
     read_autoscaled_groups,
     read_autoscaler_options,
 )
+from kschedctl.autoscaling.cluster_autoscaler.pods import is_expendable
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
     AT_MAXIMUM,
     BACKED_OFF,
@@ -55,6 +56,10 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults)
     if not node_groups.limits_known:
         doubts = ("node groups are only known from node labels, so their minimum and maximum size are unknown", *doubts)
+    if is_expendable(waiting, flags):
+        reason = f"it ignores pods of priority below {flags.expendable_pods_priority_cutoff:,}, and this pod has "
+        reason += f"{waiting.spec.priority or 0:,}"
+        return NewNode(NAME, ignored_because=reason, doubts=doubts, sources=node_groups.sources)
     if pod.key in report.filtered_out:
         return NewNode(NAME, existing_node=ROOM, doubts=doubts, sources=node_groups.sources)
     remaining = report.remaining.get(pod.key)

@@ -196,14 +196,17 @@ class SingleRemovals:
         }
 
     def _collect_blocking_pods(self, row: Row, removal: AloneRemoval) -> NodeKeepers:
-        """Collect all pods that block the removal of a node, treating each as movable in the next trial."""
+        """Collect all obstacles to the removal of a node, treating each as removed in the next trial.
+
+        A pod with several obstacles occurs several times.
+        """
         blocking_pods: list[BlockingPod] = []
-        freed = self._removal_simulator.rules.freed
+        lifted = self._removal_simulator.rules.lifted
         while removal.blocking_pod is not None:
             blocking_pods.append(removal.blocking_pod)
-            freed.add(removal.blocking_pod.pod)
+            lifted.add((removal.blocking_pod.pod, removal.blocking_pod.reason))
             removal = self._try_single_removal(row)
-        freed.clear()
+        lifted.clear()
         return NodeKeepers(tuple(blocking_pods), removal.reason or "")
 
     def _try_single_removal(self, row: Row) -> AloneRemoval:

@@ -206,6 +206,23 @@ class ScaleDownPlan:
             threshold = options.scale_down_utilization_threshold
         return threshold if group_threshold is None else group_threshold
 
+    def find_utilization_thresholds(self) -> dict[str, float]:
+        """Return the utilization threshold of each node whose utilization was examined, by the node's name."""
+        groups = self.loop.groups.of_node
+        return {
+            node.metadata.name: self._get_utilization_threshold(node, groups[node.metadata.name])
+            for node in self.candidates
+            if node.metadata.name in self.utilization
+        }
+
+    def find_minimum_sizes(self) -> dict[str, int]:
+        """Return the minimum size of the group of each node that is no candidate because of it, by node."""
+        groups = self.loop.groups.of_node
+        started_groups = {node.metadata.name: groups.get(node.metadata.name) for node in self._list_started_nodes()}
+        return {
+            name: group.min for name, group in started_groups.items() if group and self.targets[group.id] <= group.min
+        }
+
     # -- trial removals -------------------------------------------------------------------------------------------
 
     def _find_unneeded_nodes(self, eligible: Sequence[Node]) -> None:
@@ -423,6 +440,9 @@ def _build_scale_down_report(
         deleted_now=plan.deleted_now,
         marked_since={name: since for name, since in marked_since.items() if since},
         nodes={node.metadata.name: _build_node_report(plan, node, alone) for node in plan.loop.nodes},
+        thresholds=plan.find_utilization_thresholds(),
+        minimums=plan.find_minimum_sizes(),
+        cordoned=tuple(node.metadata.name for node in plan.loop.nodes if node.spec.unschedulable),
     )
 
 

@@ -25,7 +25,12 @@ from kschedctl.autoscaling.cluster_autoscaler.options import (
     read_autoscaled_groups,
     read_autoscaler_options,
 )
-from kschedctl.autoscaling.cluster_autoscaler.pods import are_all_pods_new, describe_pod_source, list_pod_keys
+from kschedctl.autoscaling.cluster_autoscaler.pods import (
+    are_all_pods_new,
+    describe_pod_source,
+    is_expendable,
+    list_pod_keys,
+)
 from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
     Increase,
     TemplateShape,
@@ -108,7 +113,17 @@ def replay_scale_up(
         )
 
     gaps = tuple(iter_template_gaps(groups, loop.nodes, run.iter_unhelped_pods(), accepts_with_groups))
-    return run, replace(report, faults=faults, details=run.build_rejection_details(), template_gaps=gaps)
+    ignored = {pod.key: pod.spec.priority or 0 for pod in run.filtered_out if is_expendable(pod, flags)}
+    report = replace(
+        report,
+        faults=faults,
+        details=run.build_rejection_details(),
+        template_gaps=gaps,
+        ignored=ignored,
+        priority_cutoff=flags.expendable_pods_priority_cutoff,
+        would_accept=run.find_groups_to_raise(),
+    )
+    return run, report
 
 
 def would_group_accept_pod(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
@@ -279,16 +294,35 @@ class ScaleUpRun:
         Similar pods share the figures. At most MAX_DETAILED kinds of pods are included.
         """
         details: dict[str, dict[str, str]] = {}
+        at_maximum = [group for group, reasons in self.skipped.items() if reasons == (AT_MAXIMUM,)]
         unaccepted = [pods for pods in self.groups if not pods.accepting_groups]
         for pods in unaccepted[:MAX_DETAILED]:
             figures = {}
-            for group in pods.rejections:
+            for group in dict.fromkeys((*pods.rejections, *at_maximum)):
                 if group in self.loop.templates:
                     text = self.describe_rejection_by_new_node(pods.first, group)
                     if text:
                         figures[group] = text
             details |= dict.fromkeys(list_pod_keys(pods.pods), figures)
         return details
+
+    def find_groups_to_raise(self) -> dict[str, tuple[str, ...]]:
+        """Return the node groups at their maximum size whose new nodes would accept a pod, by pod.
+
+        Pods that another group accepts are left out. At most MAX_DETAILED kinds of pods are included.
+        """
+        at_maximum = [group for group, reasons in self.skipped.items() if reasons == (AT_MAXIMUM,)]
+        groups_by_pod: dict[str, tuple[str, ...]] = {}
+        unaccepted = [pods for pods in self.groups if not pods.accepting_groups]
+        for pods in unaccepted[:MAX_DETAILED]:
+            accepting = tuple(
+                group
+                for group in at_maximum
+                if group in self.loop.templates and self.describe_rejection_by_new_node(pods.first, group) is None
+            )
+            if accepting:
+                groups_by_pod |= dict.fromkeys(list_pod_keys(pods.pods), accepting)
+        return groups_by_pod
 
     def count_acceptable_pods(self, pods: Iterable[Pod]) -> Mapping[str, int]:
         """Return, by node group, how many of the pods a new node would accept if each were its only pod.

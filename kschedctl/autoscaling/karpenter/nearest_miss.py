@@ -220,7 +220,7 @@ class _ObstacleSearch:
         offered = ""
         if offered_count:
             verb = agreeing(offered_count, "is", "are")
-            offered = f"; {offered_count:,} of {counted(len(types), 'instance type')} {verb} offered there"
+            offered = f"; {offered_count:,} of {counted(len(types), 'instance type')} {verb} offered in {needed}"
         class_name = self.setting.node_classes.describe_class_reference(self.template.pool)
         return f"{class_name} has no subnet in {needed}, only in {', '.join(sorted(zones))}{offered}"
 
@@ -272,7 +272,11 @@ class _ObstacleSearch:
             for name in short_resources or sorted(remaining)
         )
         sizes = ", ".join(f"{name} {smallest[name]}" for name in short_resources if name != NODES)
-        description = "; ".join(exhausted_limits) + (f"; the smallest type has {sizes}" if sizes else "")
+        description = "; ".join(exhausted_limits)
+        if sizes:
+            description += f"; the smallest type has {sizes}"
+        elif not short_resources:
+            description += "; the types that take the pod are larger"
         return _Obstacle(description, unlimited)
 
     def _would_take_pod_with_pool(self, pool: NodePool) -> bool:

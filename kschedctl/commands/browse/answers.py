@@ -25,6 +25,7 @@ from kschedctl.commands.explain.html_widgets import FITS, OTHERS, LegendEntry, N
 from kschedctl.commands.explain.page import build_answer, build_explanation_page
 from kschedctl.commands.explain.report import Explanation, NodeReport
 from kschedctl.commands.remedies.report import Remedies
+from kschedctl.render.fixes import describe_opened_nodes
 from kschedctl.render.page import (
     Block,
     Heading,
@@ -266,8 +267,7 @@ def _list_remedy(number: int, remedy: Remedy, width: int) -> list[ListLine]:
 
 def _describe_fix_effect(remedy: Remedy) -> str:
     """Describe who can apply the fix, and on which nodes the pod would then fit."""
-    opens = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
-    return f"{TEAMS[remedy.by]}; makes schedulable on {opens}"
+    return f"{TEAMS[remedy.by]} team; {describe_opened_nodes(remedy)}"
 
 
 def _describe_search_limits(remedies: Remedies) -> list[str]:
@@ -291,7 +291,7 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
         ("but", "; ".join(remedy.drawbacks)),
         ("also places", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
-        ("makes schedulable on", names(remedy.opens, 20)),
+        ("alone, would fit on" if remedy.holds is False else "the pod then fits on", names(remedy.opens, 20)),
         ("owner", TEAMS[remedy.by]),
     ]
     return [remedy.summary, *(f"{label}: {text}" for label, text in details if text), *remedy.commands]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,8 +12,8 @@ from kschedctl.autoscaling.karpenter.disrupt import STAYS
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.reports.cluster_autoscaler import ScaleDown
-from kschedctl.reports.karpenter import Disruption
-from kschedctl.text.counts import counted
+from kschedctl.reports.karpenter import Disruption, describe_exhausted_budgets
+from kschedctl.text.counts import agreeing, counted, first_few
 
 NOT_MANAGED = "not its node"
 """The verdict on a node that the autoscaler does not manage."""
@@ -34,19 +33,23 @@ class AutoscalerVerdicts:
     """Whether the verdicts depend on no unread data."""
     causes: Mapping[str, str] = field(default_factory=dict)
     """The pod or constraint behind the verdict on each node, in our words."""
+    ended_pods: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The running pods that the autoscaler ignores and that end with a removed node, by node."""
 
     def describe_node(self, node: str) -> str:
         """Return the autoscaler's verdict on a node and the cause, or "" if there is no autoscaler."""
         if not self.name:
             return ""
         if node in self.removed:
-            return "removes it"
+            ended = self.ended_pods.get(node)
+            end = f"; {first_few(ended)} {agreeing(len(ended), 'ends', 'end')} with it" if ended else ""
+            return f"removes it{end}"
         verdict = self.verdicts.get(node, NOT_MANAGED)
         cause = self.causes.get(node)
         return f"{verdict}; {cause}" if cause else verdict
 
     def summarize(self, removable: Collection[str]) -> str:
-        """Return how many nodes the autoscaler removes, and its most frequent verdict on other removable nodes.
+        """Return which nodes the autoscaler removes, and its most frequent verdict on other removable nodes.
 
         Return "" if there is no autoscaler.
         """
@@ -56,13 +59,16 @@ class AutoscalerVerdicts:
         summary = f"{self.name} removes {removed_text} in its next round"
         if not self.certain:
             summary += " (not certain)"
-        verdict_counts = Counter(self.verdicts.get(node, NOT_MANAGED) for node in removable if node not in self.removed)
-        if not verdict_counts:
+        if self.removed:
+            summary += f": {first_few(sorted(self.removed))}"
+        nodes_by_verdict: dict[str, list[str]] = {}
+        for node in removable:
+            if node not in self.removed and (verdict := self.describe_node(node)):
+                nodes_by_verdict.setdefault(verdict, []).append(node)
+        if not nodes_by_verdict:
             return summary
-        ((verdict, number),) = verdict_counts.most_common(1)
-        if not verdict:
-            return summary
-        return f"{summary}; its most frequent verdict on the others ({number:,}): {verdict}"
+        verdict, nodes = max(nodes_by_verdict.items(), key=lambda entry: len(entry[1]))
+        return f"{summary}; its verdict on {first_few(nodes)}: {verdict}"
 
 
 NO_AUTOSCALER = AutoscalerVerdicts()
@@ -75,9 +81,10 @@ def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
     removed = frozenset(name for command in commands for name in command.candidates)
     verdicts: dict[str, str] = {}
     for fate in report.fates:
-        reason = fate.why if fate.fate == STAYS else f"could {fate.fate} it alone"
+        reason = fate.why if fate.fate == STAYS else f"not in this round, but alone Karpenter could {fate.fate} it"
         verdicts[fate.node] = f"stays: {reason}" if reason else ""
-    causes = {fate.node: fate.cause for fate in report.fates if fate.cause}
+    causes = {node: describe_exhausted_budgets(pool) for node, pool in report.budget_blocked.items()}
+    causes |= {fate.node: fate.cause for fate in report.fates if fate.cause}
     return AutoscalerVerdicts("Karpenter", removed, verdicts, certain=not report.undecided, causes=causes)
 
 
@@ -87,15 +94,17 @@ def extract_cluster_autoscaler_verdicts(report: ScaleDown) -> AutoscalerVerdicts
     verdicts: dict[str, str] = {}
     causes: dict[str, str] = {}
     for name, node in report.nodes.items():
-        verdicts[name] = f"{node.state}: {node.reason}" if node.reason else node.state
-        if node.blocking_pod:
-            pod = node.blocking_pod.pod
-            if node.reason:
-                verdicts[name] += f" ({pod})"
-            cause = report.budget_causes.get(pod)
-            if cause:
-                causes[name] = cause
-    return AutoscalerVerdicts("Cluster Autoscaler", removed, verdicts, certain=not report.undecided, causes=causes)
+        verdicts[name] = f"stays: {report.describe_staying_node(name) or node.state}"
+        if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
+            causes[name] = cause
+    return AutoscalerVerdicts(
+        "Cluster Autoscaler",
+        removed,
+        verdicts,
+        certain=not report.undecided,
+        causes=causes,
+        ended_pods=report.ignored_pods,
+    )
 
 
 def find_prices(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:

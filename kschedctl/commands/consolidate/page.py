@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode
+from kschedctl.commands.consolidate.report import ZONES_NOT_EXAMINED, NodeConsolidation, RemovableNode
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, limit_rows_by_style, paragraph, section
 from kschedctl.render.sections import (
     build_caveats,
@@ -14,6 +14,8 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
+CORDONED_IN_REPLAY = "In these reasons, the node itself and the nodes that are removed before it count as cordoned."
+
 
 def build_page(report: NodeConsolidation, style: Style) -> Page:
     """Build the page: the verdict, caveats, nodes, zone losses, and the pools before and after."""
@@ -24,6 +26,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
     left_out = tuple(f"{counted(number, 'node')} {reason}" for reason, number in report.left_out.items())
     shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
+    costs = [paragraph(Marked("But this", Tone.WARNING), f"{cost.text}.") for cost in report.list_costs()]
     return (
         *build_interruption_line(report.interrupted, "the nodes so far"),
         paragraph(Marked(first, tone)),
@@ -31,13 +34,19 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_build_removable_table(report, style),
         *build_struct_table(
-            report.staying, style, {"why": lambda node: build_why_cell(node.why, style)}, title="Must stay", full=False
+            report.staying,
+            style,
+            {"why": lambda node: build_why_cell(node.why, style)},
+            title="Must stay once those are removed" if report.removable else "Must stay",
+            full=False,
         ),
+        *([paragraph(Marked(CORDONED_IN_REPLAY, Tone.FAINT))] if report.staying else ()),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
         *build_struct_table(report.requested, style, title="Requested shares of the workers"),
         *build_struct_table(report.zones, style, title="Loss of a zone"),
         *build_pools_before_and_after(report.pools, style),
-        *(section("Commands", *commands) if report.commands else ()),
+        *([paragraph(Marked(ZONES_NOT_EXAMINED, Tone.FAINT))] if report.removable and not report.zones else ()),
+        *(section("Commands", *costs, *commands) if report.commands else ()),
     )
 
 

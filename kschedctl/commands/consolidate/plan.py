@@ -24,6 +24,7 @@ from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, Autoscaler
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, ZoneLoss
 from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
 from kschedctl.replay import kubectl
+from kschedctl.replay.drain_costs import list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import Pools, compare_pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.settling import build_resulting_cluster, find_pending
@@ -301,6 +302,8 @@ class ConsolidationRun:
         order = self.order
         rows = [view.nodes.index[node.node] for node in self.removable]
         unknown = merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown])
+        moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
+        moved_pods = [view.pods.objects[Position(view.pods.index[key])] for key in moved_keys]
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),
@@ -317,6 +320,9 @@ class ConsolidationRun:
             pools=compare_pools(view, self.view, self._find_kept_nodes(rows)),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
             commands=tuple(kubectl.render_command("drain", node.node, *DRAIN_OPTIONS) for node in self.removable),
+            loses_data=list_pods_with_local_data(moved_pods),
+            ask_to_stay=list_pods_asking_to_stay(moved_pods),
+            pool=self.wishes.pool,
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),
         )

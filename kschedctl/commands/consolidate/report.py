@@ -8,11 +8,15 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
+from kschedctl.reports.karpenter import format_price
 from kschedctl.reports.placements import NO_POOL, MovedPod, PoolChange
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import CostKind, FixCost, ShortFix, Summary
+from kschedctl.reports.summary import MOST_COMMANDS, CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.printable import rewrite_fit_error
+
+ZONES_NOT_EXAMINED = "whether losing a zone would then cost more was not examined: --keep-zone-loss"
 
 
 class RemovableNode(Document, frozen=True):
@@ -23,7 +27,7 @@ class RemovableNode(Document, frozen=True):
     pods: Annotated[int, Column("pods move")]
     offers: Annotated[dict[str, int], Column("saves")]
     """The node's allocatable resources."""
-    price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    price: Annotated[float | None, Column("price/h", form=".3g")] = None
     """The node's hourly price, None if unknown."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
     """The verdict of the cluster's autoscaler, if it was compared."""
@@ -40,6 +44,15 @@ class StayingNode(Document, frozen=True):
     pod: str = ""
     """The pod that keeps the node, if a pod does."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
+
+    @property
+    def short_why(self) -> str:
+        """The reason in plain words. If a pod fits nowhere, it says which nodes only count as cordoned."""
+        pod, separator, message = self.why.partition(": ")
+        plain = rewrite_fit_error(message)
+        if plain == message:
+            return self.why
+        return f"{pod}{separator}{plain} (this node and those removed before count as cordoned)"
 
 
 class ZoneLoss(Document, frozen=True):
@@ -83,6 +96,12 @@ class NodeConsolidation(Report, frozen=True):
     """The pools before and after."""
     autoscaler: str = ""
     commands: tuple[str, ...] = ()
+    loses_data: tuple[str, ...] = ()
+    """The pods that move and whose emptyDir volumes are deleted."""
+    ask_to_stay: tuple[str, ...] = ()
+    """The pods that move although their annotations ask autoscalers not to evict them."""
+    pool: str = ""
+    """The only pool whose nodes may be removed, empty for all pools."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -92,26 +111,41 @@ class NodeConsolidation(Report, frozen=True):
     kind: str = "Consolidation"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many nodes could be removed, with the moves and savings, and the autoscaler's summary if any.
+        """Return how many nodes could be removed, with the moves and savings, and the autoscaler's summary if any."""
+        text = f"{self._build_answer()}{describe_doubt(self.unknown)}"
+        return (text, self.autoscaler) if self.autoscaler else (text,)
 
-        The text also says so if not all candidates were tried.
-        """
+    def _build_answer(self) -> str:
+        """Return how many nodes could be removed, with the moves and savings, and whether all candidates were tried."""
         if self.removable:
             text = f"{len(self.removable):,} of {counted(self.nodes, 'node')} could be removed"
         elif self.nodes:
             text = f"None of {counted(self.nodes, 'node')} could be removed"
+            if self.pool:
+                text = f"None of the {counted(self.candidates, 'candidate')} in pool {self.pool} could be removed"
         else:
             text = "There are no nodes"
         moved_pods = sum(node.pods for node in self.removable)
         if moved_pods:
             text += f" if {counted(moved_pods, 'pod')} {agreeing(moved_pods, 'moves', 'move')} to other nodes"
         if self.price:
-            text += f", saving ${self.price:.4f} an hour"
+            text += f", saving {format_price(self.price)} an hour"
         if not self.complete:
             were = agreeing(self.tried, "was", "were")
             text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
-        text += describe_doubt(self.unknown)
-        return (text, self.autoscaler) if self.autoscaler else (text,)
+        return text
+
+    def list_costs(self) -> tuple[FixCost, ...]:
+        """Return what the drains cost besides evictions: deleted data, and pods that ask not to be evicted."""
+        costs = []
+        if self.loses_data:
+            text = f"deletes the emptyDir data of {first_few(self.loses_data)}"
+            short = f"deletes emptyDir data of {first_few(self.loses_data, 1)}"
+            costs.append(FixCost(CostKind.LOSES, text, short=short))
+        if self.ask_to_stay:
+            text = f"evicts {first_few(self.ask_to_stay)}, whose annotations ask not to be evicted"
+            costs.append(FixCost(CostKind.GIVES_UP, text))
+        return tuple(costs)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with a fix that removes the nodes, and a warning for each zone whose loss gets worse."""
@@ -122,16 +156,25 @@ class NodeConsolidation(Report, frozen=True):
         costs: tuple[FixCost, ...] = ()
         if moved_pods:
             drawback = f"evicts {counted(moved_pods, 'pod')}"
-            costs = (FixCost(CostKind.EVICTS, drawback, moved_pods),)
-        fix = ShortFix(fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands[:1], costs=costs)
+            costs = (*self.list_costs(), FixCost(CostKind.EVICTS, drawback, moved_pods))
+            drawback = "; ".join(cost.text for cost in costs)
+        fix = ShortFix(
+            fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands[:MOST_COMMANDS], costs=costs
+        )
         warnings = tuple(
             f"losing zone {zone.zone} would then leave {counted(zone.after, 'pod')} without a node, now {zone.before:,}"
             for zone in self.zones
             if zone.after > zone.before
         )
+        if names and not self.zones:
+            warnings = (*warnings, ZONES_NOT_EXAMINED)
+        if self.autoscaler:
+            warnings = (self.autoscaler, *warnings)
         return replace(
             summary,
             subject=counted(self.nodes, "node"),
+            headline=self._build_answer(),  # the summary has its own field for doubts
+            pods=tuple(ShortPods(1, node.node, "", node.short_why) for node in self.staying),
             fixes=(fix,) if names else (),
             warnings=warnings,
             figures={"removable": len(names), "staying": len(self.staying), "tried": self.tried},

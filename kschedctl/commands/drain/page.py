@@ -33,6 +33,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_interruption_line(report.interrupted),
         _build_verdict_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
         *build_pods_section(LOST, report.lost, style),
         *build_pods_section(RETURNED, report.returned, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),

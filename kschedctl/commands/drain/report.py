@@ -123,6 +123,10 @@ class Drain(Report, frozen=True):
     """The preempted pods of other nodes, each of them once."""
     delayed: tuple[BlockedPod, ...] = ()
     """The pods whose eviction is denied until replacements of pods that were evicted before them run."""
+    loses_data: tuple[str, ...] = ()
+    """The evicted pods whose emptyDir volumes are deleted."""
+    ask_to_stay: tuple[str, ...] = ()
+    """The evicted pods whose annotations ask autoscalers not to evict them."""
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -190,6 +194,15 @@ class Drain(Report, frozen=True):
             return ()
         return (f"lost for good, and evicted by kubectl only with --force: {first_few(self.lost)}",)
 
+    def list_harms(self) -> tuple[str, ...]:
+        """Return texts on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
+        harms = []
+        if self.loses_data:
+            harms.append(f"deletes the emptyDir data of {first_few(self.loses_data)}")
+        if self.ask_to_stay:
+            harms.append(f"evicts {first_few(self.ask_to_stay)}, whose annotations ask not to be evicted")
+        return tuple(harms)
+
     def _describe_order(self) -> tuple[str, ...]:
         """Return a text that says which nodes to drain later than others, or () if the order does not matter."""
         later = list(dict.fromkeys(pod.node for pod in self.delayed))
@@ -240,7 +253,12 @@ class Drain(Report, frozen=True):
             headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._count_outcomes()}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             victims=tuple(evicted.pod for evicted in self.evicted),
-            warnings=(*self._describe_lost(), *self._describe_order(), *describe_evictions(self.evicted)),
+            warnings=(
+                *self._describe_lost(),
+                *self._describe_order(),
+                *self.list_harms(),
+                *describe_evictions(self.evicted),
+            ),
             figures={
                 "moved": len(self.moved),
                 "unplaced": self._unplaced_count,

@@ -20,6 +20,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.drain_costs import list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.edits import cordon, find_nodes
 from kschedctl.replay.node_drain import (
     NodeDrain,
@@ -120,6 +121,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
 
     # What becomes of the pods
     pods = simulation.view.pods.objects
+    evicted_pods = [pods[position] for position in evictable if position not in node_drain.evictable]
     unplaced = [outcome for outcome in node_drain.outcomes.values() if outcome.row < 0]
     evicted = report_evictions(simulation)
     blocked = tuple(node_drain.report_blocked_pods())
@@ -145,6 +147,8 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         in_no_order=always_unplaced,
         blocked=blocked,
         delayed=tuple(node_drain.report_delayed_pods()),
+        loses_data=list_pods_with_local_data(evicted_pods),
+        ask_to_stay=list_pods_asking_to_stay(evicted_pods),
         evicted=evicted,
         lost=tuple(pods[position].key for position in node_drain.lost),
         returned=returned,

@@ -14,7 +14,9 @@ def build_new_node_section(new: NewNode | None, style: Style) -> Page:
     """Build the section about whether the autoscaler would add a node for this pod. It is empty if `new` is None."""
     if new is None:
         return ()
-    if new.existing_node:
+    if new.ignored_because:
+        answer = f"No, not from {new.autoscaler}: {new.ignored_because}"
+    elif new.existing_node:
         answer = f"No: {new.autoscaler} sees room for it on {new.existing_node}"
     elif new.would_launch or new.queue:
         answer = _describe_queue_answer(new)

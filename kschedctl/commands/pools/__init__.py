@@ -101,7 +101,8 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
 def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
     """Build the report on one pool's nodes."""
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
-    free, allocatable = compute_free_resources(view)[rows], view.allocatable[rows]
+    cordoned = view.nodes.unschedulable[rows]
+    free, allocatable = compute_free_resources(view)[rows[~cordoned]], view.allocatable[rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
     shapes = Counter(
         f"{describe_amount(CPU, int(amounts[cpu]))}, {describe_amount(MEMORY, int(amounts[memory]))}"
@@ -112,11 +113,12 @@ def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
         pool=name or NO_POOL,
         nodes=len(nodes),
         ready=sum(map(_is_ready, nodes)),
+        cordoned=int(cordoned.sum()),
         shapes=tuple(shape for shape, _ in shapes.most_common()),
         zones=tuple(sorted({node.metadata.labels.get(ZONE, "") for node in nodes} - {""})),
         taints=tuple(sorted(taints)),
         free_cpu=int(free[:, cpu].sum()),
-        most_free_cpu=int(free[:, cpu].max()),
+        most_free_cpu=int(free[:, cpu].max(initial=0)),
         free_memory=int(free[:, memory].sum()),
     )
 

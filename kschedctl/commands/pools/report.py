@@ -17,17 +17,18 @@ class PoolReport(Document, frozen=True):
     nodes: Annotated[int, Column("nodes")] = 0
     ready: Annotated[int, Column("ready")] = 0
     """The number of nodes that are ready and not cordoned."""
+    cordoned: Annotated[int, Column("cordoned", above=0)] = 0
     shapes: Annotated[tuple[str, ...], Column("shape")] = ()
     """The allocatable cpu and memory of the nodes, most frequent first."""
     zones: Annotated[tuple[str, ...], Column("zones", every=True)] = ()
     taints: Annotated[tuple[str, ...], Column("taints", every=True)] = ()
     """The taints that all nodes have."""
     free_cpu: Annotated[int, Column("free cpu")] = 0
-    """The free cpu on all nodes together, in millicores."""
+    """The free cpu on all nodes that are not cordoned, in millicores."""
     most_free_cpu: Annotated[int, Column("most on a node")] = 0
-    """The free cpu on the node that has the most, in millicores."""
+    """The free cpu on the node that has the most and is not cordoned, in millicores."""
     free_memory: Annotated[int, Column("free memory")] = 0
-    """The free memory on all nodes together, in bytes."""
+    """The free memory on all nodes that are not cordoned, in bytes."""
     min: Annotated[int | None, Column("min")] = None
     """The minimum number of nodes of Cluster Autoscaler's node group, or None if unknown."""
     target: Annotated[int | None, Column("target")] = None

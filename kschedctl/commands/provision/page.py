@@ -8,7 +8,16 @@ from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
 from kschedctl.render.sections import build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.karpenter import Disruption, DisruptionCommand, LaunchedClaim, Provisioning, shorten_error
+from kschedctl.reports.karpenter import (
+    Disruption,
+    DisruptionCommand,
+    LaunchedClaim,
+    NodeFate,
+    Provisioning,
+    describe_exhausted_budgets,
+    format_price,
+    shorten_error,
+)
 from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.text.counts import counted, first_of
 
@@ -49,14 +58,25 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
         """Return the cells for a command."""
         name, command = named_command
         replacements = ", ".join(f"{claim.node_pool}: {_describe_types(claim)}" for claim in command.replacements)
-        return name, command.decision, ", ".join(command.candidates), f"${command.savings:.4f}", replacements
+        return name, command.decision, ", ".join(command.candidates), format_price(command.savings), replacements
+
+    def describe_cause(fate: NodeFate) -> str:
+        """Return the cause behind a node's fate, or the NodePool whose disruption budgets keep the node."""
+        pool = report.budget_blocked.get(fate.node)
+        return describe_exhausted_budgets(pool) if pool and not fate.cause else fate.cause
 
     title = "What each method finds; the first of them ends the round"
     return (
         *_build_unknown(report.unknown),
         _build_headline(report.build_first_line(), Tone.GOOD if commands else Tone.PLAIN),
         *build_table(commands, columns, build_row, style, title=title),
-        *build_struct_table(report.fates, style, title="Each node alone, whatever budgets say", full=False),
+        *build_struct_table(
+            report.fates,
+            style,
+            {"cause": describe_cause},
+            title="Each node alone, whatever budgets say",
+            full=False,
+        ),
         *([ONE_RUN] if commands else []),
     )
 
@@ -114,7 +134,9 @@ def _build_new_nodes_table(claims: tuple[LaunchedClaim, ...], style: Style) -> P
 
 def _describe_types(claim: LaunchedClaim) -> str:
     """Return the cheapest instance types as text, with prices if known."""
-    shown = [f"{name} (${price:.4f}/h)" if price else name for name, price in claim.instance_types[:TYPES_SHOWN]]
+    shown = [
+        f"{name} ({format_price(price)}/h)" if price else name for name, price in claim.instance_types[:TYPES_SHOWN]
+    ]
     hidden_count = len(claim.instance_types) - TYPES_SHOWN
     return ", ".join(shown) + (f" and {hidden_count:,} more" if hidden_count > 0 else "")
 

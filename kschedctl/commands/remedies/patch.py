@@ -30,7 +30,8 @@ def _render_remedy(number: int, remedy: Remedy) -> str:
 
     A remedy without such a patch consists of comments only.
     """
-    notes = [f"{number}: {remedy.summary} ({TEAMS[remedy.by]}; makes schedulable on {', '.join(remedy.opens)})"]
+    fits = "alone, the pod would fit" if remedy.holds is False else "the pod then fits"
+    notes = [f"{number}: {remedy.summary} ({TEAMS[remedy.by]} team; {fits} on {', '.join(remedy.opens)})"]
     notes += [f"but {drawback}" for drawback in remedy.drawbacks]
     if remedy.gain:
         notes.append(remedy.gain)

@@ -6,10 +6,12 @@ feature gates declare their versions themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from string import Formatter
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, VERIFIED_MINOR, ByVersion, KubeVersion
 from kschedctl.commands.versions.report import Basis, VersionChange, VersionChanges
@@ -83,7 +85,11 @@ def list_all_changes() -> VersionChanges:
     for aspect in iter_versioned_aspects():
         for (_, before), (since, after) in pairwise(aspect.values.steps):
             if before:
-                changes.append(_build_version_change(aspect, since, before, after))
+                change = _build_version_change(aspect, since, before, after)
+                *_, newest_release = change.since
+                minor = KubeVersion.parse(newest_release).minor
+                earlier = KubeVersion.parse(f"1.{max(minor - 1, OLDEST_MINOR)}")
+                changes.append(_with_switch(change, aspect, earlier, KubeVersion.parse(f"1.{minor}")))
     return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), False, _sort_newest_first(changes))
 
 
@@ -99,8 +105,47 @@ def compare_versions(first: str, second: str) -> VersionChanges:
         before, after = aspect.values.at(first_version), aspect.values.at(second_version)
         if before and after and before != after:
             since, _ = aspect.values.find_step(max(first_version, second_version))
-            changes.append(_build_version_change(aspect, since, before, after))
+            change = _build_version_change(aspect, since, before, after)
+            changes.append(_with_switch(change, aspect, first_version, second_version))
     return VersionChanges((str(first_version), str(second_version)), True, _sort_newest_first(changes))
+
+
+def _with_switch(
+    change: VersionChange, aspect: VersionedAspect, first_version: KubeVersion, second_version: KubeVersion
+) -> VersionChange:
+    """Return the change with the release that switched a gate's or plugin's default, if the versions differ in it.
+
+    In this release, the default became that of the newer version, and it stayed so up to the newer version.
+    """
+    get_default = DEFAULT_GETTERS.get((aspect.sort, aspect.values.what))
+    if get_default is None:
+        return change
+    oldest, newest = sorted((first_version, second_version))
+    is_on_in = {minor: get_default(aspect.where, minor) for minor in range(oldest.minor, newest.minor + 1)}
+    is_removed = aspect.sort == "gate" and get_stage(aspect.where, second_version.minor).maturity == "removed"
+    if is_on_in[oldest.minor] == is_on_in[newest.minor]:
+        return replace(change, is_removed=is_removed)
+    *_, last_different = (minor for minor, is_on in is_on_in.items() if is_on != is_on_in[newest.minor])
+    is_on = is_on_in[second_version.minor]
+    return replace(change, switched=f"1.{last_different + 1}", is_on=is_on, is_removed=is_removed)
+
+
+def _is_gate_on(gate: str, minor: int) -> bool:
+    """Return whether a feature gate is on by default in a minor version."""
+    return get_stage(gate, minor).on
+
+
+def _is_plugin_on(plugin: str, minor: int) -> bool:
+    """Return whether a plugin is enabled by default in a minor version."""
+    return IN_TREE[plugin].for_minor(minor) is not None and IN_TREE[plugin].is_default(FeatureGates(f"1.{minor}"))
+
+
+ENABLED_BY_DEFAULT = "enabled by default"
+DEFAULT_GETTERS: Mapping[tuple[str, str], Callable[[str, int], bool]] = {
+    ("gate", "stage"): _is_gate_on,
+    ("plugin", ENABLED_BY_DEFAULT): _is_plugin_on,
+}
+"""The functions that return the default of a gate or plugin in a minor version, by sort and aspect."""
 
 
 def _build_version_change(aspect: VersionedAspect, since: str, before: str, after: str) -> VersionChange:
@@ -164,7 +209,7 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
         points = (_describe_points(plugin.for_minor(minor)) for minor in MINORS)
         args = (_describe_arguments(plugin.for_minor(minor), minor) for minor in MINORS)
-        aspects = {"enabled by default": defaults, "extension points": points, "arguments": args}
+        aspects = {ENABLED_BY_DEFAULT: defaults, "extension points": points, "arguments": args}
         for aspect, values in aspects.items():
             yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_value_changes(values)))
     for gate in GATE_STAGES:

@@ -32,4 +32,7 @@ def versions(
     Rules, messages, plugins and feature gates of scheduling, each before and after, with upstream's change. A minor
     version alone means its newest patch.
     """
-    return result.answer(version_changes(first or "", second or ""))
+    commands = {}
+    if first and second:
+        commands["versions"] = (f"kschedctl whatif --compare-version {first} {second}",)
+    return result.answer(version_changes(first or "", second or ""), commands=commands)

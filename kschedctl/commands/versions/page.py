@@ -7,10 +7,16 @@ from functools import partial
 from typing import NamedTuple
 
 from kschedctl.commands.versions.report import VersionChange, VersionChanges
-from kschedctl.render.page import Block, Marked, Page, Paragraph, Stack, Style, paragraph
+from kschedctl.render.page import Block, Bullets, Command, Heading, Marked, Page, Paragraph, Stack, Style, paragraph
 from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 
+STAGE_WORDS = {
+    "unknown": "does not exist",
+    "removed, on": "gate removed, always on",
+    "removed, off": "gate removed with its feature",
+}
+"""Stages of feature gates that are worded differently for people."""
 HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature gates"}
 """Sort of change -> the heading of its table."""
 
@@ -22,6 +28,7 @@ def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
     if report.compared:
         first, last = report.versions[0], report.versions[-1]
         words = ChangeWords(f"in {last}", f"not in {last}", f"in {first}")
+        blocks += _build_consequences(report, style)
     for sort, heading in HEADINGS.items():
         changes = [change for change in report.changes if change.sort == sort]
         blocks += _build_changes_table(changes, heading, sort == "gate", words, style)
@@ -34,9 +41,19 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
     if not report.compared:
         yield paragraph(f"Replayed changes of kube-scheduler from {first} to {last}")
     elif report.changes:
-        yield paragraph(f"Replayed differences between kube-scheduler {first} and {last}")
+        yield paragraph(*report.build_first_line())
+        yield paragraph(Marked(f"Replayed differences between kube-scheduler {first} and {last}", Tone.FAINT))
     else:
         yield paragraph(Marked(f"No replayed differences between kube-scheduler {first} and {last}", Tone.GOOD))
+
+
+def _build_consequences(report: VersionChanges, style: Style) -> Page:
+    """Build a list of what an upgrade brings, with the command that shows what it changes in a cluster."""
+    consequences = tuple(report.iter_consequences())
+    if not consequences:
+        return ()
+    commands = (Command(command) for group in style.commands.values() for command in group)
+    return (Heading("What an upgrade brings"), Bullets(consequences), *commands)
 
 
 def _build_changes_table(
@@ -49,7 +66,8 @@ def _build_changes_table(
     since = Column("since", keep=True)
     columns: tuple[Column, ...]
     if for_gates:
-        columns = (since, Column("gate", keep=True), Column("before"), Column("after", beneath="→"))
+        default = Column("default since", beneath="default since")
+        columns = (since, Column("gate", keep=True), Column("before"), Column("after", beneath="→"), default)
         build_row = _build_gate_row
     elif style.narrow:
         columns = (since, Column("plugin and change"))
@@ -108,5 +126,6 @@ def _describe_basis(change: VersionChange) -> Marked:
 
 
 def _build_gate_row(change: VersionChange, words: ChangeWords) -> Row:
-    """Build the row of a feature gate, whose states need no words."""
-    return (Stack(change.since), change.where, change.before, change.after)
+    """Build the row of a feature gate. The default may be older than the latest change of its stage."""
+    stages = (STAGE_WORDS.get(stage, stage) for stage in (change.before, change.after))
+    return (Stack(change.since), change.where, *stages, change.switched)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import Literal
+
+from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
+from kschedctl.reports.summary import Summary
 from kschedctl.text.counts import counted
 
 Basis = Literal["answers", "source", "release notes"]
@@ -24,6 +29,16 @@ class VersionChange(Document, frozen=True):
     """The release that brought `after`, after those to which it was backported."""
     before: str
     after: str
+    switched: str = ""
+    """For a feature gate or plugin: the release since which its default is that of `after`, if `before` has the other.
+    Later releases may have changed its stage.
+    """
+    is_on: bool | None = None
+    """For a feature gate or plugin: whether it is on by default after the change, if it was not before, or the
+    opposite. None for other changes.
+    """
+    is_removed: bool = False
+    """Whether the feature gate no longer exists, so that a configuration that names it is rejected."""
     upstream: str = ""
     """Upstream's change, if it is known."""
     basis: Basis = "answers"
@@ -40,5 +55,56 @@ class VersionChanges(Report, frozen=True):
     kind: str = "VersionChanges"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of changes and the range of versions."""
-        return counted(len(self.changes), "change"), f"from {self.versions[0]} to {self.versions[-1]}"
+        """Return the numbers of changes from the first to the last version.
+
+        If two versions are compared, these are the features that are newly on or off, and the other differences.
+        """
+        versions = f"from {self.versions[0]} to {self.versions[-1]}"
+        if not self.compared:
+            return counted(len(self.changes), "change"), versions
+        turned_on, turned_off = self.list_switched(on=True), self.list_switched(on=False)
+        parts = []
+        if turned_on:
+            parts.append(f"{counted(len(turned_on), 'feature')} newly on by default")
+        if turned_off:
+            parts.append(f"{len(turned_off):,} newly off")
+        others = len(self.changes) - len(turned_on) - len(turned_off)
+        if others:
+            other = "other " if parts else ""
+            parts.append(counted(others, f"{other}difference"))
+        return (f"{', '.join(parts) or 'No replayed differences'} {versions}",)
+
+    def list_switched(self, *, on: bool) -> tuple[str, ...]:
+        """Return the gates and plugins that are newly on (or off) by default, each with the release that did it.
+
+        The newest release comes last.
+        """
+        switched = [change for change in self.changes if change.is_on is on]
+        switched.sort(key=lambda change: [int(part) for part in change.switched.split(".")])
+        return tuple(f"{_name_switch(change)} ({change.switched})" for change in switched)
+
+    def iter_consequences(self) -> Iterator[str]:
+        """Yield what an upgrade between the compared versions brings, the decisive differences first."""
+        for on, word in ((True, "on"), (False, "off")):
+            switched = self.list_switched(on=on)
+            if switched:
+                yield f"newly {word} by default, with the release: {', '.join(switched)}"
+        removed = [change.where for change in self.changes if change.is_removed]
+        if removed:
+            yield f"gates removed, so that a configuration that names them is rejected: {', '.join(removed)}"
+        rules = Counter(change.where for change in self.changes if change.sort == "rule")
+        if rules:
+            by_plugin = ", ".join(f"{where} ({number:,})" for where, number in rules.most_common())
+            yield f"rules and messages that differ, by plugin: {by_plugin}"
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Return the summary with the consequences of an upgrade, and with the numbers of changes by sort."""
+        figures = dict(Counter(change.sort for change in self.changes))
+        if not self.compared:
+            return replace(summary, figures=figures)
+        return replace(summary, warnings=tuple(self.iter_consequences()), figures=figures)
+
+
+def _name_switch(change: VersionChange) -> str:
+    """Return the name of a gate, or of a plugin with the word "plugin"."""
+    return f"plugin {change.where}" if change.sort == "plugin" else change.where

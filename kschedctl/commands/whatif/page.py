@@ -60,7 +60,7 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     verdict, *sentences = report.build_first_line()
     if report.not_created or any(change.change == "NewlyPending" for change in report.changes):
         tone = Tone.BAD
-    elif report.undecided:
+    elif report.undecided or report.messages:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD

@@ -18,7 +18,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 CHANGES = {
     "NewlyPending": "newly pending",
@@ -153,10 +153,13 @@ class WhatIf(Report, frozen=True):
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the verdict and the numbers of affected pods by change. Pods that are not created come first."""
+        """Return the verdict and the numbers of affected pods by change. Pods that are not created come first.
+
+        If versions are compared, the end says how many messages change and how many running pods have other best nodes.
+        """
         numbers = Counter(change.change for change in self.changes)
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
-        doubt = describe_doubt(self.unknown)
+        doubt = f"{self._describe_further_differences()}{describe_doubt(self.unknown)}"
         if self.not_created:
             failures = describe_not_created(self.not_created)
             if counts:
@@ -165,6 +168,23 @@ class WhatIf(Report, frozen=True):
         if not counts:
             return (f"No pod ends up elsewhere{doubt}",)
         return ("Pods are affected:", f"{counts}{doubt}")
+
+    def _describe_further_differences(self) -> str:
+        """Describe how many messages change and how many running pods have other best nodes, as the end of a sentence.
+
+        The text is empty if nothing of this changes.
+        """
+        text = ""
+        pods_with_messages = sum(len(change.pods) for change in self.messages)
+        if pods_with_messages:
+            gets = agreeing(pods_with_messages, "gets", "get")
+            pods = counted(pods_with_messages, "pending pod")
+            text += f"; {pods} {gets} another message (alerts that match it break)"
+        elsewhere = sum(len(pods.pods) for pods in self.replacement.elsewhere) if self.replacement else 0
+        if self.replacement and elsewhere:
+            running = counted(self.replacement.asked, "pod")
+            text += f"; {elsewhere:,} of {running} would have other best nodes if recreated"
+        return text
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the newly pending pods, the numbers of pending pods and changes, and preemptions."""

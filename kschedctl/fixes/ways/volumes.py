@@ -192,7 +192,8 @@ def _iter_volume_use_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume:
         return bind(new_claim) if bind else new_claim
 
     name = volume.metadata.name
-    text = f" for volume {name}"
+    # If the scheduler binds the claim, it may choose another volume like this one
+    text = f" for volume {name}" if bind else f", so that free volumes such as {name} suit it"
     if differences:
         text += f": {', '.join(differences)}"
     cost = OTHER_VOLUME + 2 * len(differences)

@@ -161,8 +161,8 @@ def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
     report = find_removable_nodes(cluster, prices={"n2": 0.5}, verdicts=said)
     assert (report.price, report.removable[0].price, report.removable[0].autoscaler) == (0.5, 0.5, "stays: no budget")
     assert report.build_first_line() == (
-        "1 of 2 nodes could be removed, saving $0.5000 an hour",
-        "Karpenter removes no nodes in its next round; its most frequent verdict on the others (1): stays: no budget",
+        "1 of 2 nodes could be removed, saving $0.5 an hour",
+        "Karpenter removes no nodes in its next round; its verdict on n2: stays: no budget",
     )
 
 
@@ -170,12 +170,11 @@ def test_why_an_autoscaler_takes_fewer() -> None:
     """Three of four could go; it takes one of them, and says of two that they are too young."""
     said = AutoscalerVerdicts("Karpenter", frozenset({"n1"}), dict.fromkeys(("n2", "n3"), "stays: too young"), False)
     assert said.summarize(["n1", "n2", "n3"]) == (
-        "Karpenter removes 1 node in its next round (not certain); "
-        "its most frequent verdict on the others (2): stays: too young"
+        "Karpenter removes 1 node in its next round (not certain): n1; its verdict on n2, n3: stays: too young"
     )
     assert (
         AutoscalerVerdicts("Karpenter", frozenset({"n1"})).summarize(["n1"])
-        == "Karpenter removes 1 node in its next round"
+        == "Karpenter removes 1 node in its next round: n1"
     )
 
 
@@ -362,3 +361,20 @@ def test_an_interruption_prints_what_was_found(workers: Workers) -> None:
     report = find_removable_nodes(cluster, workers=workers, progress=Interrupting(1))
     assert (names(report), report.tried, report.complete, report.interrupted) == (["n2"], 1, False, True)
     assert len(report.commands) == 1
+
+
+def test_drains_name_the_data_that_they_delete_and_the_pods_that_ask_to_stay() -> None:
+    """Node n1 is emptied: a pod with an emptyDir and one with safe-to-evict: "false" move to n2."""
+    scratch = replica("scratch", "n1", "1", volumes=[{"name": "v", "emptyDir": {}}])
+    careful = replica("careful", "n1", "1")
+    careful["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    other = replica("other", "n2", "3")
+    cluster = Cluster.from_objects([node("n1", cpu="8"), node("n2", cpu="8"), scratch, careful, other])
+    report = find_removable_nodes(cluster)
+    assert [removable.node for removable in report.removable] == ["n1"]
+    assert (report.loses_data, report.ask_to_stay) == (("d/scratch",), ("d/careful",))
+    (fix,) = report.summary().fixes
+    assert [cost.kind.value for cost in fix.costs] == ["Loses", "GivesUp", "Evicts"]
+    drained = drain_nodes(cluster, ["n1"])
+    assert (drained.loses_data, drained.ask_to_stay) == (("d/scratch",), ("d/careful",))
+    assert "deletes the emptyDir data of d/scratch" in drained.summary().warnings

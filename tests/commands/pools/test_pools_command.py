@@ -36,6 +36,18 @@ def test_pools_by_hand(run: Run, write: Write) -> None:
     assert "team=x:NoSchedule" in out
 
 
+def test_free_amounts_leave_out_cordoned_nodes(run: Run, write: Write) -> None:
+    """Nothing can be placed on n2, so only the 1 cpu on n1 is free."""
+    busy, cordoned = node("n1", "4"), node("n2", "4")
+    cordoned["spec"] = {"unschedulable": True}
+    placed = pod("old", "3")
+    placed["spec"]["nodeName"] = "n1"
+    file = write(busy, cordoned, placed)
+    (pool,) = json.loads(run("pools", "-f", file, "-o", "json").out)["pools"]
+    assert (pool["nodes"], pool["cordoned"], pool["freeCpu"], pool["mostFreeCpu"]) == (2, 1, 1000, 1000)
+    assert "CORDONED" in run("pools", "-f", file).out
+
+
 def build_unschedulable_pod(name: str, cpu: str) -> Json:
     """Build a pod that was rejected."""
     found = pod(name, cpu, uid=name)

@@ -17,7 +17,7 @@ from kschedctl.commands.simulate import simulate
 
 LIVE = {
     "quota of 5, 6 wanted": (1, 6, 5, [["FewerReplicas"], ["RaiseResourceQuota"]]),
-    "quota of 0, 10 wanted": (1, 10, 0, [["FewerReplicas"], ["RaiseResourceQuota"]]),
+    "quota of 0, 10 wanted": (1, 10, 0, [["RaiseResourceQuota"]]),
     "LimitRange": (4, 3, 0, [["OtherResources"]]),
     "restricted Pod Security": (14, 2, 0, [["SetSecurityContext"], ["EnforceLess"]]),
     "missing ServiceAccount": (12, 1, 0, [["CreateServiceAccount"]]),

@@ -52,6 +52,8 @@ ONE_ZONE = storage_class("csi", allowedTopologies=[{"matchLabelExpressions": [{"
 EPHEMERAL = {"volumeClaimTemplate": {"spec": claim(of="csi")["spec"]}}
 SCRATCH = pod(volumes=[{"name": "scratch", "ephemeral": EPHEMERAL}])
 
+OTHER_VOLUME = "Recreate claim d/data, so that free volumes such as v suit it"
+
 CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "no volume is there": (
         [node("n1"), LOCAL, claim()],
@@ -63,19 +65,22 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the volume is too small": (
         [node("n1"), LOCAL, claim(size="500Gi"), volume("v", on=ON_N1)],
-        {"OtherVolume": "Recreate claim d/data for volume v: 10Gi instead of 500Gi"},
+        {"OtherVolume": f"{OTHER_VOLUME}: 10Gi instead of 500Gi"},
     ),
     "the volume is for another way of access": (
         [node("n1"), LOCAL, claim(accessModes=["ReadWriteMany"]), volume("v")],
-        {"OtherVolume": "Recreate claim d/data for volume v: ReadWriteOnce instead of ReadWriteMany"},
+        {"OtherVolume": "Recreate claim d/data, so that free volumes such as v suit it: ReadWriteOnce instead of"},
     ),
     "the volume is a block device": (
         [node("n1"), LOCAL, claim(), volume("v", volumeMode="Block")],
-        {"OtherVolume": "Recreate claim d/data for volume v: volumeMode Block"},
+        {"OtherVolume": f"{OTHER_VOLUME}: volumeMode Block"},
     ),
     "the claim selects other volumes": (
         [node("n1"), LOCAL, claim(selector={"matchLabels": {"fast": "yes"}}), volume("v")],
-        {"OtherVolume": "Recreate claim d/data for volume v: no selector", "CreateVolume": "Create"},
+        {
+            "OtherVolume": "Recreate claim d/data, so that free volumes such as v suit it: no selector",
+            "CreateVolume": "Create",
+        },
     ),
     "the volume's claim is gone": (
         [node("n1"), LOCAL, claim(), volume("v", held_by="before")],

@@ -18,7 +18,7 @@ def test_all_and_two(run: Run) -> None:
     assert out.startswith("Replayed changes of kube-scheduler from 1.30 to 1.37")
     code, out, err = run("versions", "1.34.1", "1.34.2")
     assert (code, err) == (0, "")
-    assert out.startswith("Replayed differences between kube-scheduler 1.34.1 and 1.34.2")
+    assert re.match(r"\d+ differences? from 1.34.1 to 1.34.2\nReplayed differences between kube-scheduler ", out)
     assert "Feature gates" not in out
     assert run("versions", "1.35.1", "1.35").out.startswith(
         "No replayed differences between kube-scheduler 1.35.1 and 1.35"
@@ -39,7 +39,32 @@ def test_it_keeps_to_the_width_and_to_names(run: Run, monkeypatch: pytest.Monkey
     lines = run("versions", "1.33", "1.36").out.splitlines()
     assert max(map(len, lines)) <= columns
     assert any(line.split()[:2] == ["1.34.2", "TaintToleration"] for line in lines)
-    assert re.search(r"DRAConsumableCapacity unknown (→ )?beta, on", " ".join(" ".join(lines).split()))
+    assert re.search(r"DRAConsumableCapacity does not exist (→ )?beta, on", " ".join(" ".join(lines).split()))
+
+
+def test_a_default_that_changed_before_the_latest_stage(run: Run) -> None:
+    """In-place resize was on by default in 1.33 and GA in 1.35: an upgrade minor by minor meets it in 1.33."""
+    document = json.loads(run("versions", "1.32", "1.36", "-o", "json").out)
+    gates = {change["where"]: change for change in document["changes"] if change["sort"] == "gate"}
+    resize = gates["InPlacePodVerticalScaling"]
+    assert (resize["since"], resize["switched"], resize["isOn"]) == (["1.35"], "1.33", True)
+    assert gates["DynamicResourceAllocation"]["switched"] == "1.34"
+    assert (gates["SidecarContainers"]["switched"], gates["SidecarContainers"]["isOn"]) == ("", None)
+    assert gates["CSIMigrationPortworx"]["isRemoved"]
+
+    # Each step by itself agrees
+    for before, after in (("1.32", "1.33"), ("1.33", "1.34"), ("1.34", "1.35"), ("1.35", "1.36")):
+        step = json.loads(run("versions", before, after, "-o", "json").out)["changes"]
+        switched_in_step = {change["where"] for change in step if change["sort"] == "gate" and change["isOn"]}
+        assert {name for name, change in gates.items() if change["switched"] == after} <= switched_in_step
+
+
+def test_the_brief_form_says_what_an_upgrade_brings(run: Run) -> None:
+    out = " ".join(run("versions", "1.36", "1.37", "--brief").out.split())
+    assert re.match(r"4 features newly on by default, \d+ other differences from 1.36 to 1.37", out)
+    assert "newly on by default, with the release: DRADeviceTaintRules (1.37), " in out
+    assert "gates removed, so that a configuration that names them is rejected: GangScheduling, " in out
+    assert "more: kschedctl whatif --compare-version 1.36 1.37" in out
 
 
 def test_wrong_use(run: Run) -> None:
@@ -60,6 +85,8 @@ def test_an_upgrade_is_tried(run: Run, write: Write) -> None:
     document = json.loads(run("whatif", "--compare-version", "1.33", "1.36", *files, "-o", "json").out)
     jsonschema.validate(document, build_schema(DOCUMENTS["whatif"]))
     assert [change["pods"] for change in document["messages"]] == [["default/web"]]
+    brief = " ".join(run("whatif", "--compare-version", "1.33", "1.36", *files, "--brief").out.split())
+    assert brief.startswith("No pod ends up elsewhere; 1 pending pod gets another message (alerts that match it break)")
 
 
 @pytest.mark.parametrize(
