@@ -8,9 +8,11 @@ from importlib import import_module
 from itertools import islice
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document, RootDocument
-from kschedctl.reports.summary import MOST_COMMANDS, Summary
+from kschedctl.reports.summary import MOST_COMMANDS, ShortPods, Summary
 from kschedctl.reports.unknown import describe_unread
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable
@@ -184,6 +186,11 @@ class Answers(Report, frozen=True):
         good = sum(answer.good for answer in self.answers)
         interrupted = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
         return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", interrupted)
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Add the headline of each cluster's answer."""
+        answers = (ShortPods(1, answer.cluster, "", answer.document.summary().headline) for answer in self.answers)
+        return replace(summary, pods=tuple(answers))
 
     def build_csv_table(self) -> CsvTable | None:
         """Return the rows of all clusters, each preceded by its cluster's name, or None if an answer has no table."""
