@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from html import escape
 from importlib import import_module
 from itertools import islice
@@ -99,6 +99,10 @@ class PlainReport(Document, frozen=True):
     def describe_sections(self) -> Mapping[str, str]:
         """Return the title of each section that HTML folds away, with the section's state in a few words."""
         return {}
+
+    def list_open_sections(self) -> Collection[str]:
+        """Return the titles of the sections that HTML shows unfolded although `describe_sections` lists them."""
+        return ()
 
     def as_list(self) -> Document:
         """Return the document whose main list becomes a DataFrame if this report has no CSV table."""
