@@ -22,7 +22,6 @@ from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.edits import ObjectKey, is_made_up
 from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.remedy import Remedy
@@ -64,7 +63,7 @@ def build_remedy(
     manifest_edits: tuple[str, ...] = ()
     if patch and workload is not None and not _is_in_cluster(workload, trial.scheduler.cluster):
         manifest_edits = tuple(_iter_manifest_edits(changes, get_identity(workload)))
-    if patch is not None and patch.anew and patch.owner.kind == "Job":
+    if patch is not None and patch.anew and patch.owner.kind == "Job" and not manifest_edits:
         costs.append(_build_job_deletion_cost(trial, patch.owner))
     restarts = rollout.restarted if rollout else 0
 
@@ -108,8 +107,9 @@ def _is_in_cluster(workload: Struct, cluster: Cluster) -> bool:
     candidates = cluster.in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
     if any(candidate.metadata.name == owner.name for candidate in candidates):
         return True
-    pods = ExistingPods(cluster).find_pods_of(*owner)
-    return any(pod.metadata.creation_timestamp or pod.spec.node_name for pod in pods)  # unlike pods created here
+    from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for manifests
+
+    return not all(map(is_made_up, ExistingPods(cluster).find_pods_of(*owner)))
 
 
 def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> Iterator[str]:
