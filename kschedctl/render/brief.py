@@ -102,7 +102,7 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
     Entries of Capacity and Rebalancing count pods or evictions of a workload.
     """
     if summary.summarizes == "Capacity":
-        return f"{pods.workload}: {pods.pods:,} more, then"
+        return f"{pods.workload}: {f'{pods.pods:,} more, then' if pods.pods else 'none'}"
     if summary.summarizes == "Rebalancing":
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload
@@ -152,8 +152,10 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
         label = "not enough" if summary.fixes[0].rival_count else "fix"
         yield BriefText(f"{label}: {_describe_fix(summary.fixes[0])}", 0, rank=1)
     fix_commands = _get_short_commands(summary)
-    if fix_commands:
-        lines = tuple(f"  {command}" for command in fix_commands)
+    edits = summary.fixes[0].edits if summary.fixes else ()
+    if fix_commands or edits:
+        in_manifest = (f"  in the manifest: {'; '.join(edits)}",) if edits else ()
+        lines = (*in_manifest, *(f"  {command}" for command in fix_commands))
         yield BriefText("", 0, rank=1, indent="    ", more=lines, needs_previous=True)
     further_fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
     if further_fixes > 0:
