@@ -169,7 +169,7 @@ def set_default_storage_class(request: AdmissionRequest) -> None:
         return
     if BETA_CLASS_ANNOTATION in request.annotations:
         return
-    defaults = [storage_class for storage_class in request.cluster.storage_classes if _is_default_class(storage_class)]
+    defaults = [storage_class for storage_class in request.cluster.storage_classes if is_default_class(storage_class)]
     if defaults:
         defaults.sort(key=lambda storage_class: storage_class.metadata.name)
         newest = max(defaults, key=lambda storage_class: storage_class.metadata.creation_timestamp or "")
@@ -177,7 +177,7 @@ def set_default_storage_class(request: AdmissionRequest) -> None:
         request.changed.append(f"storageClassName {newest.metadata.name} as the default StorageClass")
 
 
-def _is_default_class(storage_class: StorageClass) -> bool:
+def is_default_class(storage_class: StorageClass) -> bool:
     """Return whether the class is marked as default."""
     return any(storage_class.metadata.annotations.get(key) == "true" for key in DEFAULT_ANNOTATIONS)
 

@@ -25,7 +25,7 @@ from kschedctl.api.objects import (
     ScopeSelectorTerm,
 )
 from kschedctl.api.pod_requests import Quantities, parse_quantities
-from kschedctl.api.quantity import Quantity, parse
+from kschedctl.api.quantity import MILLI, Quantity, parse
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, QUOTA_PREFIX, is_extended, is_native
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
@@ -122,6 +122,38 @@ def find_needed_quota_limits(request: AdmissionRequest, count: int) -> dict[str,
         if needed_limits:
             needed_by_quota[quota.metadata.name] = needed_limits
     return needed_by_quota
+
+
+def find_allowed_amounts(request: AdmissionRequest, count: int) -> Quantities:
+    """Return, for each resource that ``count`` objects like this one would exceed, how much each of them may use.
+
+    CPU is rounded down to millicores, and bytes to MiB.
+    """
+    usage = _compute_nonzero_usage(request)
+    allowed: Quantities = {}
+    for quota in request.quotas:
+        if not _matches_quota(quota, request):
+            continue
+        hard, used = parse_quantities(quota.status.hard), parse_quantities(quota.status.used)
+        for name, amount in usage.items():
+            if name not in hard:
+                continue
+            available = hard[name].sub(used.get(name, ZERO))
+            if Quantity(amount.mantissa * count, amount.scale, amount.format) > available:
+                share = _divide_amount(name, available, count)
+                allowed[name] = min(allowed.get(name, share), share)
+    return allowed
+
+
+_MEBIBYTE = 1 << 20
+
+
+def _divide_amount(name: str, amount: Quantity, count: int) -> Quantity:
+    """Return the share of one of ``count`` objects in an amount, rounded down."""
+    if name.rpartition(".")[2] == "cpu":
+        return Quantity(max(amount.milli_value() // count, 0), MILLI)
+    share = max(amount.value() // count, 0)
+    return Quantity(share - share % _MEBIBYTE if share > _MEBIBYTE else share, 0, amount.format)
 
 
 def find_unset_resources(request: AdmissionRequest) -> list[str]:

@@ -68,6 +68,8 @@ class Application(NamedTuple):
     """Name of an object such as `Pod shop/web` -> its place in a file."""
     written: Mapping[Owner, JsonObject] = MappingProxyType({})
     """The manifests as documents."""
+    missing_namespaces: Mapping[str, str] = MappingProxyType({})
+    """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
 
 
 def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE) -> dict[str, Application]:
@@ -119,6 +121,17 @@ def load_surroundings(
     return Surroundings(cluster, namespace)
 
 
+def find_similar_name(name: str, names: Iterable[str]) -> str:
+    """Return the name that is most similar, or an empty string if none is similar."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for missing objects
+
+    return next(iter(get_close_matches(name, sorted(names), 1, MIN_SIMILARITY)), "")
+
+
+MIN_SIMILARITY = 0.75
+"""The similarity of two names from which one may be a misspelling of the other."""
+
+
 class _DecodedManifest(NamedTuple):
     """A manifest of a pod or workload, as a document and as a struct."""
 
@@ -149,7 +162,9 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
         cluster = outer_cluster.with_objects(objects)
 
     new = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
+    given_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
     cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
+    missing_namespaces = {namespace.metadata.name for namespace in cluster.namespaces} - given_namespaces
     new_manifests = [entry.manifest for entry in decoded if not is_existing_pod(entry.workload)]
     if new_manifests:
         from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for new objects
@@ -162,7 +177,8 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
         workload = with_namespace(decoded_workload, namespace)
         places[format_title(workload)] = str(manifest.place)
         documents[get_identity(workload)] = manifest.document
-    return Application(source, cluster, new, places, documents)
+    similar_namespaces = {name: find_similar_name(name, given_namespaces) for name in sorted(missing_namespaces)}
+    return Application(source, cluster, new, places, documents, similar_namespaces)
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:

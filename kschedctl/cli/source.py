@@ -46,6 +46,8 @@ EVICTION_KINDS = LiveKinds(("Job",))
 """Kinds that may fail for good when one of their pods is evicted."""
 CREATION_FAILURE_KINDS = LiveKinds((*FAILURE_SOURCES, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
 """Kinds that show or explain failed pod creations."""
+AUTOSCALED_KINDS = LiveKinds(("HorizontalPodAutoscaler",))
+"""Kinds that change the replicas of a workload as soon as it is applied."""
 HELD_BACK_KINDS = LiveKinds(
     (
         *(*QUEUE_KINDS, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"),

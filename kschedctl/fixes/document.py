@@ -15,13 +15,14 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, PodSpec, PodTemplateSpec, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import CronJob, get_identity
+from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
-from kschedctl.replay.edits import ObjectKey
+from kschedctl.replay.edits import ObjectKey, is_made_up
 from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, list_clauses
@@ -49,6 +50,7 @@ def build_remedy(
     trial = ranked.trial
     fixes = trial.changes
     victims = rollout.victims if rollout else trial.victims
+    changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
     costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_cost(trial, victims, rollout)]
     costs += _iter_waiting_siblings_cost(find_owner(trial.authored_pod), rollout, result)
@@ -58,7 +60,10 @@ def build_remedy(
     if pod_key in trial.edits and _is_spec_edited(trial.edits[pod_key]):
         patch = _build_patch_for_waiting_pods(trial, edits or trial.edits, pod_key)
     owner = str(patch.owner) if patch else ""
-    if patch is not None and patch.anew and patch.owner.kind == "Job":
+    manifest_edits: tuple[str, ...] = ()
+    if patch and workload is not None and not _is_in_cluster(workload, trial.scheduler.cluster):
+        manifest_edits = tuple(_iter_manifest_edits(changes, get_identity(workload)))
+    if patch is not None and patch.anew and patch.owner.kind == "Job" and not manifest_edits:
         costs.append(_build_job_deletion_cost(trial, patch.owner))
     restarts = rollout.restarted if rollout else 0
 
@@ -72,9 +77,9 @@ def build_remedy(
         opens=trial.opened_nodes,
         commands=(
             *(c for fix in _sort_pod_moves_first(fixes, pod_key) for c in fix.commands),
-            *(patch.commands if patch else ()),
+            *(patch.commands if patch and not manifest_edits else ()),
         ),
-        changes=tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload))),
+        changes=changes,
         kinds=tuple(fix.kind.value for fix in fixes),
         victims=victims,
         restarts=restarts,
@@ -89,7 +94,29 @@ def build_remedy(
         needs_values=needs_values,
         manifests=tuple(dict(manifest) for fix in fixes for manifest in fix.manifests),
         costs=(*costs, *build_restart_costs(restarts, owner)),
+        edits=manifest_edits,
     )
+
+
+def _is_in_cluster(workload: Struct, cluster: Cluster) -> bool:
+    """Return whether the cluster has the workload or pods of it, so that a command can change it."""
+    owner = get_identity(workload)
+    if workload.metadata.uid:  # type: ignore[attr-defined]
+        return True
+    field = FIELDS.get(owner.kind)
+    candidates = cluster.in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
+    if any(candidate.metadata.name == owner.name for candidate in candidates):
+        return True
+    from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for manifests
+
+    return not all(map(is_made_up, ExistingPods(cluster).find_pods_of(*owner)))
+
+
+def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> Iterator[str]:
+    """Yield the fields of the owner's manifest that the changes set or remove."""
+    for change in changes:
+        if (change.get("kind"), change.get("namespace"), change.get("name")) == tuple(owner):
+            yield from kubectl.describe_operations(change["patch"])
 
 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
@@ -165,7 +192,6 @@ def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Build the cost of recreating a Job with its pods, which is needed because its template is immutable."""
-    from kschedctl.replay.controllers.creation import is_made_up  # noqa: PLC0415 - only for Jobs
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for Jobs
 
     pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_pods_of(*owner) if not is_made_up(pod)]

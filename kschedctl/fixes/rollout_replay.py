@@ -32,12 +32,12 @@ from kschedctl.errors import InputError
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.creation import create_objects, is_made_up
+from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by, rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
 from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, WorkloadChange, get_slot, set_rollout_limits
-from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
+from kschedctl.replay.edits import ObjectKey, add_pods, change_pods, is_made_up
 from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.replay.settling import recreate_evicted
 from kschedctl.reports.placements import EvictionChain

@@ -102,7 +102,7 @@ def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown:
 
 def _get_list_field(summary: Summary) -> str:
     """Return the summary field whose entries are shown one by one."""
-    return "advice" if summary.summarizes in SUMMARIES_OF_FINDINGS else "pods"
+    return "advice" if summary.summarizes in SUMMARIES_WITH_ADVICE else "pods"
 
 
 def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
     Entries of Capacity and Rebalancing count pods or evictions of a workload.
     """
     if summary.summarizes == "Capacity":
-        return f"{pods.workload}: {pods.pods:,} more, then"
+        return f"{pods.workload}: {f'{pods.pods:,} more, then' if pods.pods else 'none'}"
     if summary.summarizes == "Rebalancing":
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload
@@ -183,7 +183,7 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     if summary.next:
         is_needed = not fix_commands or further_fixes > 0
         yield BriefText("", 0, rank=1 if is_needed else 3, more=(f"more: {summary.next[0]}",))
-    elif further_fixes > 0 or summary.left_out or (summary.fixes and not fix_commands):
+    elif further_fixes > 0 or summary.left_out or (summary.fixes and not (fix_commands or summary.fixes[0].edits)):
         yield BriefText("more: the same command without --brief", 1, rank=3)
 
 
@@ -214,6 +214,9 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
     fix, commands = summary.fixes[0], _get_short_commands(summary)
     label = "not enough" if fix.rival_count else "fix"
     yield BriefText(f"{label}: {_describe_fix(fix)}", 0, rank=1, shrinks=True)
+    if fix.edits:
+        text = f"  in the manifest: {'; '.join(fix.edits)}"
+        yield BriefText(text, 0, rank=1, indent="    ", needs_previous=True)
     if commands:
         yield BriefText("", 0, rank=1, more=tuple(f"  {command}" for command in commands), needs_previous=True)
     elif fix.commands:
@@ -243,8 +246,8 @@ def _describe_fix(fix: ShortFix) -> str:
     return f"{fix.summary}, but {costs}" if costs else fix.summary
 
 
-SUMMARIES_OF_FINDINGS = ("Audit", "AuditSection")
-"""The kinds of documents whose list is their findings."""
+SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "WakeUps")
+"""The kinds of documents whose list is their advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
 MAX_WARNINGS = 3

@@ -46,7 +46,9 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     else:
         parts.append(best.summary)
     commands_fit = all(len(command) < style.width - 1 for command in best.commands)
-    return (paragraph(*parts), *map(Command, best.commands if commands_fit else ()))
+    edits = "; ".join(best.edits)
+    edit_line = (paragraph("in the manifest:", edits),) if 0 < len(edits) < style.width else ()
+    return (paragraph(*parts), *edit_line, *map(Command, best.commands if commands_fit else ()))
 
 
 def build_fixes_section(
@@ -95,6 +97,8 @@ def build_fix_lines(
     lines += _iter_fix_drawbacks(remedy)
     if not facts:
         lines.append(Marked(f"{TEAMS[remedy.by]} team; {describe_opened_nodes(remedy)}", Tone.FAINT))
+    if remedy.edits:
+        lines.append(f"in the manifest: {'; '.join(remedy.edits)}")
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
     blocks += map(Command, remedy.commands)
     if with_manifests or style.patches:

@@ -63,6 +63,8 @@ def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command
     fixes = {(fix.words, fix.commands): fix for workload in workloads for fix in workload.fixes}
     for fix in fixes.values():
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
+        if fix.edits:
+            yield paragraph(Marked("in the manifest:", Tone.FAINT), "; ".join(fix.edits))
         yield from map(Command, fix.commands)
 
 

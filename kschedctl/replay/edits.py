@@ -29,6 +29,16 @@ def add_pods(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
     return change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods})
 
 
+def build_made_up_uid(pod: Pod) -> str:
+    """Return the UID of a pod that the replay creates, which has a slash unlike the UIDs of the API server."""
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def is_made_up(pod: Pod) -> bool:
+    """Return whether the replay created the pod, which does not exist in the cluster."""
+    return pod.metadata.uid == build_made_up_uid(pod)
+
+
 def select_pods(cluster: Cluster, predicate: Callable[[Pod], bool], *, include_ended: bool = False) -> list[Pod]:
     """Return the pods that satisfy the predicate. The predicate must not read names, nodes or times.
 

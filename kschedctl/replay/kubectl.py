@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from shlex import quote
+from typing import Any
 
 import msgspec
 
@@ -186,6 +187,31 @@ def build_json_patch(before: Json, after: Json, path: str = "") -> Iterator[Oper
         yield from _iter_list_operations(before, after, path)
     else:
         yield {"op": "replace", "path": path, "value": after}
+
+
+def describe_operations(operations: Any) -> Iterator[str]:
+    """Yield each JSON patch operation as the path of a field with its new value.
+
+    >>> list(describe_operations([{"op": "add", "path": "/spec/containers/0/ports", "value": [80]}]))
+    ['spec.containers[0].ports: [80]']
+    >>> list(describe_operations([{"op": "remove", "path": "/metadata/labels/a.b~1c"}]))
+    ['remove metadata.labels["a.b/c"]']
+    """
+    for operation in operations:
+        path = ""
+        for part in operation["path"].split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if key.isdecimal():
+                path += f"[{key}]"
+            elif key.isidentifier():
+                path += f".{key}" if path else key
+            else:
+                path += f'["{key}"]'
+        if operation["op"] == "remove":
+            yield f"remove {path}"
+        else:
+            value = operation["value"]
+            yield f"{path}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
 
 
 def build_json_merge_patch(before: Json, after: Json) -> Json:

@@ -13,6 +13,7 @@ from kschedctl.api.objects import Affinity, PersistentVolumeClaim, Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.cluster import Cluster
+from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import (
     EvictedPod,
     EvictionChain,
@@ -125,6 +126,7 @@ def group_unplaced_pods(
     for (workload, verdict, message, place), pods in pods_by_group.items():
         first_pod, *_ = pods
         keys = tuple(pod.key for pod in pods)
+        cause = missing_classes.explain(first_pod) if verdict != NOT_CREATED else ""
         evicted_from = {}
         if displaced_from is not None:
             evicted_from = {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name not in displaced_from}
@@ -136,7 +138,7 @@ def group_unplaced_pods(
                 keys,
                 queue=place.queue,
                 rejectors=place.rejectors,
-                cause=missing_classes.explain(first_pod),
+                cause=cause,
                 evicted_from=evicted_from,
             )
         )
@@ -378,6 +380,13 @@ class MissingStorageClass(NamedTuple):
     """``namespace/name``."""
 
 
+def _has_default_class(cluster: Cluster) -> bool:
+    """Return whether a StorageClass is marked as default."""
+    from kschedctl.admission.classes import is_default_class  # noqa: PLC0415 - only for claims without a class
+
+    return any(map(is_default_class, cluster.storage_classes))
+
+
 class MissingStorageClasses:
     """A lookup of the nonexistent StorageClasses that pods' claims name."""
 
@@ -387,19 +396,46 @@ class MissingStorageClasses:
         self._of_volumes = {volume.spec.storage_class_name for volume in cluster.persistent_volumes}
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         """The claims that lack their class; none if the StorageClasses were not read."""
-        if cluster.gap("StorageClass") is None:
-            self._claims = {
-                (claim.metadata.namespace, claim.metadata.name): claim
-                for claim in cluster.persistent_volume_claims
-                if self._lacks_class(claim)
-            }
+        self._classless: dict[tuple[str, str], PersistentVolumeClaim] = {}
+        """The claims that name no class where no class is the default and no volume without a class exists."""
+        if cluster.gap("StorageClass") is not None:
+            return
+        for claim in cluster.persistent_volume_claims:
+            key = (claim.metadata.namespace, claim.metadata.name)
+            if self._lacks_class(claim):
+                self._claims[key] = claim
+            elif claim.spec.storage_class_name is None and not claim.spec.volume_name:
+                self._classless[key] = claim
+        if self._classless and ("" in self._of_volumes or _has_default_class(cluster)):
+            self._classless = {}
 
     def find(self, pod: Pod) -> MissingStorageClass | None:
         """Return the first nonexistent StorageClass that a claim of the pod names, with the claim.
 
         Return None if there is none, or if StorageClasses were not read.
         """
-        if not self._claims:
+        claim = self._find_claim(pod, self._claims)
+        if claim is None:
+            return None
+        key = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        return MissingStorageClass(claim.spec.storage_class_name or "", key)
+
+    def explain(self, pod: Pod) -> str:
+        """Explain in a sentence why a claim of the pod lacks a class, or return an empty string if none does."""
+        missing = self.find(pod)
+        if missing is not None:
+            return f"StorageClass {missing.name} does not exist, so claim {missing.claim} gets no volume"
+        classless = self._find_claim(pod, self._classless)
+        if classless is None:
+            return ""
+        key = f"{pod.metadata.namespace}/{classless.metadata.name}"
+        return f"claim {key} gets no volume: it names no StorageClass, and the cluster has no default StorageClass"
+
+    def _find_claim(
+        self, pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
+    ) -> PersistentVolumeClaim | None:
+        """Return the pod's first claim that is among the claims, or None."""
+        if not claims:
             return None
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is not None:
@@ -408,17 +444,9 @@ class MissingStorageClasses:
                 name = f"{pod.metadata.name}-{volume.name}"
             else:
                 continue
-            claim = self._claims.get((pod.metadata.namespace, name))
-            if claim is not None:
-                return MissingStorageClass(claim.spec.storage_class_name or "", f"{claim.metadata.namespace}/{name}")
+            if (pod.metadata.namespace, name) in claims:
+                return claims[pod.metadata.namespace, name]
         return None
-
-    def explain(self, pod: Pod) -> str:
-        """Explain the missing StorageClass of the pod in a sentence, or return an empty string if there is none."""
-        missing = self.find(pod)
-        if missing is None:
-            return ""
-        return f"StorageClass {missing.name} does not exist, so claim {missing.claim} gets no volume"
 
     def _lacks_class(self, claim: PersistentVolumeClaim) -> bool:
         """Return whether the claim has no volume and names a class that does not exist.

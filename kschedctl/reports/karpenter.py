@@ -12,7 +12,8 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.counts import agreeing, counted, first_few, format_significant
+from kschedctl.text.amounts import format_price
+from kschedctl.text.counts import agreeing, counted, first_few
 from kschedctl.text.printable import rewrite_fit_error
 
 _LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
@@ -25,15 +26,6 @@ def shorten_error(error: str) -> str:
     'unsatisfiable topology constraint for pod affinity, key=zone'
     """
     return _LISTS.sub("", error)
-
-
-def format_price(price: float) -> str:
-    """Format an hourly price with at most three digits.
-
-    >>> format_price(0.08), format_price(0.0345), format_price(1.2)
-    ('$0.08', '$0.0345', '$1.2')
-    """
-    return f"${format_significant(price, 3)}"
 
 
 def describe_exhausted_budgets(pool: str) -> str:
@@ -131,7 +123,7 @@ class PoolAnswer(Document, frozen=True, omit_defaults=True):
     def describe(self, *, in_full: bool = False) -> str:
         """Describe the pool's answer in a sentence. Lists in Karpenter's errors are shortened unless `in_full`."""
         if self.skipped:
-            return "takes no part: it is not ready, or has no instance type left"
+            return "takes no part: it is not ready, or no instance type is known or left"
         if self.error:
             return self.error if in_full else shorten_error(self.error)
         text = f"takes it: {counted(len(self.instance_types), 'instance type')}"
@@ -211,7 +203,10 @@ class Provisioning(Report, frozen=True):
         pods = counted(pod_count, "pending pod")
         node_count = len(self.new_node_claims)
         if not node_count:
-            return ("Karpenter would launch no node", f"for {pods}", "")
+            remark = ""
+            if self.seen_types is not None and self.pod_errors:
+                remark = f"– {self._describe_known_types()}"
+            return ("Karpenter would launch no node", f"for {pods}", remark)
         without = len(self.pod_errors) + len(self.rejected)
         remarks = []
         if without:
@@ -234,12 +229,7 @@ class Provisioning(Report, frozen=True):
             pods_by_reason.setdefault(waits, []).append(pod)
         warnings = tuple(f"NodePool {pool}: {why}" for pool, why in self.limits_exceeded.items())
         if self.seen_types is not None:
-            types = counted(self.seen_types, "instance type")
-            warnings = (
-                f"only the {types} of existing nodes {agreeing(self.seen_types, 'is', 'are')} known; others may fit: "
-                "specify --instance-types FILE",
-                *warnings,
-            )
+            warnings = (f"{self._describe_known_types()}: specify --instance-types FILE", *warnings)
         if self.scheduler_error:
             warnings = (f"no NodePool takes part: {self.scheduler_error}", *warnings)
         return replace(
@@ -252,6 +242,13 @@ class Provisioning(Report, frozen=True):
                 "stillPending": len(self.still_pending),
             },
         )
+
+    def _describe_known_types(self) -> str:
+        """Describe which instance types are known if none were given."""
+        if not self.seen_types:
+            return "no instance type is known, so some may fit"
+        verb = agreeing(self.seen_types, "is", "are")
+        return f"only the {counted(self.seen_types, 'instance type')} of existing nodes {verb} known; others may fit"
 
     def _describe_obstacles(self, pod: str) -> str:
         """Describe all that keeps each NodePool from taking the pod, or return "" if it is not known."""

@@ -34,6 +34,8 @@ class CreationFix(Document, frozen=True):
     """The change in words."""
     commands: tuple[str, ...] = ()
     """The commands that make it, if the manifest itself does not change."""
+    edits: tuple[str, ...] = ()
+    """The fields to change in the manifest, with their values, if no command changes them."""
     by: str = "operator"
     kinds: tuple[str, ...] = ()
     weakens: str = ""

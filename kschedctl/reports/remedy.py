@@ -66,6 +66,8 @@ class Remedy(Document, frozen=True):
     """The objects to complete and to create after the commands. The API server rejects them while a field is empty."""
     costs: tuple[FixCost, ...] = ()
     """The costs of the fix itself. ``weakens`` has most of them as one text."""
+    edits: tuple[str, ...] = ()
+    """The fields to change in the manifest, with their values, if the workload is not in the cluster yet."""
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
@@ -100,6 +102,7 @@ class Remedy(Document, frozen=True):
             nodes=self.opens[:3],
             clears=clears,
             commands=self.commands if len(self.commands) <= MOST_FIX_COMMANDS else (),
+            edits=self.edits,
             costs=self.all_costs,
             rivals=self.rivals[:3],
             rival_count=len(self.rivals),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from html import escape
 from importlib import import_module
 from itertools import islice
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document, RootDocument
-from kschedctl.reports.summary import MOST_COMMANDS, Summary
+from kschedctl.reports.summary import MOST_COMMANDS, ShortPods, Summary
 from kschedctl.reports.unknown import describe_unread
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable
@@ -98,6 +100,10 @@ class PlainReport(Document, frozen=True):
         """Return the title of each section that HTML folds away, with the section's state in a few words."""
         return {}
 
+    def list_open_sections(self) -> Collection[str]:
+        """Return the titles of the sections that HTML shows unfolded although `describe_sections` lists them."""
+        return ()
+
     def as_list(self) -> Document:
         """Return the document whose main list becomes a DataFrame if this report has no CSV table."""
         return self
@@ -184,6 +190,11 @@ class Answers(Report, frozen=True):
         good = sum(answer.good for answer in self.answers)
         interrupted = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
         return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", interrupted)
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Add the headline of each cluster's answer."""
+        answers = (ShortPods(1, answer.cluster, "", answer.document.summary().headline) for answer in self.answers)
+        return replace(summary, pods=tuple(answers))
 
     def build_csv_table(self) -> CsvTable | None:
         """Return the rows of all clusters, each preceded by its cluster's name, or None if an answer has no table."""

@@ -86,6 +86,8 @@ class ShortFix(Document, frozen=True):
     clears: int = 0
     """The number of pods that get a node with it."""
     commands: tuple[str, ...] = ()
+    edits: tuple[str, ...] = ()
+    """The fields to change in the manifest, with their values."""
     rivals: tuple[str, ...] = ()
     """Some of the waiting pods that take the room first, so that the pod still waits; empty if the fix holds."""
     rival_count: int = 0

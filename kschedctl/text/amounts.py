@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from kschedctl.text.counts import format_significant
+
 AGE_UNITS = {"s": ("s", "s"), "m": ("min", "min"), "h": ("hour", "hours"), "d": ("day", "days"), "y": ("year", "years")}
 """Letter of a unit in kubectl's ages -> the unit in a sentence, in the singular and plural."""
 
@@ -32,3 +34,12 @@ def spell_age(age: str) -> str:
     number, letter = match.groups()
     singular, plural = AGE_UNITS[letter]
     return f"{number} {singular if number == '1' else plural}"
+
+
+def format_price(price: float) -> str:
+    """Format an hourly price with at most three digits.
+
+    >>> format_price(0.08), format_price(0.0345), format_price(1.2)
+    ('$0.08', '$0.0345', '$1.2')
+    """
+    return f"${format_significant(price, 3)}"

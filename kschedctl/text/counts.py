@@ -60,6 +60,15 @@ def first_few(words: Sequence[str], limit: int = 3) -> str:
     return ", ".join(words[:limit]) + more
 
 
+def join_words(words: Sequence[str]) -> str:
+    """Join words as a list in a sentence.
+
+    >>> join_words(["a"]), join_words(["a", "b"]), join_words(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
 def format_significant(value: float, digits: int) -> str:
     """Format a number with the given count of significant digits, without an exponent for large numbers.
 

@@ -48,8 +48,10 @@ def strip_url(text: str) -> str:
 
 _MESSAGE = re.compile(r"0/(\d+) nodes are available: (.*)", re.DOTALL)
 _PREEMPTION = re.compile(
-    r"\.? (?:no new claims to deallocate,? ?|still not schedulable,? ?)?(?:preemption: .*)?$", re.DOTALL
+    r"(?:\.? (?:no new claims to deallocate,? ?|still not schedulable,? ?)?|\. not found,? ?)(?:preemption: .*)?$",
+    re.DOTALL,
 )
+_PREEMPTION_REASONS = re.compile(r".*preemption: 0/\d+ nodes are available: (.*?)\.?", re.DOTALL)
 _COUNTED = re.compile(r"(\d+) (.+)", re.DOTALL)
 _BETWEEN = re.compile(r", (?=\d+ )")
 
@@ -79,6 +81,9 @@ REASON_WORDS = {
 }
 """Upstream's reason -> the words for one node and for several nodes."""
 
+
+_NO_OBSTACLES = frozenset({"Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"})
+"""What preemption says about nodes without naming an obstacle."""
 
 SHARED_REASON_WORDS = {
     "node(s) were unschedulable": "nodes are cordoned",
@@ -121,6 +126,9 @@ def rewrite_fit_error(message: str) -> str:
     'None of 3 nodes fits: 2 lack CPU, 1 is cordoned'
     >>> rewrite_fit_error('0/3 nodes are available: persistentvolumeclaim "data" not found.')
     'None of 3 nodes fits: persistentvolumeclaim "data" not found'
+    >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
+    ... "2 node(s) didn't match pod anti-affinity rules.")
+    'None of 2 nodes fits: 2 lack CPU; without pods of lower priority, 2 have pods it avoids'
     >>> rewrite_fit_error("waiting for scheduling gates: [a]")
     'waiting for scheduling gates: [a]'
     """
@@ -129,13 +137,30 @@ def rewrite_fit_error(message: str) -> str:
         return message
     nodes, all_sentences = match.groups()
     sentences = _PREEMPTION.sub("", all_sentences).removesuffix(".")
-    reasons = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(sentences)]
+    counted_reasons = _parse_reasons(sentences)
     headline = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
-    if not all(reasons):
+    if not counted_reasons:
         return f"{headline}: {sentences}"
-    counted_reasons = [(int(match[1]), match[2]) for match in reasons if match]
-    counted_reasons.sort(key=lambda counted_reason: -counted_reason[0])
-    return f"{headline}: {', '.join(_describe_reason(count, reason) for count, reason in counted_reasons)}"
+    text = f"{headline}: {_describe_reasons(counted_reasons)}"
+
+    # Obstacles that preemption finds behind missing room
+    behind = _PREEMPTION_REASONS.fullmatch(all_sentences)
+    seen = {reason for _, reason in counted_reasons} | _NO_OBSTACLES
+    further = [entry for entry in _parse_reasons(behind[1]) if entry[1] not in seen] if behind else []
+    return f"{text}; without pods of lower priority, {_describe_reasons(further)}" if further else text
+
+
+def _parse_reasons(sentence: str) -> list[tuple[int, str]]:
+    """Return each reason with its number of nodes, most frequent first, or [] unless all reasons have a number."""
+    matches = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(sentence)]
+    if not all(matches):
+        return []
+    return sorted(((int(match[1]), match[2]) for match in matches if match), key=lambda entry: -entry[0])
+
+
+def _describe_reasons(counted_reasons: list[tuple[int, str]]) -> str:
+    """List the reasons with their numbers of nodes."""
+    return ", ".join(_describe_reason(count, reason) for count, reason in counted_reasons)
 
 
 def _describe_reason(number: int, reason: str) -> str:

@@ -112,3 +112,10 @@ def test_the_short_form_of_provision_says_why_pods_get_no_node() -> None:
     assert (refused.pods, refused.such_as, refused.why) == (2, "a/p1", "NodePool base: the label x is missing")
     assert waiting.such_as == "a/p3"
     assert waiting.why.startswith("stays pending although a node comes: None of 2 nodes fits: ")
+
+
+@pytest.mark.parametrize(("seen", "known"), [(0, "no instance type is known, so some may fit"), (1, "others may fit")])
+def test_without_instance_types_the_first_line_says_that_others_may_fit(seen: int, known: str) -> None:
+    report = Provisioning(pending=("a/p",), pod_errors={"a/p": ProvisioningError("no type", ())}, seen_types=seen)
+    assert known in str(report)
+    assert any("--instance-types FILE" in warning for warning in report.summary().warnings)

@@ -19,6 +19,7 @@ HINTS = {
     "kschedctl lint rules lists them": (["lint", "--select", "no-such", "."], ["lint rules"]),
     "kschedctl lint explain RULE; kschedctl lint rules lists them": (["lint", "explain"], ["lint rules"]),
     "kschedctl versions {} 1.36": (["versions", "1.33"], ["versions 1.33 1.36"]),
+    "kschedctl whatif --compare-version {} {}": ([], ["whatif --compare-version 1.35 1.36 --demo"]),
     "Node groups: id, min, max, target, nodes, template, as `kschedctl help scale` has them.": ([], ["help scale"]),
     "kschedctl schema lists them": (["schema", "no-such"], ["schema"]),
     "kschedctl explain -A prints the same": (["browse", "--demo"], ["explain -A --demo"]),

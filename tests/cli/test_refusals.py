@@ -323,9 +323,13 @@ SOME = FULL | {"status": {"hard": {"pods": "3"}, "used": {"pods": "1"}}}
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        ((), 5, "the quota ends first: only 2 more are created: exceeded quota: q, requested: pods=1, used: pods=3"),
+        (
+            (),
+            5,
+            "2 more until the quota is used up; the nodes have room for 4 The next one is not created: exceeded q",
+        ),
         (("--max", "2"), 5, "Not certain: Nodes"),
-        (("--max", "3"), 1, "the quota ends first: only 2 more are created: exceeded quota: q"),
+        (("--max", "3"), 1, "The next one is not created: exceeded quota: q, requested: pods=1, used: pods=3"),
     ],
 )
 def test_capacity_is_certain_where_admission_is(

@@ -62,6 +62,9 @@ def test_table_and_csv(run: Run, snapshots: dict[str, str]) -> None:
     lines = run("drain", "n1", *both, "-o", "wide").out.splitlines()
     assert lines[0] == "Good in 1 of 2 clusters"
     assert [line.split()[1] for line in lines[2:4]] == ["yes", "no"]
+    brief = run("drain", "n1", *both, "--brief").out
+    assert [f"{file}: " in brief for file in snapshots.values()] == [True, True]
+    assert "fits nowhere else" in " ".join(brief.split())
     rows = list(csv.DictReader(io.StringIO(run("drain", "n1", *both, "-o", "csv").out)))
     assert [(row["cluster"], row["pod"], row["to"]) for row in rows] == [
         (snapshots["roomy"], "d/r1", "n2"),

@@ -165,3 +165,15 @@ def test_a_constraint_that_counts_nothing_has_no_skew(selector: str, skewed: boo
     assert [
         ("from 1.38 on all pods: pods that are scheduled today may stay Pending then" in message) for message in empty
     ] == ([] if skewed else [True])
+
+
+def test_a_taint_that_keeps_pods_from_large_nodes_is_named() -> None:
+    """The workload needs 6 cpus: the nodes that it tolerates have 4, and the tainted one has 8."""
+    tainted = make_node("big", cpu=8)
+    tainted["spec"] = {"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]}
+    rule = "rq-larger-than-any-node"
+    (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
+    assert message.endswith("; 1 other node has that much, but it does not tolerate its taint team=x:NoSchedule (big)")
+    tainted["spec"]["unschedulable"] = True
+    (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
+    assert "taint" not in message

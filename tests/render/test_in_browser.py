@@ -290,16 +290,20 @@ def test_the_best_fix_with_its_drawback_is_on_the_first_screen(opened: Opens, wi
     assert box["y"] + box["height"] <= 844
 
 
-def test_sections_of_an_audit_are_folded_under_their_states_and_a_link_unfolds_one(opened: Opens) -> None:
-    def section(name: str) -> CreationSection:
-        finding = Finding(name, "warning", f"Pod d/{name}", "", f"{name} is wrong", "", name)
-        return CreationSection(title=name, headline=f"{name}: 1 found", state="findings", findings=(finding,))
+def test_sound_sections_of_an_audit_are_folded_under_their_states_and_a_link_unfolds_one(opened: Opens) -> None:
+    def section(name: str, severity: str = "note") -> CreationSection:
+        finding = Finding(name, severity, f"Pod d/{name}", "", f"{name} is wrong", "", name)
+        state = "sound" if severity == "note" else "findings"
+        return CreationSection(title=name, headline=f"{name}: 1 found", state=state, findings=(finding,))
 
     names = ("one", "two", "three")
-    page = opened(Audit(headline="Unsound", state="findings", sections=tuple(map(section, names))))
+    sections = (*map(section, names), section("four", "warning"))
+    page = opened(Audit(headline="Unsound", state="findings", sections=sections))
+    expect(page.get_by_text("four is wrong")).to_be_visible()
+    expect(page.locator("summary", has_text="four").get_by_text("1 warning")).to_be_visible()
     for name in names:
         expect(page.get_by_text(f"{name} is wrong")).not_to_be_visible()
-        expect(page.locator("summary", has_text=name).get_by_text("1 warning")).to_be_visible()
+        expect(page.locator("summary", has_text=name).get_by_text("sound")).to_be_visible()
         expect(page.get_by_text(f"{name}: 1 found")).to_have_count(1)
     page.get_by_role("link", name="two").click()
     expect(page.get_by_text("two is wrong")).to_be_visible()

@@ -185,8 +185,10 @@ def test_capacity_says_what_ends_first() -> None:
     by_quota = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "5"})), [deployment(1, "1")]).shapes[0]
     assert (by_quota.fits, by_quota.created, by_quota.most) == (128, 5, 5)
     assert by_quota.limit_sentence.startswith(
-        "the quota ends first: only 5 more are created: exceeded quota: q, requested: pods=1, used: pods=5"
+        "The next one is not created: exceeded quota: q, requested: pods=1, used: pods=5"
     )
+    room = "the nodes have room for 128"
+    assert " ".join(by_quota.build_first_line()) == f"{by_quota.shape}: 5 more until the quota is used up; {room}"
     by_room = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "500"})), [deployment(1, "1")]).shapes[0]
     assert (by_room.fits, by_room.created, by_room.most) == (128, 500, 128)
     assert by_room.limit_sentence.startswith("room ends first: 500 more are created, then exceeded quota: q")

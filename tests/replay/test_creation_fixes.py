@@ -100,21 +100,25 @@ class World(NamedTuple):
 
 
 WORLDS = {
-    "pods": World([quota("q", {"pods": "1"}, {"pods": "2"})], pods(6), ("raise ResourceQuota q to pods=7",)),
+    "pods": World(
+        [quota("q", {"pods": "1"}, {"pods": "2"})],
+        pods(6),
+        ("set replicas to 1 instead of 6", "raise ResourceQuota q to pods=7"),
+    ),
     "cpu": World(
         [quota("q", {"pods": "0", "requests.cpu": "900m"}, {"pods": "9", "requests.cpu": "1"})],
         pods(6, {"cpu": "100m"}),
-        ("raise ResourceQuota q to requests.cpu=1500m",),
+        ("set replicas to 1 instead of 6", "raise ResourceQuota q to requests.cpu=1500m"),
     ),
     "both": World(
         [quota("q", {"pods": "0", "requests.cpu": "0"}, {"pods": "1", "requests.cpu": "250m"})],
         pods(6, {"cpu": "100m"}),
-        ("raise ResourceQuota q to pods=6, requests.cpu=600m",),
+        ("set replicas to 1 instead of 6", "raise ResourceQuota q to pods=6, requests.cpu=600m"),
     ),
     "two quotas": World(
         [quota("a", {"pods": "0"}, {"pods": "1"}), quota("b", {"pods": "0"}, {"pods": "2"})],
         pods(3),
-        ("raise ResourceQuota a to pods=3 and ResourceQuota b to pods=3",),
+        ("set replicas to 1 instead of 3", "raise ResourceQuota a to pods=3 and ResourceQuota b to pods=3"),
     ),
     "demanded": World(
         [quota("q", {"requests.cpu": "0"}, {"requests.cpu": "1"})], pods(2), ("set requests.cpu for: c",)
@@ -203,7 +207,37 @@ WORLDS = {
     "Pod Security, not to be had": World(
         [shop(**RESTRICTED)],
         pods(1, hostNetwork=True),
-        ("enforce Pod Security privileged in namespace shop instead of restricted",),
+        (
+            f"drop hostNetwork, and set securityContext: {HARDENED} and capabilities.drop=[ALL] of c"
+            " (the image has to run as a user other than root)",
+            "drop hostNetwork, and enforce Pod Security baseline in namespace shop instead of restricted",
+            "enforce Pod Security privileged in namespace shop instead of restricted",
+        ),
+    ),
+    "access to the host": World(
+        [shop(**{"pod-security.kubernetes.io/enforce": "baseline"})],
+        pods(1, hostPID=True, containers=[{"name": "c", "image": "c", "securityContext": {"privileged": True}}]),
+        (
+            "drop hostPID and privileged",
+            "enforce Pod Security privileged in namespace shop instead of baseline",
+        ),
+    ),
+    "less for each": World(
+        [quota("q", {"requests.cpu": "0"}, {"requests.cpu": "400m"})],
+        pods(6, {"cpu": "100m"}),
+        (
+            "request 66m cpu instead of 100m",
+            "set replicas to 4 instead of 6",
+            "raise ResourceQuota q to requests.cpu=600m",
+        ),
+    ),
+    "less than the LimitRange allows": World(
+        [quota("q", {"requests.memory": "0"}, {"requests.memory": "4Gi"}), bounds(max={"memory": "2Gi"})],
+        pods(4, {"memory": "3Gi"}),
+        (
+            "request 1Gi memory instead of 3Gi",
+            "request 2Gi memory instead of 3Gi, and raise ResourceQuota q to requests.memory=8Gi",
+        ),
     ),
     "namespace": World(
         [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}],

@@ -86,6 +86,10 @@ class Audit(Report, frozen=True, kw_only=True):
         """Return the state of each section; the headlines stand in the table above."""
         return {section.title: section.describe_state() for section in self.sections}
 
+    def list_open_sections(self) -> tuple[str, ...]:
+        """Return the titles of the sections with errors or warnings, so that the page shows them at once."""
+        return tuple(section.title for section in self.sections if section.state == FINDINGS)
+
     def as_list(self) -> Findings:
         """Return the findings of all sections."""
         return self.as_findings()

@@ -18,6 +18,8 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
+from kschedctl.api.pod_requests import compute_pod_requests
+from kschedctl.api.quantity import Quantity
 from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod, with_replicas
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
@@ -48,6 +50,7 @@ from kschedctl.scheduler.simulation.outcome import SCHEDULED, UNSCHEDULABLE, Out
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
+ZERO = Quantity(0)
 CLAIMING_PODS = 1000
 """The default number of pods tried if each needs claims of its own."""
 CLONE_BATCH = 256
@@ -308,6 +311,8 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     before = view.requested.copy()
     positions = [view.pods.index[key] for key in shared.pods[trial.shape]]
 
+    first_pod = view.pods.objects[positions[0]]
+
     # Place pods until one does not fit
     last_outcome = Outcome(positions[0], SCHEDULED)
     rows: list[Row] = []
@@ -334,7 +339,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         fits=len(rows),
         limited=last_outcome.verdict in (SCHEDULED, ""),
         nodes=count_by_node(view, placed),
-        domains=count_by_domain(view, placed, find_topology_keys(view, view.pods.objects[positions[0]])),
+        domains=count_by_domain(view, placed, find_topology_keys(view, first_pod)),
         verdict=last_outcome.verdict,
         message=last_outcome.message,
         headroom=compute_headroom(view, before, find_nodes_lacking_room(failed_cycle) if failed_cycle else None),
@@ -343,6 +348,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         created=shared.admitted[trial.shape].number,
         refused=tuple(shared.admitted[trial.shape].messages),
         ahead=ahead,
+        requests_nothing=not any(amount > ZERO for amount in compute_pod_requests(first_pod).values()),
     )
     if failed_cycle is None:
         return shape_capacity

@@ -48,10 +48,15 @@ def capacity(
 
     def answer_source(application: Application, workers: Workers, progress: Progress) -> Capacity:
         """Answer for one cluster. Errors in manifests name the place in the file."""
-        _, cluster, manifests, places, written = application
-        with locate_errors(places):
+        with locate_errors(application.places):
             return study.capacity(
-                cluster, manifests, written=written, workers=workers, progress=progress, most=most, **options
+                application.cluster,
+                application.manifests,
+                written=application.written,
+                workers=workers,
+                progress=progress,
+                most=most,
+                **options,
             )
 
     def fits_enough(report: Capacity) -> bool:

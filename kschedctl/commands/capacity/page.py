@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kschedctl.commands.capacity.report import Capacity, ShapeCapacity
+from kschedctl.commands.capacity.report import Capacity, CapacityLimit, ShapeCapacity
 from kschedctl.commands.explain.page import build_eliminations_table
 from kschedctl.render.page import (
     Block,
@@ -28,17 +28,21 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import describe_verdict_doubts
+from kschedctl.text.counts import counted
 
 NODES_SHOWN = 10
+NO_REQUESTS_SENTENCE = "The pods request no resources: only the maximum number of pods per node limits them"
 
 
 def build_page(report: Capacity, style: Style) -> Page:
     """Build the page with a part for each shape. Parts after the first begin with a heading."""
     shapes: list[Block] = []
-    for shape in report.shapes:
-        if not shapes:
-            shapes += _build_shape_part(shape, style, named=True)
-        else:
+    if len(report.shapes) == 1:
+        shapes += _build_shape_part(report.shapes[0], style, named=True)
+    elif report.shapes:
+        what, numbers = report.build_first_line()
+        shapes.append(paragraph(Marked(what, Tone.STRONG), numbers))
+        for shape in report.shapes:
             shapes += build_subsection(shape.shape, _build_shape_part(shape, style, named=False))
     doubt_line = paragraph(Marked("Not certain:", Tone.WARNING), describe_verdict_doubts(report.unknown))
     return (
@@ -50,16 +54,21 @@ def build_page(report: Capacity, style: Style) -> Page:
     )
 
 
-def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
-    """Build the part about a shape. With `named`, the headline names the shape."""
+def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool) -> Page:
+    """Build the part about a shape. With `named`, the headline names the shape.
+
+    Its tables are about all pods for which the nodes have room, even without quota.
+    """
     name, fit, where = shape.build_first_line()
-    headline = paragraph(
-        *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.most else Tone.BAD), where
-    )
-    admission_line = (paragraph(Marked(shape.limit_sentence, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
+    fit_tone = Tone.GOOD if shape.most else Tone.BAD
+    headline = paragraph(*([Marked(name, Tone.STRONG)] if named else []), Marked(fit, fit_tone), where)
+    is_limited_by_nodes = shape.binding_limit is CapacityLimit.NODES
+    limit_tone = Tone.PLAIN if is_limited_by_nodes else Tone.BAD
+    admission_line = (paragraph(Marked(shape.limit_sentence, limit_tone)),)
     quota_tone = Tone.BAD if shape.by_quota is not None and shape.by_quota < shape.fits else Tone.PLAIN
     quota_line = (paragraph(Marked(shape.quota_sentence, quota_tone)),) if shape.quota_sentence else ()
-    message_line = (paragraph("The next one:", *describe_message(shape.message, style)),) if shape.message else ()
+    next_one = "The next one:" if is_limited_by_nodes else f"With {counted(shape.fits, 'pod')} the nodes are full:"
+    message_line = (paragraph(next_one, *describe_message(shape.message, style)),) if shape.message else ()
     return (
         headline,
         *((paragraph(Marked(shape.cause, Tone.BAD)),) if shape.cause else ()),
@@ -67,6 +76,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
         *(admission_line if shape.limit_sentence else ()),
         *quota_line,
         *message_line,
+        *((paragraph(Marked(NO_REQUESTS_SENTENCE, Tone.WARNING)),) if shape.requests_nothing else ()),
         *((paragraph(shape.eviction_sentence),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),
         *_build_locations_section(shape, style),
@@ -83,7 +93,8 @@ def _build_locations_section(shape: ShapeCapacity, style: Style) -> Page:
         _, _, short_key = key.rpartition("/")
         tables += _build_counts_table(short_key, [*pods_by_value.items()], style, limit=None)
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
-    return section("Where", *tables, *_build_counts_table("node", nodes, style, limit=NODES_SHOWN), *_iter_plots(shape))
+    title = "Where" if shape.binding_limit is CapacityLimit.NODES else f"Where {counted(shape.fits, 'pod')} would go"
+    return section(title, *tables, *_build_counts_table("node", nodes, style, limit=NODES_SHOWN), *_iter_plots(shape))
 
 
 def _build_counts_table(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum, auto
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +20,19 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted, first_few
 
 EXCEEDED = "exceeded quota"
+MAX_NAMED_SHAPES = 4
+"""The number of entries in the first line about several shapes."""
+NO_REQUESTS = "it requests no resources, so that only the number of pods per node limits it"
+
+
+class CapacityLimit(Enum):
+    """What limits the number of further pods."""
+
+    NODES = auto()
+    QUOTA = auto()
+    ADMISSION = auto()
+    """Any reason of the API server other than a quota."""
+    KUEUE = auto()
 
 
 class RoomLeft(Document, frozen=True):
@@ -69,6 +83,8 @@ class ShapeCapacity(Document, frozen=True):
     """Waiting pods that are ahead in the queue and got a node before these."""
     cause: str = ""
     """The cause behind `message`, such as a missing StorageClass; empty if the message says it."""
+    requests_nothing: bool = False
+    """Whether a pod requests neither CPU nor memory nor any other resource."""
 
     @property
     def most(self) -> int:
@@ -77,16 +93,24 @@ class ShapeCapacity(Document, frozen=True):
         return min((self.fits, *limits))
 
     @property
+    def binding_limit(self) -> CapacityLimit:
+        """What ends first in every run: the nodes, admission, or Kueue's quota."""
+        fits = self.over_runs.least if self.over_runs else self.fits
+        is_created_less = self.created is not None and (self.created < fits or self.limited)
+        if is_created_less and self.created == self.most:
+            return CapacityLimit.QUOTA if EXCEEDED in self.refused[0] else CapacityLimit.ADMISSION
+        return CapacityLimit.KUEUE if self.by_quota is not None and self.by_quota < fits else CapacityLimit.NODES
+
+    @property
     def limit_sentence(self) -> str:
         """A sentence that says whether room on nodes or admission ends first; empty if admission denies no pod."""
         if self.created is None:
             return ""
-        created = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
         message = shorten_api_message(self.refused[0])
-        is_quota = EXCEEDED in message
-        if self.created < self.fits or self.limited:
-            return f"{'the quota ends first:' if is_quota else 'but'} only {created}: {message}"
-        if self.created == self.fits and is_quota:
+        if self.binding_limit in (CapacityLimit.QUOTA, CapacityLimit.ADMISSION):
+            return f"{'The next one is' if self.created else 'They are'} not created: {message}"
+        created = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
+        if self.created == self.fits and EXCEEDED in message:
             return f"room and quota end together: {created}, then {message}"
         return f"room ends first: {created}, then {message}"
 
@@ -105,6 +129,22 @@ class ShapeCapacity(Document, frozen=True):
         return f"Kueue's quota ends first: only {number}; with one more it {self.beyond_quota}"
 
     @property
+    def next_one(self) -> str:
+        """Why one more pod does not run: the API server's message, Kueue's reason, or that of kube-scheduler."""
+        if self.binding_limit in (CapacityLimit.QUOTA, CapacityLimit.ADMISSION):
+            return shorten_api_message(self.refused[0])
+        if self.binding_limit is CapacityLimit.KUEUE:
+            return f"Kueue: {self.beyond_quota}"
+        return self.message or self.verdict
+
+    @property
+    def numbered_name(self) -> str:
+        """The number of pods that fit and the shape, such as ``3 of Deployment shop/web``."""
+        more = " or more" if self.binding_limit is CapacityLimit.NODES and self.limited else ""
+        number = self.over_runs if self.over_runs and self.binding_limit is CapacityLimit.NODES else f"{self.most:,}"
+        return f"{number}{more} of {self.shape}"
+
+    @property
     def sentence_about_pods_ahead(self) -> str:
         """A sentence that names the waiting pods ahead in the queue."""
         return f"After {counted(len(self.ahead), 'waiting pod')} ahead in the queue: {first_few(self.ahead)}"
@@ -115,10 +155,24 @@ class ShapeCapacity(Document, frozen=True):
         return f"kube-scheduler would evict {first_few(self.evicts)} for it; places won by preemption are not counted"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the shape, how many more of it fit, and on how many nodes."""
-        number = str(self.over_runs) if self.over_runs else f"{self.fits:,}"
-        on = f"on {counted(len(self.nodes), 'node')}" if self.nodes else ""
-        return (f"{self.shape}:", f"{number} {'or more' if self.limited else 'more'} fit", on)
+        """Return the shape, how many more of it are created and get a node, and the nodes or what ends first."""
+        fits = str(self.over_runs) if self.over_runs else f"{self.fits:,}"
+        or_more = " or more" if self.limited else ""
+        limit = self.binding_limit
+        if limit is CapacityLimit.NODES:
+            on = f"on {counted(len(self.nodes), 'node')}" if self.nodes else ""
+            return (f"{self.shape}:", f"{fits}{or_more or ' more'} fit", on)
+        number = f"{self.most:,} more" if self.most else "none"
+        room = f"the nodes have room for {fits}{or_more}"
+        return (f"{self.shape}:", number, f"{_END_BY_LIMIT[limit][bool(self.most)]}; {room}")
+
+
+_END_BY_LIMIT = {
+    CapacityLimit.QUOTA: ("is created, because the quota is used up", "until the quota is used up"),
+    CapacityLimit.ADMISSION: ("is created", "until admission denies the next one"),
+    CapacityLimit.KUEUE: ("gets quota from Kueue", "until Kueue's quota is used up"),
+}
+"""The limits other than nodes -> the end of the first line, without and with pods that get a node."""
 
 
 class Capacity(Report, frozen=True):
@@ -138,25 +192,33 @@ class Capacity(Report, frozen=True):
     kind: str = "Capacity"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many pods of the first shape fit, or () without shapes."""
-        return self.shapes[0].build_first_line() if self.shapes else ()
+        """Return how many more pods of the shape fit, or the numbers of several shapes, or () without shapes."""
+        if len(self.shapes) < 2:
+            return self.shapes[0].build_first_line() if self.shapes else ()
+        numbered = [shape.numbered_name for shape in self.shapes]
+        if len(numbered) > MAX_NAMED_SHAPES:
+            others = len(numbered) - MAX_NAMED_SHAPES + 1
+            numbered[MAX_NAMED_SHAPES - 1 :] = [f"and {counted(others, 'other workload')}"]
+        return (f"{counted(len(self.shapes), 'workload')}, each with all the room for itself:", ", ".join(numbered))
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add how many pods of each shape fit, and what stops the next one."""
-        shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
+        shapes = tuple(ShortPods(shape.most, "", shape.shape, shape.next_one) for shape in self.shapes)
         return replace(
             summary,
             pods=shapes,
             warnings=tuple(dict.fromkeys(self._iter_warnings())),
-            figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]},
+            figures={shape.shape: shape.most for shape in self.shapes[:MOST_ENTRIES]},
         )
 
     def _iter_warnings(self) -> Iterator[str]:
         """Yield what else limits the number of pods apart from the nodes, and which pods are ahead in the queue."""
         for shape in self.shapes:
             subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
-            if shape.most < shape.fits or shape.limited:
+            if shape.binding_limit is CapacityLimit.NODES and (shape.most < shape.fits or shape.limited):
                 yield from (f"{subject}{text}" for text in (shape.limit_sentence, shape.quota_sentence) if text)
+            if shape.requests_nothing:
+                yield f"{subject}{NO_REQUESTS}"
             if shape.ahead:
                 yield shape.sentence_about_pods_ahead
             if shape.evicts:

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.karpenter import format_price
 from kschedctl.reports.placements import NO_POOL, MovedPod, PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.text.amounts import format_price
 from kschedctl.text.counts import agreeing, counted, first_few
 from kschedctl.text.printable import rewrite_fit_error
 

@@ -205,6 +205,14 @@ class Drain(Report, frozen=True):
         has = agreeing(len(self.terminating), "terminating pod still has", "terminating pods still have")
         return [f"{len(self.terminating):,} {has} to leave (grace period until {self.grace_ends})"]
 
+    def _describe_blocker(self) -> str:
+        """Describe why the first blocked pod cannot be evicted, and count the others, or return ""."""
+        if not self.blocked:
+            return ""
+        first, *others = self.blocked
+        more = f" and {counted(len(others), 'more pod')}" if others else ""
+        return f"{first.why} ({first.pod}{more})"
+
     def _describe_lost(self) -> tuple[str, ...]:
         """Return a text that names the pods that no controller recreates, or () if there are none."""
         if not self.lost:
@@ -262,15 +270,16 @@ class Drain(Report, frozen=True):
             verdict = "Drained"
         else:
             verdict = "Blocked"
+        outcomes = self._count_outcomes()  # without doubts, for which the summary has its own field
         return replace(
             summary,
             subject=", ".join(self.nodes),
             verdict=verdict,
-            # The summary has its own field for doubts
-            headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._count_outcomes()}",
+            headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._describe_blocker() or outcomes}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             victims=tuple(evicted.pod for evicted in self.evicted),
             warnings=(
+                *((outcomes,) if self.blocked else ()),
                 *self._describe_lost(),
                 *self._describe_order(),
                 *self.list_harms(),

@@ -75,14 +75,16 @@ def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
     It shows creation failures and objects that wait for other controllers. If pods are pending elsewhere, it also has a
     command that shows them.
     """
-    tone = Tone.WARNING if report.undecided or report.waiting_elsewhere else Tone.GOOD
+    is_uncertain = report.undecided or report.waiting_elsewhere
+    are_pods_missing = any(not failure.past for failure in report.not_created)
+    tone = Tone.BAD if are_pods_missing else Tone.WARNING if is_uncertain else Tone.GOOD
     nothing, where = report.build_first_line()
     return (
-        *build_not_created_section(report.not_created, style),
         paragraph(Marked(nothing, tone), where),
+        *build_not_created_section(report.not_created, style),
         *build_unread_lines(report.unknown),
         *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
-        *(build_next_section(style, "But elsewhere") if report.elsewhere else ()),
+        *(build_next_section(style, "Pods pending elsewhere") if report.elsewhere else ()),
     )
 
 

@@ -13,7 +13,7 @@ from kschedctl.reports.report import GateProblem, Report, with_pod_count
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, list_fixes
-from kschedctl.text.counts import agreeing, counted, negate_scope
+from kschedctl.text.counts import agreeing, capitalize, counted, negate_scope
 from kschedctl.text.printable import describe_shared_reason
 
 
@@ -111,11 +111,26 @@ class PendingPods(Report, frozen=True):
         doubt = describe_doubt(self.unknown)
         if not pods and waiting:
             return (f"{waiting}:", f"no pod is pending {negate_scope(self.scope)}{doubt}")
+        missing = self._describe_missing_pods()
+        if not pods and missing:
+            return (f"{capitalize(missing)};", f"no other pod is pending {negate_scope(self.scope)}{doubt}")
         if not pods:
             return ("Nothing is pending", f"{negate_scope(self.scope)}{doubt}")
         causes = counted(len(self.groups), "cause")
-        also_waiting = f"; {waiting}" if waiting else ""
+        also_waiting = "".join(f"; {text}" for text in (missing, waiting) if text)
         return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{also_waiting}{doubt}",)
+
+    def _describe_missing_pods(self) -> str:
+        """Describe how many pods are wanted now that could not be created, or return "" if there are none."""
+        failures = [failure for failure in self.not_created if not failure.past]
+        if not failures:
+            return ""
+        workloads = failures[0].workload if len(failures) == 1 else counted(len(failures), "workload")
+        numbers = [failure.missing for failure in failures]
+        if None in numbers:
+            return f"pods of {workloads} are not created"
+        number = sum(filter(None, numbers))
+        return f"{counted(number, 'pod')} of {workloads} {agreeing(number, 'is', 'are')} not created"
 
     def _describe_named_objects(self) -> tuple[str, ...]:
         """Return how the named objects wait, or that they do not wait.

@@ -672,7 +672,8 @@ class Explanations(Report, frozen=True):
         """
         fine = sum(explanation.verdict in FINE for explanation in self.explanations)
         number = len(self.explanations)
-        sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"
+        each = "" if number == 1 else ", each by itself"
+        sentence = f"{agreeing(fine, 'has', 'have')} a node or would get one{each}"
         besides = f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
         return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
 

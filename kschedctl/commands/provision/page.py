@@ -15,10 +15,10 @@ from kschedctl.reports.karpenter import (
     NodeFate,
     Provisioning,
     describe_exhausted_budgets,
-    format_price,
     shorten_error,
 )
 from kschedctl.reports.unknown import UnknownKind, describe_unread
+from kschedctl.text.amounts import format_price
 from kschedctl.text.counts import counted, first_of
 
 TYPES_SHOWN = 3

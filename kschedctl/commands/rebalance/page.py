@@ -50,7 +50,9 @@ def _mark_target(step: RebalancingStep) -> Marked:
     """Return the target node with a check mark if the step helps, otherwise with a cross."""
     if step.helps:
         return Marked(f"✓ {step.target}", Tone.GOOD)
-    return Marked(f"✗ {step.target}", Tone.WARNING)
+    back = "back to " if step.stays else ""
+    again = ", evicted before" if step.again else ""
+    return Marked(f"✗ {back}{step.target}{again}", Tone.WARNING)
 
 
 def _choose_tone(report: Rebalancing) -> Tone:

@@ -121,7 +121,7 @@ class Rebalancing(Report, frozen=True):
         exceptions = (
             (len(self.removed), "terminated pod is deleted", "terminated pods are deleted"),
             (self.again, "pod is evicted again", "pods are evicted again"),
-            (held_back - self.unsafe, "eviction is denied", "evictions are denied"),
+            (held_back - self.unsafe, "pod may not be evicted", "pods may not be evicted"),
             (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
         )
         exceptions_text = "; ".join(
@@ -140,7 +140,7 @@ class Rebalancing(Report, frozen=True):
             return "Nothing is evicted so far" if self.interrupted else "Nothing is evicted"
         evicted = f"{counted(len(self.steps), 'eviction')} in {counted(rounds, 'round')}"
         if self.loops:
-            return f"Loops: {evicted}, then an earlier placement recurs"
+            return f"Never settles: after {evicted} an earlier placement recurs"
         if self.quiet:
             return f"{evicted}, then none"
         return f"{evicted}, and no end yet"

@@ -75,7 +75,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
     title, *scope = report.build_first_line()
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
-        elsewhere = build_next_section(style, "But elsewhere") if report.elsewhere else ()
+        elsewhere = build_next_section(style, "Pods pending elsewhere") if report.elsewhere else ()
         tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
         no_pods_wait = paragraph(Marked(title, tone), *scope)
         return (*not_created, no_pods_wait, *_build_waiting_elsewhere(report, style), *elsewhere)

@@ -132,10 +132,12 @@ def _build_remedies_document(
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
     """Return the creation fixes that the wishes allow and that also get one of the pods a node.
 
-    Fixes that weaken nothing come first.
+    Fixes that the author of the manifest can make come first, and then fixes that give up nothing.
     """
     sufficient_fixes = [fix for fix in not_created.fixes if not fix.then and is_wished_for(fix, wishes)]
-    return sorted(map(build_creation_remedy, sufficient_fixes), key=lambda remedy: bool(remedy.weakens))
+    return sorted(
+        map(build_creation_remedy, sufficient_fixes), key=lambda remedy: (remedy.by != "author", bool(remedy.weakens))
+    )
 
 
 def is_wished_for(fix: CreationFix, wishes: RemedyWishes) -> bool:
@@ -151,6 +153,7 @@ def build_creation_remedy(fix: CreationFix) -> Remedy:
         weakens=fix.weakens or None,
         opens=fix.opens,
         commands=fix.commands,
+        edits=fix.edits,
         changes=fix.changes,
         kinds=fix.kinds,
         owner=fix.owner,

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.admission.not_replayed import BUILT_IN_NAMESPACES
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredJobSpec, Struct
-from kschedctl.api.ownership import Owner
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import CronJob, Job, get_identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
@@ -29,6 +30,7 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
+from kschedctl.replay.controllers.autoscaled_replicas import bring_within_bounds
 from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
@@ -62,7 +64,7 @@ from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unkno
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
-from kschedctl.reports.placements import Spread, Variation, WorkloadVariation
+from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -89,6 +91,10 @@ class PreparedCluster(SharedCluster):
     """The workload of each arriving pod."""
     pending_pods: Sequence[str] = ()
     """The pending pods of the cluster that take part."""
+    left_out: int = 0
+    """The number of pending pods of the cluster that take no part."""
+    autoscaled: Sequence[str] = ()
+    """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     assumptions: Sequence[str] = ()
     """Assumptions, and notes on the manifests."""
     kinds_in_full: Mapping[int, int] = field(default_factory=dict)
@@ -237,8 +243,40 @@ def run_once(
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
+        violated_budgets=_find_violated_budgets(shared.cluster, evicted),
+        outages=() if simulation.interrupted else tuple(_iter_outages(simulation, evicted)),
+        left_out=shared.left_out,
+        autoscaled=tuple(shared.autoscaled),
     )
     return _add_new_nodes(report, shared, simulation)
+
+
+def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
+    """Return the PodDisruptionBudgets of which more pods are evicted than they allow now, and what they allow."""
+    pods_by_budget: dict[str, set[str]] = {}
+    for eviction in evicted:
+        for name in eviction.budgets:
+            pods_by_budget.setdefault(name, set()).add(eviction.pod)
+    allowed_by_budget = {
+        f"{budget.metadata.namespace}/{budget.metadata.name}": budget.status.disruptions_allowed
+        for budget in cluster.pod_disruption_budgets
+    }
+    return {
+        name: allowed_by_budget[name]
+        for name, pods in sorted(pods_by_budget.items())
+        if len(pods) > allowed_by_budget.get(name, len(pods))
+    }
+
+
+def _iter_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
+    """Yield the workloads with evicted pods of which no pod has a node at the end of the simulation."""
+    affected = {eviction.workload for eviction in evicted if not eviction.workload.startswith("Pod ")}
+    if not affected:
+        return
+    view = simulation.view
+    rows = view.node
+    running = {str(find_owner(view.pods.objects[position])) for position in np.flatnonzero(rows >= 0).tolist()}
+    yield from sorted(affected - running)
 
 
 def _find_reported_pods(shared: PreparedCluster, simulation: Simulation) -> frozenset[Position]:
@@ -406,6 +444,8 @@ def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> repor
         nodes=count_by_node(view, rows),
         domains=count_by_domain(view, rows, find_topology_keys(view, template)),
         rollout=rollout.status,
+        surge=change.surge if rollout.status else 0,
+        unavailable=change.unavailable if rollout.status else 0,
     )
 
 
@@ -434,7 +474,9 @@ def prepare_simulation(
 
     # Let Kueue admit or suspend the workloads, and create their objects and pods
     existing = ExistingPods(cluster)
-    workloads = list(map(existing.with_current_replicas, sorted_manifests.workloads.values()))
+    current_workloads = map(existing.with_current_replicas, sorted_manifests.workloads.values())
+    autoscaled = [bring_within_bounds(cluster, workload) for workload in current_workloads]
+    workloads = [entry.workload for entry in autoscaled]
     queued = _admit_through_queues(cluster, workloads, include_waiting=pending)
     cluster, workloads = queued.cluster, queued.workloads
     creation = create_objects(cluster, workloads, include_denied=replays_admission)
@@ -447,21 +489,28 @@ def prepare_simulation(
     denied = admissions.admit_all(workloads, changes) if admitted_workloads and not rollout else []
 
     # Replace the old pods by the new ones
-    unbound = cluster.unbound_pods() if pending else ()
+    cluster_pods_waiting = [pod for pod in cluster.unbound_pods() if not _is_leaving(pod)]
     cluster = _update_quotas(cluster, admissions, creation, changes)
     removed = {(pod.metadata.namespace, pod.metadata.name): None for change in changes for pod in change.removed}
     arriving = [pod for change in changes for pod in (*rename_replaced_pods(change), *change.new)]
     cluster = add_pods(change_pods(creation.apply_to(cluster), removed), arriving)
     workload_by_pod = {pod.key: change.workload for change in changes for pod in change.new}
     started_by_pod = {pod.key: started.owner for started in queued.started for pod in started.pods}
+    kept_keys = {pod.key for change in changes for pod in change.kept}
     arriving_keys = workload_by_pod.keys() | started_by_pod.keys()
-    pending_keys = [pod.key for pod in unbound if not _is_leaving(pod) and pod.key not in arriving_keys]
+    waiting_keys = [
+        pod.key
+        for pod in cluster_pods_waiting
+        if (pod.metadata.namespace, pod.metadata.name) not in removed and pod.key not in arriving_keys
+    ]
     return PreparedCluster(
         cluster,
         sampling,
         changes=changes,
         workload_by_pod=workload_by_pod | started_by_pod,
-        pending_pods=[*started_by_pod, *pending_keys],
+        pending_pods=[*started_by_pod, *(waiting_keys if pending else ())],
+        left_out=0 if pending else len(set(waiting_keys) - kept_keys),
+        autoscaled=[entry.note for entry in autoscaled if entry.note],
         assumptions=[
             *_iter_assumptions(cluster, creation),
             *map(str, admissions.notes),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import typer
+from msgspec.structs import replace
 
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cli.answer import Answer
@@ -23,7 +24,14 @@ from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Drawn, FailOn
 from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
-from kschedctl.cli.source import HELD_BACK_KINDS, NOTHING_MORE, LiveKinds, get_cluster_time, load_clusters
+from kschedctl.cli.source import (
+    AUTOSCALED_KINDS,
+    HELD_BACK_KINDS,
+    NOTHING_MORE,
+    LiveKinds,
+    get_cluster_time,
+    load_clusters,
+)
 from kschedctl.cluster import Cluster
 from kschedctl.commands import simulate as study
 from kschedctl.commands.simulate.follow_rollout import follow_rollout
@@ -125,7 +133,7 @@ class SimulateOptions:
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale shows one possible run: leave out --runs")
         live_kinds = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
-        live_kinds = live_kinds.union(HELD_BACK_KINDS)
+        live_kinds = live_kinds.union(HELD_BACK_KINDS).union(AUTOSCALED_KINDS)
         applications = _read_manifests_and_clusters(
             source, namespace, without_files=without_files, live_kinds=live_kinds
         )
@@ -217,7 +225,7 @@ def _build_simulation_question(
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         """Simulate applying the manifests of an application to its cluster."""
         with locate_errors(application.places):
-            return study.simulate(
+            report = study.simulate(
                 application.cluster,
                 application.manifests,
                 written=application.written,
@@ -226,6 +234,7 @@ def _build_simulation_question(
                 autoscaler=build_autoscaler(application.cluster),
                 **options,
             )
+        return replace(report, missing_namespaces=dict(application.missing_namespaces))
 
     return ask
 
@@ -297,5 +306,8 @@ def _suggest_commands(
     if not has_daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
         command = ("capacity",) if source.filename else ("remedies", "-A")
         yield from build_command(source, *command, options=options)
-    if any(workload.removed and workload.created and not workload.rollout for workload in report.workloads):
-        yield from build_command(source, "simulate", options=[*options, "--rollout"])
+    if report.left_out:
+        options.append("--pending")
+    has_old_pods = any(workload.removed and workload.created and not workload.rollout for workload in report.workloads)
+    if has_old_pods or report.left_out:
+        yield from build_command(source, "simulate", options=[*options, *(["--rollout"] if has_old_pods else [])])

@@ -77,6 +77,8 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
         *build_interruption_line(report.interrupted),
         paragraph(Marked(verdict, tone), sentence),
         *_iter_fitting_workload_lines(report),
+        *(paragraph(Marked(line[:1].upper() + line[1:], Tone.WARNING)) for line in report.iter_harm()),
+        *map(paragraph, report.autoscaled),
         *_iter_permit_waits(report),
     )
 
@@ -95,6 +97,9 @@ def _iter_fitting_workload_lines(report: SimulationReport) -> Iterator[Paragraph
         return
     kinds = {title.partition(" ")[0] for title in (*failing, *fitting)}
     noun = kinds.pop() if len(kinds) == 1 else "workload"
+    if not fitting:
+        yield paragraph(f"None of {len(failing):,} {noun}s fits: {names(failing)}")
+        return
     fit = f"{counted(len(fitting), noun)} {agreeing(len(fitting), 'fits', 'fit')}"
     do_not = f"{len(failing):,} {agreeing(len(failing), 'does', 'do')} not"
     yield paragraph(f"{fit}, {do_not}: {names(failing)}")
@@ -110,13 +115,25 @@ def _iter_permit_waits(report: SimulationReport) -> Iterator[Paragraph]:
 
 def _build_workloads_table(workloads: Sequence[WorkloadPlacement], style: Style, title: str) -> Page:
     """Build the table of workloads, with the pods of each and where they run."""
-    cells = {"running": _format_running, "domains": lambda workload: _format_domains(workload, style)}
+    cells = {
+        "running": _format_running,
+        "domains": lambda workload: _format_domains(workload, style),
+        "rollout": lambda workload: _format_rollout(workload, style),
+    }
     return build_struct_table(workloads, style, cells, title=title, full=False)
 
 
 def _format_running(workload: WorkloadPlacement) -> str:
     """Return the numbers of running and desired pods, such as `3/5`."""
     return f"{workload.running:,}/{workload.desired:,}"
+
+
+def _format_rollout(workload: WorkloadPlacement, style: Style) -> str:
+    """Return the progress of the rollout and its limits, or an empty string. In a narrow style, no header names it."""
+    if not workload.rollout:
+        return ""
+    limits = f"at most {workload.surge:,} extra and {workload.unavailable:,} missing at a time"
+    return f"{'rollout ' if style.narrow else ''}{workload.rollout} ({limits})"
 
 
 def _format_domains(workload: WorkloadPlacement, style: Style) -> str:

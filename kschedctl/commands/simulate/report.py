@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
@@ -27,7 +28,7 @@ from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, has_unadmitted
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, first_few
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -49,6 +50,10 @@ class WorkloadPlacement(Document, frozen=True):
     """The number of the workload's pods by topology key and value."""
     rollout: Annotated[str, Column(narrow=True)] = ""
     """The progress of the rollout, empty if there is none."""
+    surge: int = 0
+    """The maximum number of additional pods during the rollout."""
+    unavailable: int = 0
+    """The maximum number of missing pods during the rollout."""
 
 
 class SimulationReport(Report, frozen=True):
@@ -96,6 +101,16 @@ class SimulationReport(Report, frozen=True):
     """The flavors in which Kueue admits the workloads of the manifests that name a queue, by workload."""
     chain: EvictionChain | None = None
     """The fate of the evicted pods, None if there are none or the run was interrupted."""
+    violated_budgets: dict[str, int] = msgspec.field(default_factory=dict)
+    """The PodDisruptionBudgets that preemption violates, each with the number of disruptions that it allows."""
+    outages: tuple[str, ...] = ()
+    """The workloads of which preemption evicts pods, and of which no pod has a node in the end."""
+    left_out: int = 0
+    """The number of pods that already wait in the cluster and take no part."""
+    autoscaled: tuple[str, ...] = ()
+    """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
+    missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
+    """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
     kind: str = "Simulation"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -105,7 +120,7 @@ class SimulationReport(Report, frozen=True):
         if self.growth:
             return self._describe_growth(self.growth)
         waiting = self._describe_waiting_objects()
-        sentence = self._describe_placed_pods()
+        sentence = f"{self._describe_placed_pods()}{self._conditions_text}"
         if waiting:
             sentence += f"; {waiting}"
         sentence += describe_doubt(self.unknown)
@@ -168,7 +183,23 @@ class SimulationReport(Report, frozen=True):
         verdict = "All scheduled:"
         if growth.unplaced_count:
             verdict = f"{counted(growth.unplaced_count, 'pod')} never scheduled:"
-        return (verdict, f"{now}, {later}{describe_doubt(self.unknown)}")
+        return (verdict, f"{now}, {later}{self._conditions_text}{describe_doubt(self.unknown)}")
+
+    @property
+    def _conditions_text(self) -> str:
+        """A clause about pods that take no part, and about namespaces that are assumed, or an empty string."""
+        text = ""
+        if self.left_out:
+            text += f", without the {'waiting pod' if self.left_out == 1 else f'{self.left_out:,} waiting pods'}"
+        names = [
+            f"{name} (did you mean {similar}?)" if similar else name
+            for name, similar in self.missing_namespaces.items()
+        ]
+        if len(names) == 1:
+            text += f", if namespace {names[0]}, which does not exist, is created"
+        elif names:
+            text += f", if namespaces {first_few(names)}, which do not exist, are created"
+        return text
 
     @property
     def evicted_pods(self) -> int:
@@ -184,6 +215,14 @@ class SimulationReport(Report, frozen=True):
         homeless = self.chain.pending + self.chain.lost if self.chain else 0
         if homeless:
             text += f", {homeless:,} of them without another node"
+        if self.violated_budgets:
+            budgets = counted(len(self.violated_budgets), "PodDisruptionBudget")
+            text += f", {budgets} violated"
+        if self.outages:
+            text += f", {counted(len(self.outages), 'workload')} left without a running pod"
+        removed = sum(workload.removed for workload in self.workloads if workload.created and not workload.rollout)
+        if removed:
+            text += f", {counted(removed, 'old pod')} removed first"
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
         if stuck:
             text += f", {counted(stuck, 'rollout')} stuck"
@@ -200,9 +239,20 @@ class SimulationReport(Report, frozen=True):
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),
             victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
-            warnings=describe_evictions(self.evicted),
+            warnings=(*self.iter_harm(), *describe_evictions(self.evicted), *self.autoscaled),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
+
+    def iter_harm(self) -> Iterator[str]:
+        """Yield lines about the PodDisruptionBudgets that preemption violates and the workloads that it stops."""
+        for name, allowed in self.violated_budgets.items():
+            evicted = len({pod.pod for pod in self.evicted if name in pod.budgets})
+            yield (
+                f"violates PodDisruptionBudget {name}: it allows {counted(allowed, 'disruption')} now, "
+                f"and preemption evicts {counted(evicted, 'pod')}"
+            )
+        if self.outages:
+            yield f"leaves {first_few(self.outages)} without a running pod"
 
     @property
     def _summary_verdict(self) -> str:

@@ -13,6 +13,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
+from kschedctl.text.amounts import format_price
 from kschedctl.text.counts import counted
 
 
@@ -90,5 +91,9 @@ def _describe_proven_bound(report: NodeSizing) -> str:
     """
     if report.cheapest or report.proven <= report.bound * (1 + 1e-9):
         return ""
-    limit = f"of fewer than {report.proven:,.0f}" if report.price is None else f"for less than {report.proven:.4f}"
+    limit = (
+        f"of fewer than {report.proven:,.0f}"
+        if report.price is None
+        else f"for less than {format_price(report.proven)} an hour"
+    )
     return f"; replays show that no set {limit} takes all pods"

@@ -14,6 +14,7 @@ from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.text.amounts import format_price
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
@@ -24,7 +25,7 @@ class SizedShape(Document, frozen=True):
     nodes: Annotated[int, Column("nodes")]
     zones: Annotated[dict[str, int], Column("zones")]
     """The number of nodes in each zone."""
-    price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    price: Annotated[float | None, Column("price/h", form=".3g")] = None
     """The hourly price of all these nodes, None if unknown."""
     like: Annotated[str, Column("like")] = ""
     """A node of the cluster that the nodes resemble."""
@@ -37,7 +38,7 @@ class SizingAlternative(Document, frozen=True):
     kinds: Annotated[int, Column("shapes")]
     """The number of shapes."""
     nodes: Annotated[int, Column("number")]
-    price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    price: Annotated[float | None, Column("price/h", form=".3g")] = None
     cpu: Annotated[float, Column("cpu, %", form=".0f")] = 0
     """The requested share of CPU in percent."""
     memory: Annotated[float, Column("memory, %", form=".0f")] = 0
@@ -134,8 +135,8 @@ class NodeSizing(Report, frozen=True):
             cost = ""
             lower_bound = f"{int(self.bound):,}"
         else:
-            cost = f" for {self.price:.4f} an hour"
-            lower_bound = f"{self.bound:.4f}"
+            cost = f" for {format_price(self.price)} an hour"
+            lower_bound = format_price(self.bound)
         takes = "takes" if self.nodes == 1 else "take"
         node_set = f"{counted(self.nodes, 'node')}{cost} {takes} {taken_pods}"
         return f"{node_set}; at least {lower_bound} by requests{self._describe_gap()}"

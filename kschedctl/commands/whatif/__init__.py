@@ -581,6 +581,9 @@ def _build_what_if(question: Question, seed: int, before: SettledCluster, run: S
         name=question.scenario.name,
         seed=seed,
         pending=(len(before.waiting), len(after.waiting)),
+        waiting=sum(
+            not pod.terminated and pod.metadata.deletion_timestamp is None for pod in question.cluster.unbound_pods()
+        ),
         steps=tuple(run.steps),
         changes=changes,
         balance=tuple(compare_zones(before.cluster, after.cluster)),

@@ -66,6 +66,10 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
         tone = Tone.GOOD
     yield paragraph(Marked(verdict, tone), *sentences)
     pending_before, pending_after = report.pending
+    fitting = report.waiting - pending_before
+    if fitting > 0:
+        fit = "fits" if fitting == 1 else "fit"
+        yield paragraph(f"{count(report.waiting, 'pod')} pending now, {fitting:,} of which {fit} without any change")
     yield paragraph(f"{count(pending_before, 'pod')} pending before, {pending_after:,} after")
     if report.compared:
         name_before, name_after = report.compared

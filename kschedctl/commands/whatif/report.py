@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -147,6 +148,8 @@ class WhatIf(Report, frozen=True):
     """Change -> the smallest and the largest number of pods over several runs."""
     not_created: tuple[NotCreated, ...] = ()
     """Workloads with pods that the API server denies."""
+    waiting: int = 0
+    """The number of pods that wait in the cluster now, including those that get a node without any change."""
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -192,7 +195,7 @@ class WhatIf(Report, frozen=True):
             summary,
             warnings=(f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else (),
             subject=self.name,
-            pods=tuple(ShortPods(1, change.pod, change.workload, change.message) for change in newly_pending),
+            pods=_group_newly_pending(newly_pending),
             figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},
         )
 
@@ -211,3 +214,11 @@ class WhatIf(Report, frozen=True):
             for change in self.changes
             if change.change == "NewlyPending"
         ]
+
+
+def _group_newly_pending(changes: Iterable[PodChange]) -> tuple[ShortPods, ...]:
+    """Group newly pending pods of a workload that have the same message."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for change in changes:
+        groups.setdefault((change.workload, change.message), []).append(change.pod)
+    return tuple(ShortPods(len(pods), pods[0], workload, message) for (workload, message), pods in groups.items())

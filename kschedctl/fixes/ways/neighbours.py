@@ -17,8 +17,7 @@ from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users, iter_detach_edits
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.creation import is_made_up
-from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
+from kschedctl.replay.edits import ObjectKey, is_made_up, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay

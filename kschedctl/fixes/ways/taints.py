@@ -187,7 +187,7 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
     elif requests_devices or _selects_only_tainted_nodes(tried, taint):
         price = Price.CORRECTION
     else:
-        price = None  # the usual price of a toleration
+        weakens, price = "the pod may run on nodes that their taint keeps for other pods", None  # the usual price
     return Fix(
         FixKind.TOLERATE,
         taint,

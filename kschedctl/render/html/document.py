@@ -94,11 +94,16 @@ def _arrange_sections(
 ) -> list[HtmlSection]:
     """Order the sections: answer, fixes, map of nodes for one pod, evidence.
 
-    Sections of an audit are folded. Widgets of reports about many pods come last.
+    Sections of an audit can be folded, and those without errors and warnings are folded at first.
+    Widgets of reports about many pods come last.
     """
     states = document.describe_sections() if isinstance(document, PlainReport) else {}
-    if states:
-        parts[1:] = [replace(section, folded=True, state=states.get(section.title, "")) for section in parts[1:]]
+    if states and isinstance(document, PlainReport):
+        opened = document.list_open_sections()
+        parts[1:] = [
+            replace(section, folded=True, opened=section.title in opened, state=states.get(section.title, ""))
+            for section in parts[1:]
+        ]
 
     # The texts before the first table are the answer
     if parts and not parts[0].title:

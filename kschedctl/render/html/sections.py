@@ -104,7 +104,9 @@ class HtmlSection:
     parts: list[HtmlSection] = field(default_factory=list)
     """Subsections."""
     folded: bool = False
-    """Whether only the title and `state` are visible at first."""
+    """Whether the section can be folded to its title and `state`."""
+    opened: bool = False
+    """Whether a section that can be folded is unfolded at first."""
     tone: str = ""
     """The CSS class that colors the answer."""
     state: str = ""

@@ -216,11 +216,11 @@ class Admissions:
         request = self._build_pod_request(owner, example)
         count = sum(change.denied for change in changes)
 
-        def replay(state: FixState) -> CreationAttempt:
-            """Replay the creation of the missing pods in a changed state."""
+        def replay(state: FixState, number: int) -> CreationAttempt:
+            """Replay the creation of a number of pods in a changed state."""
             trial = Admissions(state.cluster, self._written)
             trial._quotas = RemainingQuotas(state.cluster, {**self._quotas.charged, request.namespace: state.quotas})
-            return trial._replay_creation(request._replace(manifest=state.manifest), count)
+            return trial._replay_creation(request._replace(manifest=state.manifest), number)
 
         missing = MissingPods(
             self._cluster,
@@ -228,6 +228,7 @@ class Admissions:
             workload,
             count=count,
             kept=len(changes[0].kept),
+            admitted=len(changes[0].new) if len(changes) == 1 else None,
             document=self._written.get(owner),
             scheduler=lambda: self._scheduler,
         )
@@ -246,7 +247,7 @@ class Admissions:
         fixes = tuple(missing.find_fixes(start, replay))
 
         # Remember these pods, so that the fixes of later workloads leave room for them
-        stored = replay(start).stored
+        stored = replay(start, count).stored
         if stored is not None:
             self._denied.setdefault(request.namespace, []).append((stored, count))
         return fixes

@@ -36,6 +36,7 @@ from kschedctl.api.workloads import count_pods, create_pods, format_title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.pod_defaults import PodDefaults, WorkloadNote
+from kschedctl.replay.edits import build_made_up_uid
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,
@@ -161,17 +162,7 @@ def _is_new_volume_object(volume_object: PersistentVolume | PersistentVolumeClai
 
 def _ensure_uid(pod: Pod) -> Pod:
     """Return the pod with a UID, so that its objects can refer to it."""
-    return pod if pod.metadata.uid else replace(pod, metadata=replace(pod.metadata, uid=_build_uid(pod)))
-
-
-def _build_uid(pod: Pod) -> str:
-    """Return the UID of a created pod, which has a slash unlike the UIDs of the API server."""
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
-def is_made_up(pod: Pod) -> bool:
-    """Return whether the replay created the pod, which does not exist in the cluster."""
-    return pod.metadata.uid == _build_uid(pod)
+    return pod if pod.metadata.uid else replace(pod, metadata=replace(pod.metadata, uid=build_made_up_uid(pod)))
 
 
 # -- volumes ------------------------------------------------------------------------------------------------------

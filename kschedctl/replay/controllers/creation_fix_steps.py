@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from kschedctl.admission import defaults, limit_ranger
 from kschedctl.admission.node_selector import parse_node_selector_of_namespace
-from kschedctl.admission.pod_security import ENFORCE, LEVELS, get_enforced_standard
+from kschedctl.admission.pod_security import ENFORCE, LEVELS, Standard, get_enforced_standard
 from kschedctl.admission.request import AdmissionRequest, Writable
+from kschedctl.admission.resource_quota import find_allowed_amounts
 from kschedctl.api.json_values import Json, JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import (
     LimitRangeItem,
@@ -34,6 +35,7 @@ from kschedctl.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
 from kschedctl.api.quantity import MILLI, Quantity
 from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import ObjectKey
+from kschedctl.text.counts import join_words
 
 _SETTING = "|".join(
     (
@@ -63,8 +65,10 @@ class StepKind(StrEnum):
     CREATE_NAMESPACE = "CreateNamespace"
     OTHER_NODE_SELECTOR = "OtherNodeSelector"
     DROP_OVERHEAD = "DropOverhead"
+    DROP_HOST_ACCESS = "DropHostAccess"
     SET_SECURITY_CONTEXT = "SetSecurityContext"
     ENFORCE_LESS = "EnforceLess"
+    FEWER_REPLICAS = "FewerReplicas"
     SET_RESOURCES = "SetResources"
     OTHER_RESOURCES = "OtherResources"
     RAISE_RESOURCE_QUOTA = "RaiseResourceQuota"
@@ -241,10 +245,11 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 
 
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the step that sets the required security context, and the step that enforces a weaker level.
+    """Yield steps that drop access to the host, set the required security context, or enforce a weaker level.
 
-    The first step is left out if the pod would still violate the level. The weaker level is the strictest one that
-    admits the pod. Nothing is yielded if the namespace was not read.
+    Access to the host is dropped if the pod violates less then. The security context is left out if the pod would still
+    violate the level. The weaker level is the strictest one that admits the pod. Nothing is yielded if the namespace
+    was not read.
     """
     namespace = _find_namespace(denied)
     if namespace is None:
@@ -252,11 +257,75 @@ def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
     standard = get_enforced_standard(namespace.metadata.labels)
     if not standard.describe_violations(_apply_restricted_context(denied.manifest)):
         yield _build_security_step(denied)
+    else:
+        yield from _suggest_dropping_host_access(denied, standard)
     weaker_levels = LEVELS[: LEVELS.index(standard.level)]  # from the weakest to the strictest
     for level in reversed(weaker_levels):
         if not standard._replace(level=level).describe_violations(denied.manifest):
             yield _build_weaker_level_step(namespace, standard.level, level)
             return
+
+
+class _HostAccess(NamedTuple):
+    """A kind of access to the host that level baseline forbids."""
+
+    summary: str
+    weakens: str
+    """What the pods can no longer do."""
+    drop: SpecEdit
+
+
+def _suggest_dropping_host_access(denied: DeniedPod, standard: Standard) -> Iterator[FixStep]:
+    """Yield the step that drops all access to the host that the pod has and the standard forbids.
+
+    Nothing is yielded unless the pod then meets the standard, perhaps with the security context of level restricted.
+    """
+    manifest: Writable = copy.deepcopy(dict(denied.manifest))
+    dropped = []
+    for access in _HOST_ACCESS:
+        changed = copy.deepcopy(manifest)
+        access.drop(changed.setdefault("spec", {}))
+        if standard.describe_violations(changed) != standard.describe_violations(manifest):
+            manifest = changed
+            dropped.append(access)
+    if not dropped or standard.describe_violations(_apply_restricted_context(manifest)):
+        return
+
+    def drop_all(spec: Writable) -> None:
+        """Drop the access to the host in the pod spec."""
+        for access in dropped:
+            access.drop(spec)
+
+    summary = f"drop {join_words([access.summary for access in dropped])}"
+    weakens = f"the pods can no longer {join_words([access.weakens for access in dropped])}"
+    yield FixStep(StepKind.DROP_HOST_ACCESS, summary, drop_all, weakens=weakens)
+
+
+def _drop_spec_field(name: str, spec: Writable) -> None:
+    """Remove a field of the pod spec."""
+    spec.pop(name, None)
+
+
+def _drop_privileged(spec: Writable) -> None:
+    """Make all containers of the pod spec unprivileged."""
+    for container in _list_containers(spec):
+        (container.get("securityContext") or {}).pop("privileged", None)
+
+
+def _drop_host_ports(spec: Writable) -> None:
+    """Remove the host ports of all containers in the pod spec."""
+    for container in _list_containers(spec):
+        for port in container.get("ports") or ():
+            port.pop("hostPort", None)
+
+
+_HOST_ACCESS = (
+    _HostAccess("hostNetwork", "use the node's network", partial(_drop_spec_field, "hostNetwork")),
+    _HostAccess("hostPID", "see the node's processes", partial(_drop_spec_field, "hostPID")),
+    _HostAccess("hostIPC", "share memory with the node's processes", partial(_drop_spec_field, "hostIPC")),
+    _HostAccess("privileged", "use the node's devices and kernel", _drop_privileged),
+    _HostAccess("hostPort", "be reached at ports of the node", _drop_host_ports),
+)
 
 
 def _find_namespace(denied: DeniedPod) -> Namespace | None:
@@ -350,11 +419,43 @@ def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that sets the nearest requests and limits that all LimitRanges allow, if any have to change."""
     settings = find_allowed_resources(denied.cluster, denied.namespace, denied.manifest)
     if settings:
-        yield FixStep(
-            StepKind.OTHER_RESOURCES,
-            ", ".join(amount.description for amount in settings),
-            partial(_set_resources, settings),
-        )
+        yield _build_resources_step(settings)
+
+
+def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
+    """Yield the step that lowers requests and limits so that quotas suffice for ``count`` pods like the stored one.
+
+    Nothing is yielded if quotas deny the pods for something other than CPU, memory or ephemeral storage, or if less
+    than a quarter would remain. The largest container takes the whole change.
+    """
+    containers = {str(container.get("name", "")): container.get("resources") or {} for container in stored.containers}
+    original = {
+        name: {part: parse_quantities(resources.get(part) or {}) for part in PARTS}
+        for name, resources in containers.items()
+    }
+    lowered = copy.deepcopy(original)
+    for quota_name, allowed in find_allowed_amounts(stored, count).items():
+        part, _, resource = quota_name.rpartition(".")
+        part = part or REQUESTS
+        if part not in PARTS or resource not in _DIVISIBLE_RESOURCES:
+            return
+        excess = _sum_amounts(lowered.values(), part, resource).sub(allowed)
+        largest = max(lowered.values(), key=partial(_get_amount, part, resource))
+        amount = _get_amount(part, resource, largest)
+        if excess > ZERO:
+            remaining = amount.sub(excess)
+            if remaining.milli_value() * 4 < amount.milli_value() or remaining == ZERO:
+                return
+            largest[part][resource] = remaining
+        if part == LIMITS and resource in largest[REQUESTS]:
+            largest[REQUESTS][resource] = min(largest[REQUESTS][resource], largest[LIMITS][resource])
+    settings = list(_iter_changed_settings(original, lowered))
+    if settings:
+        yield _build_resources_step(settings)
+
+
+_DIVISIBLE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+"""Resources of which a container can often do with less."""
 
 
 def _set_resources(settings: list[ResourceSetting], spec: Writable) -> None:
@@ -394,8 +495,18 @@ class ResourceSetting(NamedTuple):
     """``requests`` or ``limits``."""
     resource: str
     amount: str
-    description: str
-    """The change in words, with the old amount."""
+    before: str
+    """The old amount, or an empty string if there is none."""
+    location: str
+    """A clause that names the container if the pod has several, or an empty string."""
+
+    @property
+    def description(self) -> str:
+        """The change in words, with the old amount."""
+        change = f"limit {self.resource} to {self.amount}"
+        if self.part == REQUESTS:
+            change = f"request {self.amount} {self.resource}"
+        return f"{change}{f' instead of {self.before}' if self.before else ''}{self.location}"
 
 
 class _Bounds(NamedTuple):
@@ -565,7 +676,25 @@ def _iter_changed_settings(
                 old_amount = before[name][part].get(resource)
                 if amount == old_amount:
                     continue
-                change = f"request {amount} {resource}" if part == REQUESTS else f"limit {resource} to {amount}"
-                if old_amount is not None:
-                    change += f" instead of {old_amount}"
-                yield ResourceSetting(name, part, resource, str(amount), f"{change}{location}")
+                before_text = "" if old_amount is None else str(old_amount)
+                yield ResourceSetting(name, part, resource, str(amount), before_text, location)
+
+
+def merge_resource_steps(first: FixStep, second: FixStep) -> FixStep | None:
+    """Return one step for two that set resources one after the other, or None if the steps are of another kind."""
+    if not (first.kind is second.kind is StepKind.OTHER_RESOURCES):
+        return None
+    merged: dict[tuple[str, str, str], ResourceSetting] = {}
+    for step in (first, second):
+        assert isinstance(step.edit, partial)
+        for setting in step.edit.args[0]:
+            key = (setting.container, setting.part, setting.resource)
+            before = merged[key].before if key in merged else setting.before
+            merged[key] = setting._replace(before=before)
+    return _build_resources_step(list(merged.values()))
+
+
+def _build_resources_step(settings: list[ResourceSetting]) -> FixStep:
+    """Build the step that sets requests and limits."""
+    summary = ", ".join(setting.description for setting in settings)
+    return FixStep(StepKind.OTHER_RESOURCES, summary, partial(_set_resources, settings))

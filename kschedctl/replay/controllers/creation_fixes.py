@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -21,13 +21,23 @@ from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH, StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
+from kschedctl.replay.controllers.autoscaled_replicas import SCALED_KINDS
 from kschedctl.replay.controllers.creation import create_objects
-from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixObjectChange, FixStep, StepKind, suggest_steps
+from kschedctl.replay.controllers.creation_fix_steps import (
+    DeniedPod,
+    FixObjectChange,
+    FixStep,
+    StepKind,
+    merge_resource_steps,
+    suggest_smaller_requests,
+    suggest_steps,
+)
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.not_created import CreationFix
 from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.text.counts import agreeing, counted
 
 SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
 """Amounts for containers that must set some amount."""
@@ -88,6 +98,12 @@ def _set_enforced_limits(quota: ResourceQuota, hard: Mapping[str, Any]) -> Resou
     return replace(quota, status=ResourceQuotaStatus({**quota.status.hard, **limited}, quota.status.used))
 
 
+class CreationReplay(Protocol):
+    """A function that replays the creation of a number of pods in a changed state."""
+
+    def __call__(self, state: FixState, number: int) -> CreationAttempt: ...
+
+
 @dataclass(frozen=True, eq=False)
 class MissingPods:
     """The denied pods of a workload, for which fixes are searched."""
@@ -98,26 +114,97 @@ class MissingPods:
     count: int
     kept: int
     """How many pods the workload keeps."""
+    admitted: int | None
+    """How many new pods of the workload were admitted before, or None if it is not a single workload."""
     document: JsonObject | None
     """The workload's manifest, if that is known."""
     scheduler: Callable[[], Scheduler]
     """Returns a scheduler of the cluster."""
 
-    def find_fixes(self, start: FixState, replay: Callable[[FixState], CreationAttempt]) -> Iterator[CreationFix]:
-        """Yield the fixes that let all missing pods be created, best first, each with the scheduler's answer."""
-        for state, stored in islice(self._iter_fixed_states(start, replay), MAX_FIXES):
-            if state.steps and stored is not None:
-                yield self._build_fix(state, stored)
+    def find_fixes(self, start: FixState, replay: CreationReplay) -> Sequence[CreationFix]:
+        """Return the fixes that let all missing pods be created, each with the scheduler's answer.
+
+        Fixes that the author of the manifest can make come first.
+        """
+        fixes = [
+            self._build_fix(state, stored)
+            for state, stored in islice(self._iter_fixed_states(start, replay), MAX_FIXES)
+            if state.steps and stored is not None
+        ]
+        attempt = replay(start, self.count)
+        if attempt.denials and attempt.stored is not None:
+            fixes += self._iter_fewer_replicas_fixes(attempt.stored)
+        return sorted(fixes, key=lambda fix: fix.by != "author")
+
+    def _iter_fewer_replicas_fixes(self, stored: AdmissionRequest) -> Iterator[CreationFix]:
+        """Yield the fix that asks only for the replicas that quotas allow.
+
+        Nothing is yielded if quotas allow none, or if a HorizontalPodAutoscaler sets the replicas. ``stored`` is one of
+        the pods as it would be stored.
+        """
+        owner = self._editable_owner
+        allowed = self.kept + (self.admitted or 0)
+        before = self.document or self._stored_manifest
+        if not allowed or before is None or owner.kind not in SCALED_KINDS or self._is_autoscaled:
+            return
+        after: Any = copy.deepcopy(dict(before))
+        after.setdefault("spec", {})["replicas"] = allowed
+        commands: tuple[str, ...] = ()
+        if self._stored_manifest is not None:
+            commands = (kubectl.render_patch(ObjectKey(*owner), {"spec": {"replicas": allowed}}),)
+        change = self._build_workload_change(before, after)
+        scheduled = _try_scheduling(self._scheduler_with_claims, stored)
+        yield CreationFix(
+            what=f"set replicas to {allowed:,} instead of {allowed + self.count:,}",
+            commands=commands,
+            by="author",
+            kinds=(StepKind.FEWER_REPLICAS,),
+            weakens=f"{counted(self.count, 'pod')} fewer {agreeing(self.count, 'runs', 'run')}",
+            then=scheduled.message,
+            opens=scheduled.feasible_nodes,
+            changes=(change,),
+            edits=() if commands else tuple(kubectl.describe_operations(change["patch"])),
+        )
+
+    @property
+    def _is_autoscaled(self) -> bool:
+        """Whether a HorizontalPodAutoscaler sets the workload's replicas."""
+        owner = self._editable_owner
+        targets = (
+            autoscaler.spec.scale_target_ref
+            for autoscaler in self.cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace)
+        )
+        return any((target.kind, target.name) == (owner.kind, owner.name) for target in targets)
+
+    def _iter_smaller_pods(
+        self, state: FixState, stored: AdmissionRequest, replay: CreationReplay
+    ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
+        """Yield the state in which all pods of a new workload request so little that quotas admit them.
+
+        The pods that were admitted before are created again from the changed template.
+        """
+        if self.admitted is None or self.kept or any(step.objects for step in state.steps):
+            return
+        total = self.admitted + self.count
+        released = resource_quota.charge_quotas(dataclasses.replace(stored, quotas=state.quotas), -self.admitted)
+        for step in suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total):
+            smaller = replace(state, quotas=tuple(released)).apply(step)
+            attempt = replay(smaller, total)
+            merged = merge_resource_steps(*smaller.steps[-2:]) if len(smaller.steps) > 1 else None
+            if merged is not None:
+                smaller = replace(smaller, steps=(*smaller.steps[:-2], merged))
+            if not attempt.denials:
+                yield smaller, attempt.stored
 
     def _iter_fixed_states(
-        self, state: FixState, replay: Callable[[FixState], CreationAttempt]
+        self, state: FixState, replay: CreationReplay
     ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
         """Yield each state in which all missing pods are created, with the admission request of a pod.
 
         The search applies at most MAX_STEPS steps and is depth-first. Against each denial, it tries one by one the
         steps that may help. Steps without an effect are skipped.
         """
-        attempt = replay(state)
+        attempt = replay(state, self.count)
         if not attempt.denials:
             yield state, attempt.stored
             return
@@ -127,6 +214,8 @@ class MissingPods:
             denied_pod = DeniedPod(state.cluster, self.owner.namespace, state.manifest, attempt.denials[0])
             steps = suggest_steps(denied_pod)
         else:  # only quotas deny the pods
+            if not resource_quota.find_unset_resources(attempt.stored):
+                yield from self._iter_smaller_pods(state, attempt.stored, replay)
             steps = _suggest_quota_steps(attempt.stored, self.count)
         for step in steps:
             next_state = state.apply(step)
@@ -176,18 +265,23 @@ class MissingPods:
         if patch and not any(map(_has_guessed_amounts, author_steps)):
             owner_patch = wrap_in_template(owner.kind, patch)
         changes = list(map(_build_object_change, objects))
+        patch_commands = tuple(self._iter_patch_commands(owner_patch))
+        edits: tuple[str, ...] = ()
         if patch:
             changes.append(self._build_workload_change(before, after))
+            if not patch_commands:
+                edits = tuple(kubectl.describe_operations(changes[-1]["patch"]))
         scheduled = _try_scheduling(self._scheduler_with_claims, stored)
         return CreationFix(
             what=", and ".join(step.summary for step in state.steps),
-            commands=(*map(_render_change_command, objects), *self._iter_patch_commands(owner_patch)),
+            commands=(*map(_render_change_command, objects), *patch_commands),
             by="operator" if any(step.by == "operator" for step in state.steps) else "author",
             kinds=tuple(step.kind for step in state.steps),
             weakens="; ".join(step.weakens for step in state.steps if step.weakens),
             then=scheduled.message,
             opens=scheduled.feasible_nodes,
             changes=tuple(changes),
+            edits=edits,
             owner=str(owner) if owner_patch else "",
             owner_patch=dict(owner_patch),
             restarts=self.kept if patch and owner.kind in ROLLED_OUT_KINDS else 0,

@@ -61,7 +61,7 @@ class RolloutCreation:
 
 
 NOT_CREATED = "NotCreated"
-WAITING_FOR_CONTROLLER = "not created: its controller waits until other pods of the workload run"
+WAITING_FOR_CONTROLLER = "its controller creates it only once other pods of the workload run"
 OLD_NAME_SUFFIX = "~old"
 """Suffix for the name of an old pod if a new pod takes its name."""
 

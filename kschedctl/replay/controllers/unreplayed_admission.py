@@ -90,6 +90,7 @@ def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
 
 PRIVILEGED_LEVEL = LEVELS[0]
 NOT_REPLAYED_TEXT = "quotas, limits and policies, by which the API server may deny the pods"
+NOT_REPLAYED_POLICIES_TEXT = "webhooks and policies, by which the API server may deny the pods"
 NAMED, NAMED_IN_FULL = 3, 3
 """How many namespaces are named, and how many objects of one."""
 
@@ -113,7 +114,15 @@ def describe_unreplayed_limits(
     ]
     if unread:
         clauses.append(describe_unread(unread))
-    return (f"{NOT_REPLAYED_TEXT}: {'; '.join(clauses)}",) if clauses else ()
+    what = NOT_REPLAYED_TEXT if _is_limit_unreplayed(limits_by_namespace, unread) else NOT_REPLAYED_POLICIES_TEXT
+    return (f"{what}: {'; '.join(clauses)}",) if clauses else ()
+
+
+def _is_limit_unreplayed(limits_by_namespace: Mapping[str, list[str]], unread: Iterable[UnknownKind]) -> bool:
+    """Return whether a ResourceQuota or LimitRange is not replayed, rather than only webhooks and policies."""
+    names = [entry.kind for entry in unread]
+    names += [limit.partition(" ")[0] for limits in limits_by_namespace.values() for limit in limits]
+    return any(name in LIMITS for name in names)
 
 
 def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[UnknownKind, ...]:

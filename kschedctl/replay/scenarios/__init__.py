@@ -27,6 +27,7 @@ from kschedctl.reports.scenario import (
     Step,
     build_scenario_schema,
 )
+from kschedctl.text.counts import agreeing
 
 FileReader = Callable[[str], Iterable[JsonObject]]
 """A function that reads the documents of a file that a scenario names."""
@@ -122,6 +123,10 @@ def _describe_schema_error(error: Any, is_step: bool) -> str:
         return f"{error.instance!r} is not of type {kinds}"
     if error.validator == "additionalProperties" and is_step:
         return f"unknown step; the steps are {', '.join(STEPS)}"
+    if error.validator == "additionalProperties":
+        known = list(error.schema.get("properties", {}))
+        unknown = ", ".join(sorted(set(error.instance) - set(known)))
+        return f"unknown {agreeing(unknown.count(', ') + 1, 'field', 'fields')} {unknown}; known are {', '.join(known)}"
     return str(SCHEMA_MESSAGES.get(str(error.validator), error.message))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from itertools import count, islice
 
 import msgspec
@@ -329,6 +330,14 @@ def _rename_pod(pod: Pod, name: str) -> Pod:
     return replace(pod, metadata=replace(meta, name=name, uid=f"{meta.namespace}/{name}"))
 
 
+def _suggest_workload(part: parts.NamedWorkload, cluster: Cluster) -> str:
+    """Return a hint that names a workload with a similar name, or else says how to create the workload."""
+    owners = {find_owner(pod) for pod in cluster.pods.templates}
+    names = [owner.name for owner in owners if (owner.kind, owner.namespace) == (part.kind, part.namespace)]
+    similar = get_close_matches(part.name, names, 1)
+    return f"did you mean {similar[0]}?" if similar else "apply a manifest of the workload first"
+
+
 def _find_existing_pods(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
     """Return the pods of a workload that are not being deleted. Raises UsageError if there are none."""
     if part.kind == "Pod":
@@ -340,7 +349,7 @@ def _find_existing_pods(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod
     pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     if not pods:
         problem = f"{part.kind} {part.namespace}/{part.name} has no pods"
-        raise UsageError(problem, hint="apply a manifest of the workload first")
+        raise UsageError(problem, hint=_suggest_workload(part, cluster))
     return pods
 
 

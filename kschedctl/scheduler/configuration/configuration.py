@@ -6,6 +6,7 @@ Upstream: pkg/scheduler/scheduler.go and pkg/scheduler/profile/profile.go (v1.36
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -63,6 +64,8 @@ def load_configuration(
     is invalid, with kube-scheduler's message and a hint about the versions that have the rejected fields.
     """
     try:
+        if document is None and not registered and gates.mix is None:
+            return _load_default_configuration(gates.version, frozenset((gates.overrides or {}).items()))
         return _load_document(document, gates, registered, other_builds=other_builds)
     except ConfigurationError as error:
         hints = [error.hint] if error.hint else []
@@ -71,6 +74,12 @@ def load_configuration(
                 hints.append(str(mismatch))
         hint = "; ".join(dict.fromkeys(hints))
         raise ConfigurationError(error.what, where=error.where, hint=hint) from None
+
+
+@lru_cache(maxsize=64)
+def _load_default_configuration(version: str, overrides: frozenset[tuple[str, bool]]) -> SchedulerConfiguration:
+    """Load the default configuration for feature gates, once: a program may build thousands of schedulers."""
+    return _load_document(None, FeatureGates(version, dict(overrides)), NO_REGISTRATIONS, other_builds=False)
 
 
 def _load_document(

@@ -96,9 +96,10 @@ class ClaimInUse(Fact, frozen=True):
     def words(self) -> str:
         """Say which claim is used by which pod on which node.
 
-        >>> ClaimInUse("shop/data", "shop/db", "w1").words(), ClaimInUse().words()
-        ('only one pod may use claim shop/data (ReadWriteOncePod): shop/db on w1 does',
-        'the claim is used by a nominated pod')
+        >>> ClaimInUse("shop/data", "shop/db", "w1").words()
+        'only one pod may use claim shop/data (ReadWriteOncePod): shop/db on w1 does'
+        >>> ClaimInUse().words()
+        'the claim is used by a nominated pod'
         """
         if not self.pod:
             return "the claim is used by a nominated pod"

@@ -59,6 +59,19 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
     return previous.bound + (bound - previous.bound) * share
 
 
+def find_lowest_bucket_limit(q: float, buckets: Iterable[Bucket]) -> float | None:
+    """Return the bound of the lowest bucket if the quantile is in it, so that nothing more is known of the quantile.
+
+    Return None if it is in another bucket, or if the lowest bucket has no positive finite bound.
+    """
+    merged = _make_counts_ascending(_merge_equal_bounds(buckets))
+    if not merged or not merged[-1].observations > 0:
+        return None
+    bound, count = merged[0]
+    is_lowest = math.isfinite(bound) and bound > 0 and q * merged[-1].observations <= count
+    return bound if is_lowest else None
+
+
 def find_finite_buckets(buckets: Iterable[Bucket]) -> list[Bucket]:
     """Return the finite buckets by ascending bound, up to the first one that contains all observations."""
     merged = _make_counts_ascending(_merge_equal_bounds(buckets))
@@ -205,6 +218,10 @@ class ClassicHistogram:
         """Return the finite buckets, each with the number of observations up to its bound."""
         return find_finite_buckets(self.buckets)
 
+    def find_upper_limit(self, q: float) -> float | None:
+        """Return the limit below which the quantile is, if nothing more is known of it. Otherwise return None."""
+        return find_lowest_bucket_limit(q, self.buckets)
+
     def is_lower_limit(self, q: float) -> bool:
         """Return whether the estimate of the quantile is only a lower limit."""
         return is_quantile_in_highest_bucket(q, self.buckets)
@@ -229,6 +246,10 @@ class NativeHistogram:
         sorted_buckets = sorted(bucket for bucket in self.buckets if bucket.observations)
         cumulative_counts = accumulate(bucket.observations for bucket in sorted_buckets)
         return find_finite_buckets(map(Bucket, (bucket.upper for bucket in sorted_buckets), cumulative_counts))
+
+    def find_upper_limit(self, q: float) -> float | None:
+        """Return None, since buckets adapt to the observations, so that the estimate is close."""
+        return None
 
     def is_lower_limit(self, q: float) -> bool:
         """Return whether the quantile is in a bucket without an upper bound."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -226,3 +227,14 @@ def test_a_section_without_anything_to_judge_is_not_called_sound(run: Run, write
     out = run("audit", "-f", write(node("n1"))).out
     not_judged = {line.split()[2] for line in out.splitlines() if line.startswith("  not judged")}
     assert not_judged == {"placed", "races", "leader", "priorities", "topology"}
+
+
+def test_html_shows_sections_with_warnings_unfolded(run: Run) -> None:
+    page = run("audit", "--demo", "-o", "html").out
+    summaries = re.findall(r'<details class="part"( open)?><summary><h2[^>]*>([^<]*)<', page)
+    assert [title for is_open, title in summaries if is_open] == [
+        "Pending, by cause",
+        "Priorities and starvation",
+        "Fragmentation and packing",
+    ]
+    assert ("", "Leader") in summaries

@@ -13,6 +13,7 @@ from kschedctl.sources.metrics.histograms import (
     NativeHistogram,
     estimate_classic_quantile,
     estimate_native_quantile,
+    find_lowest_bucket_limit,
 )
 
 INF = math.inf
@@ -169,3 +170,23 @@ def test_how_many_were_at_most_so_much() -> None:
     classic = ClassicHistogram(tuple(Bucket(*each) for each in [(INF, 9), (2, 9), (1, 4), (5, 9)]), 9, 12)
     assert classic.get_cumulative_buckets() == [(1, 4), (2, 9)]
     assert ClassicHistogram((), 0, 0).get_cumulative_buckets() == []
+
+
+@pytest.mark.parametrize(
+    ("buckets", "limits"),
+    [
+        (
+            [(0.005, 26), (0.01, 26), (INF, 26)],
+            (0.005, 0.005),
+        ),  # all in the first bucket
+        ([(0.005, 20), (0.01, 26), (INF, 26)], (0.005, None)),
+        ([(0.005, 0), (0.01, 26), (INF, 26)], (None, None)),  # between 5 and 10 ms
+        ([(INF, 26)], (None, None)),
+        ([(0.005, 0), (INF, 0)], (None, None)),
+        ([(0, 5), (1, 5), (INF, 5)], (None, None)),  # not above 0: this is no duration
+    ],
+)
+def test_of_quantiles_in_the_first_bucket_only_the_bound_is_known(
+    buckets: list[tuple[float, float]], limits: tuple[float | None, float | None]
+) -> None:
+    assert tuple(find_lowest_bucket_limit(q, [Bucket(*each) for each in buckets]) for q in (0.5, 0.99)) == limits

@@ -197,3 +197,23 @@ def test_no_quota_of_kueue_means_that_none_fits() -> None:
 
 def test_a_pod_without_a_queue_has_no_quota_of_kueue() -> None:
     assert _count_gpus(0, pod("p")).by_quota is None
+
+
+def test_the_first_line_says_what_kueue_admits() -> None:
+    shape = _count_gpus(5, build_manifest(gpus=1, pods=1))
+    assert " ".join(shape.build_first_line()[1:]) == "5 more until Kueue's quota is used up; the nodes have room for 8"
+
+
+def test_the_first_line_has_the_numbers_of_several_shapes() -> None:
+    report = capacity(Cluster.from_objects(NODES), [pod("small"), pod("large", cpu="3")])
+    assert report.build_first_line() == (
+        "2 workloads, each with all the room for itself:",
+        "5 of Pod d/small, 1 of Pod d/large",
+    )
+
+
+def test_pods_without_requests_are_named() -> None:
+    report = capacity(Cluster.from_objects(NODES), [pod("idle", cpu="0"), pod("small")])
+    assert [shape.requests_nothing for shape in report.shapes] == [True, False]
+    (warning,) = (text for text in report.summary().warnings if "requests no resources" in text)
+    assert warning.startswith("Pod d/idle: ")

@@ -148,6 +148,8 @@ def test_a_budget_that_never_allows_an_eviction_says_so(spec: Json, reason: str)
     strict["spec"] |= spec
     report = drained([node("n1"), node("n2"), strict, replica("r1", "n1"), sick("r2")], "n1")
     assert report.blocked[0].why == f"PodDisruptionBudget d/b never allows an eviction: {reason}"
+    headline = report.summary().headline
+    assert headline.startswith(f"Cannot be drained: n1 – {report.blocked[0].why} (d/r1")
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

@@ -107,7 +107,7 @@ def test_the_first_line_reads_as_one_sentence(run: Run, write: Write, tmp_path) 
     file.write_text(json.dumps(policy(TAINTS, unheardOf=1)))
     objects = write(tainted("n1", "4"), node("n2", "4"), *pods, budget)
     out = run("rebalance", "--policy", str(file), "--rounds", "1", "-f", objects).out.splitlines()
-    assert out[0] == "1 eviction in 1 round, and no end yet; 1 eviction is denied"
+    assert out[0] == "1 eviction in 1 round, and no end yet; 1 pod may not be evicted"
     assert 'ignored: the descheduler does not read unknown field "unheardOf" of the policy' in out
     assert next(line for line in out if "STEP" in line).split()[:2] == ["STEP", "EVICT"]
 

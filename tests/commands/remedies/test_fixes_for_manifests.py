@@ -88,3 +88,23 @@ def test_a_custom_resource_beside_workloads_leaves_the_answer_undecided(
 def test_a_workload_that_does_not_fit_decides_despite_a_custom_resource(run: Run, write: Write, command: str) -> None:
     chart = write(KAFKA, _workload("Deployment", "redis", "shop"))
     assert run(command, "-f", chart, "--demo").code == 1
+
+
+@pytest.mark.parametrize(("name", "is_in_cluster"), [("new", False), ("recommend", True)])
+def test_a_manifest_that_is_not_applied_is_edited_and_not_patched(
+    run: Run, write: Write, name: str, is_in_cluster: bool
+) -> None:
+    """`kubectl patch` would fail with NotFound for a Deployment that the cluster does not have."""
+    manifest = _workload("Deployment", name, "shop")
+    manifest["spec"]["template"]["spec"] = {
+        "nodeSelector": {"example.com/pool": "genral"},
+        "containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "100m"}}}],
+    }
+    outcome = run("remedies", "-f", write(manifest), "--demo", "-o", "json")
+    fix = next(fix for fix in json.loads(outcome.out)["remedies"] if fix["by"] == "author")
+    if is_in_cluster:
+        assert fix["commands"][0].startswith("kubectl patch deployment -n shop recommend ")
+        assert not fix.get("edits")
+    else:
+        assert fix["commands"] == []
+        assert fix["edits"] == ['spec.template.spec.nodeSelector["example.com/pool"]: general']

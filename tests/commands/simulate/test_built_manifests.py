@@ -72,7 +72,10 @@ def test_a_chart_is_simulated_as_helm_renders_it(run: Run, tmp_path: Path, monke
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(program.parent))
     outcome = run("simulate", "--demo", "-f", "chart", "--helm")
-    assert (outcome.code, outcome.out.splitlines()[0]) == (0, "All scheduled: 1 of 1 pod gets a node")
+    assert (outcome.code, outcome.out.splitlines()[0]) == (
+        0,
+        "All scheduled: 1 of 1 pod gets a node, without the 10 waiting pods",
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small import ZONE, Json, node, pod, pod_spec, replica, spread, workload
+from small import ZONE, Json, budget, node, pod, pod_spec, replica, spread, workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import simulate
@@ -330,3 +330,40 @@ def test_processes_give_the_same_results() -> None:
     objects, manifest = lottery()
     alone = run(objects, manifest, runs=6)
     assert run(objects, manifest, runs=6, workers=Workers(2)).to_dict() == alone.to_dict()
+
+
+def test_pods_that_wait_already_are_left_out_and_named() -> None:
+    """The waiting pod of the cluster takes part only if asked for, and the first line says so."""
+    waiting = pod("waiting")
+    alone = run([*THREE_ZONES, waiting], pod("new"))
+    assert alone.left_out == 1
+    assert " ".join(alone.build_first_line()).endswith("gets a node, without the waiting pod")
+    together = simulate(Cluster.from_objects([*THREE_ZONES, waiting]), [pod("new")], pending=True)
+    assert (together.left_out, together.placed) == (0, 2)
+
+
+def test_a_violated_budget_and_a_workload_without_pods_are_in_the_first_line() -> None:
+    """The only pod of ReplicaSet web is evicted, although its budget allows no disruption."""
+    report = run([node("n1"), replica("r1", "n1", "1", priority=-5), budget(0)], pod("large", cpu="4"))
+    assert report.violated_budgets == {"d/b": 0}
+    (outage,) = report.outages
+    _, sentence = report.build_first_line()
+    assert "1 PodDisruptionBudget violated, 1 workload left without a running pod" in sentence
+    assert list(report.iter_harm()) == [
+        "violates PodDisruptionBudget d/b: it allows 0 disruptions now, and preemption evicts 1 pod",
+        f"leaves {outage} without a running pod",
+    ]
+
+
+def build_autoscaler(least: int, most: int) -> Json:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"scaleTargetRef": target, "minReplicas": least, "maxReplicas": most}
+    metadata = {"name": "web", "namespace": "d"}
+    return {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(("bounds", "pods", "verb"), [((4, 9), 4, "raises"), ((1, 1), 1, "lowers"), ((1, 9), 2, "")])
+def test_an_autoscaler_brings_the_replicas_within_its_bounds(bounds: tuple[int, int], pods: int, verb: str) -> None:
+    report = run([*THREE_ZONES, build_autoscaler(*bounds)], workload("Deployment", spec={"replicas": 2}))
+    assert report.placed + report.unplaced == pods
+    assert [verb in note for note in report.autoscaled] == ([True] if verb else [])

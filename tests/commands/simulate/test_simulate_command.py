@@ -106,7 +106,7 @@ def test_pods_of_a_class_that_is_missing_are_not_created(run: Run, write: Write)
         assert said in " ".join(found.out.split())
     found = run("capacity", "-f", write(*NODES), "-f", path)
     assert found.code == 1
-    assert "but only 0 more are created: no PriorityClass with name gold was found" in found.out
+    assert "They are not created: no PriorityClass with name gold was found" in found.out
 
 
 def test_what_the_cluster_has_is_no_manifest(run: Run, write: Write) -> None:

@@ -13,7 +13,7 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster, LatencyLimi
 from kschedctl.commands.audit.latency.figures import build_curves, build_numbers, build_timings, get_only_number
 from kschedctl.commands.audit.latency.report import LatencySection, LatencyVerdict
 from kschedctl.commands.audit.latency.rules import RULES, STALE
-from kschedctl.commands.audit.latency.verdicts import Verdict, judge_metrics
+from kschedctl.commands.audit.latency.verdicts import Verdict, format_seconds, judge_metrics
 from kschedctl.replay.audit_rules import build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
@@ -63,7 +63,7 @@ def build_measured_section(measured: MetricsReading, limits: LatencyLimits, node
     timings = partial(build_timings, measured)
     return LatencySection(
         title=TITLE,
-        headline=_build_headline(measured, verdicts),
+        headline=_build_headline(measured, verdicts, limits.target),
         source=measured.source,
         scheduler_version=measured.version,
         period=str(measured.period),
@@ -154,8 +154,10 @@ def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
     return LatencyVerdict(about=verdict.about, state=state, told=verdict.text, lever=verdict.advice)
 
 
-def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict]) -> str:
+def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict], target: float) -> str:
     """Summarize the first verdict on attempts, and name the other aspects with findings.
+
+    `target` is the target for attempts in seconds.
 
     If the scheduler does not lead, and so makes no attempts, the headline says so.
     """
@@ -164,6 +166,8 @@ def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict]) -> st
     attempts = next(verdict for verdict in verdicts if verdict.about.startswith("attempts"))
     attempts_text = f"{attempts.about}: {attempts.figures}"
     headline = capitalize(attempts_text)
+    if attempts.has_data and attempts.rule is None:
+        headline += f", within the target of {format_seconds(target)}"
     other_aspects = dict.fromkeys(
         verdict.about for verdict in verdicts if verdict.is_warning_or_error and verdict is not attempts
     )

@@ -57,11 +57,13 @@ def _build_timing(labels: dict[str, str], histogram: Histogram, attempts_seconds
     unknown or if the histogram is not a part of attempts.
     """
     values = {name: _finite_or_none(histogram.estimate_quantile(q)) for name, q in QUANTILES.items()}
+    limits = {name: histogram.find_upper_limit(q) for name, q in QUANTILES.items()}
     return Timing(
         labels=labels,
         count=histogram.count,
         mean=_finite_or_none(histogram.total / histogram.count),
         at_least=tuple(name for name, q in QUANTILES.items() if histogram.is_lower_limit(q)),
+        at_most={name: limit for name, limit in limits.items() if limit is not None},
         share=_finite_or_none(histogram.total / attempts_seconds) if attempts_seconds else None,
         **values,
     )

@@ -92,9 +92,13 @@ def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
 def _format_quantile(timing: Timing, name: str) -> str:
     """Format a quantile. If it lies in the last bucket, mark it with ≥, because the true value may be larger.
 
+    If it lies in the first bucket, show the bucket's bound with <, because nothing more is known.
+
     If even the mean is above the bound of the last bucket, call the quantile not known, because the bound would
     mislead.
     """
+    if name in timing.at_most:
+        return f"< {_format_seconds(timing.at_most[name])}"
     value = getattr(timing, name)
     if name not in timing.at_least:
         return _format_seconds(value)

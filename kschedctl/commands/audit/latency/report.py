@@ -24,6 +24,8 @@ class Timing(Document, frozen=True, kw_only=True):
     p99: float | None
     at_least: tuple[str, ...] = ()
     """The quantiles that lie in the last bucket, so that they may be larger."""
+    at_most: dict[str, float] = {}
+    """The quantiles that lie in the first bucket, of which only its bound is known. Their estimates say nothing."""
     share: float | None = None
     """The share of the total time of attempts (0 to 1), null if it is no part of attempts."""
 

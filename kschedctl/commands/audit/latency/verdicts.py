@@ -229,9 +229,10 @@ def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) ->
     if not by_verb:
         return ()
     slowest_verb = _find_slowest(by_verb)
-    figures = f"{slowest_verb} requests are held back: {format_quantiles(by_verb[slowest_verb])}"
+    quantiles = format_quantiles(by_verb[slowest_verb])
     if not _is_p99_above(by_verb[slowest_verb], limits.target):
-        return (Verdict("client", figures),)
+        return (Verdict("client", f"the client's rate limit delays {slowest_verb} requests little: {quantiles}"),)
+    figures = f"{slowest_verb} requests are held back: {quantiles}"
     return (Verdict("client", figures, rules.CLIENT, rules.CLIENT.fix),)
 
 
@@ -420,10 +421,18 @@ def _judge_in_flight_events(measured: MetricsReading, limits: LatencyLimits) -> 
 def format_quantiles(histogram: Histogram) -> str:
     """Format the quantiles of a histogram, such as `P50 1.2 ms, P90 3 ms, P99 at least 200 ms`.
 
-    A quantile in the last bucket is a lower limit. A quantile that cannot be determined is "not known".
+    A quantile in the last bucket is a lower limit, and of one in the first bucket only the bucket's bound is known. A
+    quantile that cannot be determined is "not known".
     """
+    lowest_bound = histogram.find_upper_limit(0.99)
+    if lowest_bound is not None:
+        return f"99% under {format_seconds(lowest_bound)}"
     parts = []
     for name, q in (("P50", 0.5), ("P90", 0.9), ("P99", 0.99)):
+        limit = histogram.find_upper_limit(q)
+        if limit is not None:
+            parts.append(f"{name} under {format_seconds(limit)}")
+            continue
         value = histogram.estimate_quantile(q)
         at_least = "at least " if histogram.is_lower_limit(q) else ""
         parts.append(f"{name} {at_least}{format_seconds(value)}" if math.isfinite(value) else f"{name} not known")

@@ -8,6 +8,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, format_for_sentence
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.facts import NODE_PLUGINS, ClusterFacts, PlacementResult, has_room, place_additional_pods
 from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_affinity_terms
@@ -46,7 +47,12 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
                 message = f"no node offers {', '.join(unoffered_resources)}"
             else:
                 message = _describe_excessive_requests(context, requests, eligible)
-            yield workload.build_problem(("containers",), message)
+            tainted_message = "" if unoffered_resources else _describe_tainted_nodes(context, workload, requests)
+            if tainted_message:
+                fix = "Tolerate the taint, or lower the requests"
+                yield workload.build_problem(("containers",), f"{message}; {tainted_message}", fix)
+            else:
+                yield workload.build_problem(("containers",), message)
 
 
 RQ_LARGER_THAN_ANY_NODE = Rule(
@@ -59,6 +65,29 @@ RQ_LARGER_THAN_ANY_NODE = Rule(
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
 )
+
+
+def _describe_tainted_nodes(context: LintContext, workload: Workload, requests: Amounts) -> str:
+    """Describe the selected nodes that are large enough and that only an untolerated taint keeps from the workload.
+
+    The text names the taint of the first of these nodes, and is empty if there are none.
+    """
+    facts, nodes = context.facts, context.facts.view.nodes
+    is_large_enough = has_room(facts.view.allocatable, requests)
+    selected = facts.get_selected_nodes(workload) & ~nodes.unschedulable
+    tainted = selected & is_large_enough & ~facts.get_tolerated_nodes(workload)
+    if not tainted.any():
+        return ""
+    first_row = int(np.flatnonzero(tainted)[0])
+    taint = find_untolerated_taint(nodes.objects[first_row].spec.taints, workload.spec.tolerations, HARD_EFFECTS)
+    if taint is None:
+        return ""
+    number = int(tainted.sum())
+    value = f"={taint.value}" if taint.value else ""
+    has, taint_of = agreeing(number, "has", "have"), agreeing(number, "its taint", "their taint")
+    enough = f"{counted(number, 'other node')} {has} that much"
+    names = facts.format_node_names(tainted)
+    return f"{enough}, but it does not tolerate {taint_of} {taint.key}{value}:{taint.effect} ({names})"
 
 
 def _are_full_of_fixed_pods(context: LintContext, requests: Amounts, nodes: Bools) -> bool:
@@ -83,7 +112,7 @@ def _describe_excessive_requests(context: LintContext, requests: Amounts, eligib
     parts = []
     for name, column in (excessive_columns or requested_columns).items():
         (requested, maximum), unit = format_for_sentence(name, int(requests[column]), int(maximums[column]))
-        parts.append(f"{requested} {unit} (a node has at most {maximum})")
+        parts.append(f"{requested} {unit} (such a node has at most {maximum})")
     nodes = counted(eligible.sum(), "usable node")
     return f"fits on none of {nodes}, even without movable pods: it requests {', '.join(parts)}"
 
