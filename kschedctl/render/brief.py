@@ -83,7 +83,7 @@ def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown:
 
 def _get_list_field(summary: Summary) -> str:
     """Return the summary field whose entries are shown one by one."""
-    return "advice" if summary.summarizes in SUMMARIES_OF_FINDINGS else "pods"
+    return "advice" if summary.summarizes in SUMMARIES_WITH_ADVICE else "pods"
 
 
 def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
@@ -178,8 +178,8 @@ def _describe_fix(fix: ShortFix) -> str:
     return f"{fix.summary}, but {costs}" if costs else fix.summary
 
 
-SUMMARIES_OF_FINDINGS = ("Audit", "AuditSection")
-"""The kinds of documents whose list is their findings."""
+SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "WakeUps")
+"""The kinds of documents whose list is their advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
 MAX_WARNINGS = 3

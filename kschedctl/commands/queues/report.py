@@ -9,7 +9,7 @@ from kschedctl.api.copying import replace
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import Summary
+from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted, first_few
 
@@ -121,10 +121,26 @@ class KueueQueues(Report, frozen=True):
         inactive = sum(not queue.active for queue in self.queues)
         inactive_in_words = f"({inactive:,} inactive)" if inactive else ""
         queues = " ".join(filter(None, (counted(len(self.queues), "ClusterQueue"), inactive_in_words)))
-        admitted = sum(bool(workload.flavors) for workload in self.waiting)
         waiting = f"{counted(len(self.waiting), 'Workload')} {'waits' if len(self.waiting) == 1 else 'wait'}"
-        outlook = f"; {'at least ' if self.doubts else ''}{admitted:,} would get quota now" if self.waiting else ""
-        return (f"{queues}: {waiting}{outlook}",)
+        return (f"{queues}: {waiting}{self._describe_outlook()}",)
+
+    def _describe_outlook(self) -> str:
+        """Describe how many Workloads would get quota now, and how many only by preempting others.
+
+        The text is empty if no Workload waits.
+        """
+        if not self.waiting:
+            return ""
+        at_least = "at least " if self.doubts else ""
+        admitted = sum(bool(workload.flavors) and not workload.victims for workload in self.waiting)
+        preempting = [workload for workload in self.waiting if workload.flavors and workload.victims]
+        if not preempting:
+            return f"; {at_least}{admitted:,} would get quota now"
+        victims = tuple(dict.fromkeys(victim for workload in preempting for victim in workload.victims))
+        by_preemption = f"{len(preempting):,} would get quota by preempting {first_few(victims)}"
+        if not admitted:
+            return f"; {at_least}{by_preemption}"
+        return f"; {at_least}{admitted:,} would get quota now, and {by_preemption}"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the numbers of queues and Workloads, and the reasons why the answer is uncertain."""
@@ -134,8 +150,15 @@ class KueueQueues(Report, frozen=True):
             "waiting": len(self.waiting),
             "wouldGetQuota": sum(bool(workload.flavors) for workload in self.waiting),
         }
+        waiting = tuple(
+            ShortPods(workload.pods, "", f"Workload {workload.workload}", workload.waits) for workload in self.waiting
+        )
         return replace(
-            summary, figures=figures, warnings=tuple(self._iter_warnings()), doubts=(*summary.doubts, *self.problems)
+            summary,
+            pods=waiting,
+            figures=figures,
+            warnings=tuple(self._iter_warnings()),
+            doubts=(*summary.doubts, *self.problems),
         )
 
     def _iter_warnings(self) -> Iterator[str]:

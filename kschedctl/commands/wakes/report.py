@@ -7,12 +7,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.report import Report
+from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, negate_scope
 
@@ -65,6 +67,11 @@ class WakeUps(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the pod and what would wake it."""
         return (self.pod, self.headline + describe_doubt(self.unknown))
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Return the summary with the pod, its queue and the changes that wake it."""
+        changes = (wake_up.words for rejector in self.rejectors for wake_up in rejector.wake_ups)
+        return replace(summary, subject=self.pod, verdict=self.queue, advice=tuple(dict.fromkeys(changes)))
 
 
 class WakeUpsOfMany(Report, frozen=True):

@@ -17,6 +17,7 @@ from kueue_objects import (
     build_queue,
     build_workload,
 )
+from msgspec.structs import replace
 
 import kschedctl
 from kschedctl.api.json_values import JsonObject
@@ -121,6 +122,19 @@ def test_an_inactive_queue_gives_kueues_reason() -> None:
 def test_the_summary_counts_queues_and_workloads() -> None:
     figures = _report().summary().figures
     assert figures == {"queues": 3, "inactiveQueues": 1, "waiting": 3, "wouldGetQuota": 1}
+
+
+def test_the_short_forms_name_the_workloads_and_the_victims() -> None:
+    report = _report()
+    assert {pods.workload for pods in report.summary().pods} == {
+        "Workload ai/next",
+        "Workload ai/stuck",
+        "Workload ai/too-big",
+    }
+    assert str(report).endswith("; 1 would get quota now")
+    preempting = [replace(workload, victims=("ai/one",)) for workload in report.waiting]
+    by_preemption = replace(report, waiting=tuple(preempting))
+    assert str(by_preemption).endswith("; 1 would get quota by preempting ai/one")
 
 
 def test_names_select_queues_and_those_of_cohorts() -> None:

@@ -172,3 +172,9 @@ def test_unread_claims_leave_it_open(run: Run, write: Write, tmp_path: Path) -> 
     assert code == 5
     assert "not certain: PersistentVolumeClaims" in " ".join(out.split())
     assert run("wakes", "waits", "-f", partly, "--event", event(tmp_path, node("new", "4"))).code == 5
+
+
+def test_the_brief_form_names_the_changes(run: Run) -> None:
+    """A count of kinds of change is no answer to what wakes the pod."""
+    out = run("wakes", "batch/nightly-export-5hx2p", "--demo", "--brief").out
+    assert "the last of its scheduling gates is removed: example.com/budget-approval" in out
