@@ -218,7 +218,7 @@ class ScaleUp(Report, frozen=True):
         )
         helped = self.helped
         which = f": {first_few(helped)}" if helped else ""
-        return (f"Scale-up: {', '.join(increases)}", f"for {len(helped):,} of {pods}{which}")
+        return (f"Scale-up: {increases}", f"for {len(helped):,} of {pods}{which}")
 
     @property
     def helped(self) -> tuple[str, ...]:

@@ -306,6 +306,8 @@ class _Question(msgspec.Struct, frozen=True):
         explanations = report.explanations if isinstance(report, Explanations) else (report,)
         if self.pods and len(explanations) == 1:
             command = _choose_next_command(explanations[0])
+            if not command:
+                return {}
             if command == "remedies":
                 options += node_groups
             namespace = self.scope.to_namespace_arguments()
@@ -313,14 +315,17 @@ class _Question(msgspec.Struct, frozen=True):
 
         # Pods with a node need no command, and pods of manifests are not in the cluster
         return {
-            explanation.pod: build_command(self.source, _choose_next_command(explanation), explanation.pod, options)
+            explanation.pod: build_command(self.source, command, explanation.pod, options)
             for explanation in explanations
-            if explanation.verdict not in FINE and cluster.pod(*explanation.pod.split("/", 1)) is not None
+            if (command := _choose_next_command(explanation))
+            and cluster.pod(*explanation.pod.split("/", 1)) is not None
         }
 
 
 def _choose_next_command(report: Explanation) -> str:
-    """Return `wakes` for a gated pod without fixes, otherwise `remedies`."""
+    """Return `wakes` for a gated pod without fixes, "" for a pod that needs no fix, otherwise `remedies`."""
+    if is_everything_fine(report) and not report.remedies:
+        return ""
     return "wakes" if report.verdict == "Gated" and not report.remedies else "remedies"
 
 

@@ -584,6 +584,7 @@ class Explanation(_ExtenderPart, frozen=True):
             subject=self.pod,
             verdict=self.verdict,
             as_if=self.as_if,
+            stands_for=self.stands_for,
             message=self.message or "",
             causes=causes or tuple(elimination.short_form for elimination in self.eliminations),
             closest=tuple(group.short_form for group in self.groups),

@@ -86,6 +86,12 @@ def test_the_demo_has_pools(run: Run) -> None:
     assert "empty" in done.out
 
 
+def test_the_first_line_names_the_groups_that_grow(run: Run) -> None:
+    assert "Scale-up: general from 8 to 9 for 2 of 8 unschedulable pods" in " ".join(
+        run("scale", "up", "--demo").out.split()
+    )
+
+
 @pytest.mark.parametrize("form", [(), ("--brief",)])
 def test_running_pods_that_the_autoscaler_ignores_are_named(run: Run, form: tuple[str, ...]) -> None:
     """The demo's trainers have priority -100, which is below the autoscaler's default cutoff of -10."""
