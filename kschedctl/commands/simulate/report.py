@@ -28,7 +28,7 @@ from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, has_unadmitted
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -190,7 +190,8 @@ class SimulationReport(Report, frozen=True):
         """A clause about pods that take no part, and about namespaces that are assumed, or an empty string."""
         text = ""
         if self.left_out:
-            text += f", without the {'waiting pod' if self.left_out == 1 else f'{self.left_out:,} waiting pods'}"
+            verbs = agreeing(self.left_out, "waits already and was", "wait already and were")
+            text += f"; {counted(self.left_out, 'pod')} {verbs} left out"
         names = [
             f"{name} (did you mean {similar}?)" if similar else name
             for name, similar in self.missing_namespaces.items()
