@@ -254,13 +254,16 @@ def log_left_out(reading: ReadResult) -> None:
 
 
 def _log_unchecked_custom_resources(reading: ReadResult) -> None:
-    """Log a note on the custom resources that are not checked, as their operators create pods of unknown shape."""
+    """Log which new custom resources are not checked because their operators create pods of unknown shape.
+
+    Resources with a UID are left out: they exist in a cluster, where their operators have already seen them.
+    """
     unknown = set()
     for kind, objects in reading.objects.items():
         for resource in objects:
             if not isinstance(resource, OperatorResource) or _has_known_pods(resource):
                 continue
-            if resource.metadata.uid:  # it exists in a cluster, where its operator has seen it
+            if resource.metadata.uid:
                 continue
             api_kind = resource.resource_kind if isinstance(resource, CustomResource) else get_api_kind(kind)
             unknown.add((api_kind, resource.metadata.name))

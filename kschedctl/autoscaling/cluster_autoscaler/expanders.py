@@ -101,10 +101,12 @@ class Expanders:
         return waste
 
     def _filter_by_priority(self, options: list[Option]) -> list[Option]:
-        """Return the options with the highest priority, or all options if no priority can be determined.
+        """Return the options with the highest priority, or all options if there is no usable priority.
 
-        The priority of a group is the highest number with an expression that matches the group's name. Groups without
-        a match are dropped, unless no group has one. Events report a missing match or an invalid configuration.
+        The priority of a group is the highest number with an expression that matches the group's name. It is usable if
+        it is at least LOWEST_PRIORITY. All options are returned as well without a ConfigMap or with an invalid one, and
+        if an expression cannot be evaluated, which `doubts` records. Events report groups without a match and invalid
+        configurations.
         """
         if self.config_map is None:
             return options
