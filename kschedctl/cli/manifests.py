@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 import typer
@@ -300,12 +300,11 @@ def log_hooks(reading: ReadResult) -> None:
 def decode_manifest(manifest: Manifest) -> Struct:
     """Decode a pod or workload. Raises InputError with file, document and field if it is malformed."""
     document, place = manifest
-    workload: Any = decode_document(document, KINDS[str(document["kind"])], place)
+    workload: Any = decode_document(document, KINDS[str(document["kind"])], place)  # all of these kinds have metadata
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
     validate_quantities(_iter_template_resources(workload), lambda: place)
-    stored: Struct = workload
-    return stored
+    return cast("Struct", workload)
 
 
 def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]]:
