@@ -11,7 +11,8 @@ from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.text.counts import agreeing, counted
 
 NAMED = 3
-FITS = "a node fits now, for each by itself"
+FOR_EACH = ", for each by itself"
+FITS = f"a node fits now{FOR_EACH}"
 UNDER_WAY = "preemption is under way"
 WAIT = "Wait"
 NOT_INITIALIZED = "no node is initialized, the cloud controller manager is not running, or fails"
