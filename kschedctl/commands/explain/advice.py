@@ -56,6 +56,9 @@ _EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: s
 def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
     """Yield advice that suits the verdict on an explained pod. `framework` is None if no profile serves the pod."""
     match report.verdict:
+        case "Bound" if report.kubelet_rejection:
+            text = "Remove spec.nodeName, so that the scheduler chooses a node with room for the pod"
+            yield Advice("RemoveNodeName", text, pod.spec.node_name)
         case "Bound" if report.claims_without_scheduler:
             text = "Select the node by nodeSelector kubernetes.io/hostname instead of nodeName, and recreate the pod"
             yield Advice("SelectNodeByLabel", text, pod.spec.node_name)

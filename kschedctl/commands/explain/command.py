@@ -313,7 +313,7 @@ class _Question(msgspec.Struct, frozen=True):
             namespace = self.scope.to_namespace_arguments()
             return {explanations[0].pod: build_command(self.source, command, self.pods, namespace, options)}
 
-        # Pods of manifests are left out, since they are not in the cluster
+        # Pods with a node need no command, and pods of manifests are not in the cluster
         return {
             explanation.pod: build_command(self.source, command, explanation.pod, options)
             for explanation in explanations
@@ -383,9 +383,7 @@ def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool
     """
     match report:
         case Explanation():
-            if _list_creation_failures(report) or report.claims_without_scheduler:
-                return False
-            return report.verdict in FINE
+            return report.is_fine and not _list_creation_failures(report)
         case Explanations():
             return all(map(is_everything_fine, report.explanations))
     waits = report.not_created or has_unadmitted(report.waiting_elsewhere)

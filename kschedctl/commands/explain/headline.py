@@ -77,6 +77,9 @@ def _describe_settled_pod(report: Explanation, pod: Pod, profiles: Collection[st
         return _describe_bypassed_scheduler(report, pod)
     if report.verdict == "Finished":
         return f"the pod has ended ({pod.status.phase}), there is nothing left to schedule"
+    if report.kubelet_rejection:
+        bypass = f"spec.nodeName {pod.spec.node_name} bypasses the scheduler"
+        return f"{bypass}, but the kubelet would reject the pod: {report.kubelet_rejection}"
     if report.verdict == "Bound":
         return f"the pod is already bound to node {pod.spec.node_name}"
     if pod.spec.scheduler_name not in profiles:
