@@ -12,6 +12,7 @@ import msgspec
 
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.kinds import pluralize_kind
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import PodTable
@@ -40,6 +41,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.read import ReadResult, read
+from kschedctl.text.counts import counted
 
 if TYPE_CHECKING:
     from kschedctl.replay.controllers.creation_failures import CreationFailures
@@ -204,7 +206,9 @@ def _log_unexplained_objects(reading: ReadResult) -> None:
         kind: objects for kind, objects in reading.objects.items() if objects and kind not in kinds_not_listed
     }
     if unexplained_objects:
-        counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in unexplained_objects.items())
+        counts = ", ".join(
+            counted(len(objects), kind, pluralize_kind(kind)) for kind, objects in unexplained_objects.items()
+        )
         log.warning("note: not explained, but taken into account: %s", counts)
 
 

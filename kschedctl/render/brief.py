@@ -28,33 +28,52 @@ class BriefText(NamedTuple):
     """Parts with the lowest rank get room first."""
     indent: str = "  "
     more: tuple[str, ...] = ()
-    """Lines below the text that are shown as a whole, or not at all."""
+    """Command lines below the text. They are shown as a whole or not at all, and never wrapped, so that they can be
+    pasted.
+    """
     is_entry: bool = False
     """Whether the part is an entry of the list that ends with the number of entries that are left out."""
     needs_previous: bool = False
     """Whether the part is left out if the part before it is left out."""
+    shrinks: bool = False
+    """Whether the part is cut to the lines that are free, rather than left out."""
 
 
 def to_brief(document: Document, style: Style) -> str:
     """Render a document in at most 12 lines, with the most important parts first.
 
-    A part that does not fit is left out entirely. A shortened list ends with the number of entries left out.
+    A part that does not fit is left out entirely, unless it may shrink. A shortened list ends with the number of
+    entries left out.
     """
     summary = build_summary(document, style)
     lists_causes = isinstance(document, PlainReport) and document.headline_lists_causes
     parts = list(_iter_brief_parts(summary, headline_lists_causes=lists_causes))
     wrapped = [_wrap_part(part, style.width) for part in parts]
-    shown: set[int] = set()
-    for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
-        if parts[index].needs_previous and index - 1 not in shown:
-            continue
-        if sum(len(wrapped[part]) for part in (*shown, index)) <= MAX_LINES:
-            shown.add(index)
+    shown = _choose_shown_parts(parts, wrapped, style.width)
     entry_count = len(_list_summary_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
     leaves_out_entries = sum(parts[index].is_entry for index in shown) < entry_count
     _lengthen_cut_parts(parts, wrapped, shown, style.width, MAX_LINES - leaves_out_entries)
     _add_left_out_count(parts, wrapped, shown, entry_count)
     return "".join(f"{line}\n" for index in sorted(shown) for line in wrapped[index])
+
+
+def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width: int) -> set[int]:
+    """Return the indexes of the parts that fit, chosen in the order of their rank.
+
+    A part that may shrink is cut to the free lines if there are enough of them, less one for the part at the end, which
+    says how to see all of it. Changes `wrapped`.
+    """
+    shown: set[int] = set()
+    for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
+        part = parts[index]
+        if part.needs_previous and index - 1 not in shown:
+            continue
+        free = MAX_LINES - sum(len(wrapped[other]) for other in shown)
+        if part.shrinks and len(wrapped[index]) >= free > MIN_SHRUNK_LINES:
+            wrapped[index] = _wrap_part(part._replace(lines=free - 1), width)
+        if len(wrapped[index]) <= free:
+            shown.add(index)
+    return shown
 
 
 def _lengthen_cut_parts(
@@ -94,7 +113,19 @@ def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
     return tuple(
         f"{_describe_entry_subject(summary, pods)}: {describe_verdict(rewrite_fit_error(pods.why))}"
         for pods in summary.pods
+        if not _is_in_headline(pods, summary.headline)
     )
+
+
+def _is_in_headline(pods: ShortPods, headline: str) -> bool:
+    """Return whether the headline already names the pods and the reason. Either of them may have been cut."""
+    is_named = any(name and name in headline for name in (pods.workload, pods.such_as))
+    reason = pods.why.removesuffix("…")
+    start = headline.find(reason[:COMPARED_LENGTH])
+    if not is_named or not reason or start < 0:
+        return False
+    shown = headline[start:].removesuffix("…")
+    return shown.startswith(reason) or reason.startswith(shown)
 
 
 def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
@@ -135,42 +166,87 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     These are the verdict, causes, doubts, warnings, the first fix with its commands, and the rest.
     `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
-    if summary.summarizes == "Explanation" and summary.verdict != NOT_CREATED:
+    if _is_about_pod(summary):
         yield BriefText(_describe_verdict_and_node(summary), 3)
+        if summary.stands_for:
+            yield BriefText(summary.stands_for, 3)
         yield from _iter_causes(summary, headline_lists_causes=headline_lists_causes)
     else:
-        yield BriefText(summary.headline, 3)
-    if summary.undecided:
-        yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
-    elif summary.doubts:
-        yield BriefText(f"caveats: {'; '.join(summary.doubts)}", 2)
+        yield BriefText(_describe_headline(summary), 3)
+    yield from _iter_warnings(summary)
+    yield from _iter_fix_parts(summary)
+    for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
+        yield BriefText(entry, 2, rank=2, is_entry=True)
+    if _is_about_pod(summary) and not summary.fixes and summary.advice:
+        yield BriefText(f"next: {summary.advice[0]}", 2, rank=2)
+    fix_commands = _get_short_commands(summary)
+    further_fixes = _count_further_fixes(summary)
+    if summary.next:
+        is_needed = not fix_commands or further_fixes > 0
+        yield BriefText("", 0, rank=1 if is_needed else 3, more=(f"more: {summary.next[0]}",))
+    elif further_fixes > 0 or summary.left_out or (summary.fixes and not (fix_commands or summary.fixes[0].edits)):
+        yield BriefText("more: the same command without --brief", 1, rank=3)
+
+
+def _describe_headline(summary: Summary) -> str:
+    """Return the headline. A verdict after the subject is replaced by the words that people read."""
+    subject = f"{summary.subject} "
+    if not summary.verdict or not summary.headline.startswith(f"{subject}{summary.verdict}:"):
+        return summary.headline
+    return subject + describe_verdict(summary.headline.removeprefix(subject))
+
+
+def _is_about_pod(summary: Summary) -> bool:
+    """Return whether the summary explains a pod that exists or could be created."""
+    return summary.summarizes == "Explanation" and summary.verdict != NOT_CREATED
+
+
+def _iter_warnings(summary: Summary) -> Iterator[BriefText]:
+    """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help."""
+    headline = "" if _is_about_pod(summary) else summary.headline
+    doubts = [doubt for doubt in summary.doubts if doubt not in headline]
+    if summary.undecided and (doubts or not summary.doubts):
+        yield BriefText(f"not certain: {'; '.join(doubts)}" if doubts else "not certain", 2)
+    elif doubts:
+        yield BriefText(f"caveats: {'; '.join(doubts)}", 2)
     warnings = () if _get_list_field(summary) == "advice" else summary.warnings  # the list has them
     for warning in warnings[:MAX_WARNINGS]:
         yield BriefText(warning, 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
-    if summary.fixes:
-        label = "not enough" if summary.fixes[0].rival_count else "fix"
-        yield BriefText(f"{label}: {_describe_fix(summary.fixes[0])}", 0, rank=1)
-    fix_commands = _get_short_commands(summary)
-    edits = summary.fixes[0].edits if summary.fixes else ()
-    if fix_commands or edits:
-        in_manifest = (f"  in the manifest: {'; '.join(edits)}",) if edits else ()
-        lines = (*in_manifest, *(f"  {command}" for command in fix_commands))
-        yield BriefText("", 0, rank=1, indent="    ", more=lines, needs_previous=True)
-    further_fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
-    if further_fixes > 0:
+
+
+def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
+    """Yield the first fix with all of its commands or their number, and the number of further fixes."""
+    if not summary.fixes:
+        return
+    fix, commands = summary.fixes[0], _get_short_commands(summary)
+    label = "not enough" if fix.rival_count else "fix"
+    yield BriefText(f"{label}: {_describe_fix(fix)}", 0, rank=1, shrinks=True)
+    if fix.edits:
+        text = f"  in the manifest: {'; '.join(fix.edits)}"
+        yield BriefText(text, 0, rank=1, indent="    ", needs_previous=True)
+    if commands:
+        yield BriefText("", 0, rank=1, more=tuple(f"  {command}" for command in commands), needs_previous=True)
+    elif fix.commands:
+        yield BriefText(f"  {counted(len(fix.commands), 'command')} not shown here", 1, rank=1, needs_previous=True)
+    if (further_fixes := _count_further_fixes(summary)) > 0:
         yield BriefText(f"  and {counted(further_fixes, 'more fix', 'more fixes')}", 1, rank=1, needs_previous=True)
-    for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
-        yield BriefText(entry, 2, rank=2, is_entry=True)
-    if summary.next:
-        yield BriefText(f"more: {summary.next[0]}", 0, rank=3 if fix_commands else 1)
+
+
+def _count_further_fixes(summary: Summary) -> int:
+    """Return the number of fixes after the first one, including those that the summary leaves out."""
+    return len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
 
 
 def _get_short_commands(summary: Summary) -> tuple[str, ...]:
-    """Return the commands of the first fix, or () if one is too long to type, since half a command could do harm."""
+    """Return all commands of the first fix, or () if one of them is too long or if they are too many.
+
+    Half of the commands, or half a command, could do harm.
+    """
     commands = summary.fixes[0].commands if summary.fixes else ()
-    return commands if all(len(command) <= MAX_COMMAND_LENGTH for command in commands) else ()
+    are_short = len(commands) <= MAX_COMMANDS and all(len(command) <= MAX_COMMAND_LENGTH for command in commands)
+    return commands if are_short else ()
 
 
 def _describe_fix(fix: ShortFix) -> str:
@@ -187,6 +263,12 @@ MAX_WARNINGS = 3
 """Number of warnings that are shown."""
 MAX_COMMAND_LENGTH = 200
 """Longest command that is shown."""
+MAX_COMMANDS = 4
+"""Largest number of commands of a fix that are shown."""
+MIN_SHRUNK_LINES = 2
+"""A part is not cut to fewer lines than this."""
+COMPARED_LENGTH = 60
+"""The length of the beginning by which a reason is found in the headline."""
 
 
 def _describe_verdict_and_node(summary: Summary) -> str:
@@ -227,8 +309,7 @@ def _iter_causes(summary: Summary, *, headline_lists_causes: bool) -> Iterator[B
 
 def _wrap_part(part: BriefText, width: int) -> list[str]:
     """Wrap a part into lines."""
-    lines = _wrap_text(printable(part.text), width, part.lines, part.indent)
-    return [*lines, *(line for text in part.more for line in _wrap_text(printable(text), width, 0, part.indent))]
+    return [*_wrap_text(printable(part.text), width, part.lines, part.indent), *map(printable, part.more)]
 
 
 def _wrap_text(text: str, width: int, at_most: int, indent: str) -> list[str]:

@@ -124,6 +124,8 @@ class Summary(RootDocument, frozen=True):
     message: str = ""
     as_if: str = ""
     """How the explained pod differs from the pod that was asked about, such as `cpu=500m`; usually empty."""
+    stands_for: str = ""
+    """How the explained pod stands for a workload, such as `one more pod of Deployment d`; usually empty."""
     undecided: bool = False
     causes: tuple[ShortCause, ...] = ()
     """What stands against the pod, or why nodes are rejected."""

@@ -55,6 +55,9 @@ _PREEMPTION_REASONS = re.compile(r".*preemption: 0/\d+ nodes are available: (.*?
 _COUNTED = re.compile(r"(\d+) (.+)", re.DOTALL)
 _BETWEEN = re.compile(r", (?=\d+ )")
 
+_CLAIM_IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
 REASON_WORDS = {
     "node(s) were unschedulable": ("is cordoned", "are cordoned"),
     "node(s) had untolerated taint(s)": (
@@ -77,9 +80,95 @@ REASON_WORDS = {
     "node(s) didn't match pod anti-affinity rules": ("has pods it avoids", "have pods it avoids"),
     "node(s) didn't satisfy existing pods anti-affinity rules": ("has pods that avoid it", "have pods that avoid it"),
     "node(s) didn't match PersistentVolume's node affinity": ("does not reach its volume", "do not reach its volume"),
+    "node(s) had volume node affinity conflict": ("does not reach its volume", "do not reach its volume"),
     "Too many pods": ("is full of pods", "are full of pods"),
+    "node(s) didn't match pod topology spread constraints (missing required label)": (
+        "lacks a label by which it must spread",
+        "lack a label by which it must spread",
+    ),
+    "node(s) didn't match scheduler-enforced node affinity": (
+        "does not match the node affinity of its scheduler profile",
+        "do not match the node affinity of its scheduler profile",
+    ),
+    "node(s) didn't match Pod's required features": (
+        "does not declare the features it needs",
+        "do not declare the features it needs",
+    ),
+    "node(s) didn't match the requested node name": (
+        "is not the node in its spec.nodeName",
+        "are not the node in its spec.nodeName",
+    ),
+    "node(s) exceed max volume count": ("cannot attach more volumes", "cannot attach more volumes"),
+    "node(s) didn't find available persistent volumes to bind": (
+        "has no volume for its claims",
+        "have no volume for its claims",
+    ),
+    "node(s) did not have enough free storage": (
+        "has too little storage for its volumes",
+        "have too little storage for its volumes",
+    ),
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)": (
+        "cannot be judged because its volume does not exist",
+        "cannot be judged because its volume does not exist",
+    ),
+    "node(s) had no available disk": ("has its disk in use", "have its disk in use"),
+    _CLAIM_IN_USE: (
+        "is out because another pod uses its ReadWriteOncePod claim",
+        "are out because another pod uses its ReadWriteOncePod claim",
+    ),
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode": (
+        "is out because another pod uses its ReadWriteOncePod claim",
+        "are out because another pod uses its ReadWriteOncePod claim",
+    ),
+    "node(s) had no available volume zone": ("is outside its volume's zone", "are outside its volume's zone"),
+    "cannot allocate all claims": ("cannot provide its devices", "cannot provide its devices"),
+    "resourceclaim not available on the node": (
+        "lacks the devices allocated to it",
+        "lack the devices allocated to it",
+    ),
+    "node is filtered out by the prefilter result": ("is not a node it may run on", "are not nodes it may run on"),
+    "invalid node topology data": ("has invalid topology data", "have invalid topology data"),
 }
 """Upstream's reason -> the words for one node and for several nodes."""
+
+REASON_PATTERNS = (
+    (r"Insufficient (?P<resource>\S+)", "lacks {resource}", "lack {resource}"),
+    (
+        r"node\(s\) had untolerated taint \{(?P<key>[^:]*): (?P<value>.*)\}",
+        "has the untolerated taint {key}{value}",
+        "have the untolerated taint {key}{value}",
+    ),
+    (
+        r"node\(s\) didn't satisfy plugin\(s\) \[NodeAffinity\]",
+        "is not a node that it names",
+        "are not nodes that it names",
+    ),
+    (
+        r"node\(s\) didn't satisfy plugin(?:\(s\))? \[?(?P<plugins>[^\]]*?)\]?(?: simultaneously)?",
+        "is ruled out by {plugins}",
+        "are ruled out by {plugins}",
+    ),
+    (
+        r"(?P<driver>\S+) CSI driver is not installed on the node",
+        "lacks the CSI driver {driver}",
+        "lack the CSI driver {driver}",
+    ),
+    (
+        r"node declared features check failed - unsatisfied requirements: (?P<features>.*)",
+        "does not declare {features}",
+        "do not declare {features}",
+    ),
+)
+"""Pattern of upstream's reason -> the words for one node and for several nodes, with the pattern's groups."""
+
+WHOLE_REASON_WORDS = {
+    "pod affinity terms conflict": "its node affinity requires different nodes at once",
+    "pod has unbound immediate PersistentVolumeClaims": "a claim that binds without waiting for a pod has no volume",
+    "PersistentVolumeClaim had no name": "a volume does not name its PersistentVolumeClaim",
+    "PersistentVolume had no name": "a claim does not name its PersistentVolume",
+    "PersistentVolumeClaim had no pv name and storageClass name": "a claim has neither a volume nor a StorageClass",
+}
+"""Upstream's reason that concerns all nodes -> the words for it."""
 
 
 _NO_OBSTACLES = frozenset({"Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"})
@@ -96,6 +185,26 @@ SHARED_REASON_WORDS = {
     "node(s) didn't satisfy existing pods anti-affinity rules": "nodes have pods with anti-affinity to it",
     "node(s) didn't match PersistentVolume's node affinity": "nodes do not reach the volumes",
     "Too many pods": "nodes are full of pods",
+    "node(s) had volume node affinity conflict": "nodes do not reach the volumes",
+    "node(s) didn't match pod topology spread constraints (missing required label)": (
+        "nodes lack a label by which pods must spread"
+    ),
+    "node(s) didn't match scheduler-enforced node affinity": "nodes do not match the scheduler profile's node affinity",
+    "node(s) didn't match Pod's required features": "nodes do not declare the features that are needed",
+    "node(s) exceed max volume count": "nodes cannot attach more volumes",
+    "node(s) didn't find available persistent volumes to bind": "no volume is free for the claims",
+    "node(s) did not have enough free storage": "too little storage is free for the volumes",
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)": "volumes do not exist",
+    "node(s) had no available disk": "disks are in use",
+    _CLAIM_IN_USE: ("another pod uses the ReadWriteOncePod claim"),
+    "node(s) had no available volume zone": "nodes are outside the volumes' zones",
+    "cannot allocate all claims": "devices cannot be allocated",
+    "resourceclaim not available on the node": "nodes lack the allocated devices",
+    "node(s) didn't match the requested node name": "nodes are not the ones in spec.nodeName",
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode": (
+        "another pod uses the ReadWriteOncePod claim"
+    ),
+    **WHOLE_REASON_WORDS,
 }
 """Upstream's reason -> the words for the cause that several pods share."""
 
@@ -140,7 +249,7 @@ def rewrite_fit_error(message: str) -> str:
     counted_reasons = _parse_reasons(sentences)
     headline = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
     if not counted_reasons:
-        return f"{headline}: {sentences}"
+        return f"{headline}: {WHOLE_REASON_WORDS.get(sentences, sentences)}"
     text = f"{headline}: {_describe_reasons(counted_reasons)}"
 
     # Obstacles that preemption finds behind missing room
@@ -164,14 +273,28 @@ def _describe_reasons(counted_reasons: list[tuple[int, str]]) -> str:
 
 
 def _describe_reason(number: int, reason: str) -> str:
-    """Describe the reason why a number of nodes do not fit, in REASON_WORDS or else in upstream's words."""
-    prefix, _, resource = reason.partition("Insufficient ")
-    if resource and not prefix:
-        singular = f"lacks {_name_resource(resource)}"
-        plural = f"lack {_name_resource(resource)}"
-    else:
-        singular, plural = REASON_WORDS.get(reason, (reason, reason))
+    """Describe the reason why a number of nodes do not fit, in plain words or, for unknown reasons, in upstream's."""
+    singular, plural = REASON_WORDS.get(reason) or _fill_pattern_words(reason)
     return f"{number:,} {singular if number == 1 else plural}"
+
+
+def _fill_pattern_words(reason: str) -> tuple[str, str]:
+    """Return the words of the first pattern that the reason matches, or the reason itself.
+
+    >>> _fill_pattern_words("node(s) had untolerated taint {dedicated: db}")
+    ('has the untolerated taint dedicated=db', 'have the untolerated taint dedicated=db')
+    """
+    for pattern, singular, plural in REASON_PATTERNS:
+        if match := re.fullmatch(pattern, reason):
+            groups = match.groupdict()
+            if "resource" in groups:
+                groups["resource"] = _name_resource(groups["resource"])
+            if groups.get("value"):
+                groups["value"] = f"={groups['value']}"
+            if "plugins" in groups:
+                groups["plugins"] = " and ".join(groups["plugins"].split())
+            return singular.format(**groups), plural.format(**groups)
+    return reason, reason
 
 
 def _name_resource(resource: str) -> str:

@@ -7,11 +7,15 @@ import json
 import jsonschema
 import pytest
 from command_line import Run
+from msgspec.structs import replace
 
 from kschedctl.commands.explain.report import Cause, Explanation, NodeGroup, Refusal
 from kschedctl.commands.schema import build_schema
+from kschedctl.render.brief import to_brief
+from kschedctl.render.page import Style
 from kschedctl.reports.remedy import Remedy
-from kschedctl.reports.summary import MOST_BYTES, Summary
+from kschedctl.reports.report import PlainReport
+from kschedctl.reports.summary import MOST_BYTES, ShortFix, ShortPods, Summary
 
 QUESTIONS = (
     "explain shop/cart-5f7b8c9d4-zr5mt",
@@ -135,3 +139,62 @@ def test_waiting_pods_that_take_room_first_explain_another_free_amount(run: Run)
     (first,) = document["placedFirst"]
     text = " ".join(run("make-room", "shop/checkout-7d9f6c5b8-x2x4q", "--demo").out.split())
     assert f"once 1 other waiting pod has its node: {first['pod']}" in text
+
+
+class _Question(PlainReport, frozen=True):
+    """A report with a fix and two reasons, one of which the headline names."""
+
+    commands: tuple[str, ...] = ()
+    fix: str = "Create volume v"
+    kind: str = "Question"
+
+    def build_first_line(self) -> tuple[str, ...]:
+        return ("Workload ai/high waits for quota: 8 GPUs",)
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        return replace(
+            summary,
+            pods=(
+                ShortPods(3, "", "Workload ai/high", "waits for quota: 8 GPUs"),
+                ShortPods(1, "ai/low", "", "waits for quota: 2 GPUs"),
+            ),
+            fixes=(ShortFix(self.fix, "platform", commands=self.commands),),
+        )
+
+
+def test_brief_prints_each_command_on_one_line_and_all_commands_or_their_number() -> None:
+    commands = tuple(f"kubectl drain node-{number} --ignore-daemonsets --delete-emptydir-data" for number in range(5))
+    lines = to_brief(_Question(commands=commands[:3]), Style(width=45)).splitlines()
+    assert [line.strip() for line in lines if "kubectl" in line] == list(commands[:3])
+    text = to_brief(_Question(commands=commands), Style(width=45))
+    assert "kubectl" not in text
+    assert "  5 commands not shown here\n" in text
+    assert text.endswith("more: the same command without --brief\n")
+
+
+def test_brief_does_not_repeat_the_headline() -> None:
+    text = to_brief(_Question(), Style(width=80))
+    assert text.count("8 GPUs") == 1
+    assert "ai/low and 0" not in text
+    assert "ai/low: waits for quota: 2 GPUs\n" in text
+
+
+def test_brief_cuts_a_long_fix_rather_than_leaving_it_out() -> None:
+    lines = to_brief(_Question(fix="Create volume v " * 40), Style(width=45)).splitlines()
+    assert "fix: Create volume v" in "\n".join(lines)
+    assert any(line.endswith("…") for line in lines)
+    assert len(lines) <= 12
+
+
+def test_brief_says_for_what_a_pod_stands(run: Run) -> None:
+    """The StatefulSet has no pending pod, so that the answer is about a pod that does not exist."""
+    text = run("explain", "sts/prometheus", "-n", "platform", "--demo", "--brief").out
+    assert "one more pod of StatefulSet platform/prometheus, none of which is pending" in text
+
+
+def test_brief_says_what_to_do_about_a_pod_without_fixes(run: Run) -> None:
+    text = run("explain", "batch/nightly-export-5hx2p", "--demo", "--brief").out
+    assert "next: Find the controller that removes example.com/budget-approval" in text
+    assert "Held back: waiting" in run("remedies", "batch/nightly-export-5hx2p", "--demo", "--brief").out
+    # remedies has nothing to add for a pod that fits
+    assert "remedies" not in run("explain", "shop/web-6d4cf56db6-h8s2k", "--demo", "--brief").out

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
 import pytest
 
+from kschedctl.api.kube_version import ByVersion
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.placements import UnplacedPods
-from kschedctl.text.printable import rewrite_fit_error
+from kschedctl.scheduler import plugins
+from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
+from kschedctl.scheduler.plugins.dynamic_resources.evaluation import NOT_AVAILABLE
+from kschedctl.scheduler.plugins.node_volume_limits.plugin import NO_DRIVER
+from kschedctl.text.printable import describe_shared_reason, rewrite_fit_error
 
 OF_1_30 = (
     "0/5 nodes are available: 1 node(s) had untolerated taint {a: b, c}, 3 Insufficient cpu, 2 Insufficient memory. "
@@ -23,12 +32,25 @@ OF_1_36 = (
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (OF_1_30, "None of 5 nodes fits: 3 lack CPU, 2 lack memory, 1 node(s) had untolerated taint {a: b, c}"),
+        (OF_1_30, "None of 5 nodes fits: 3 lack CPU, 2 lack memory, 1 has the untolerated taint a=b, c"),
         (OF_1_36, "None of 12 nodes fits: 7 are full of pods, 4 have untolerated taints, 1 is cordoned"),
         ("0/1 nodes are available: 1 Insufficient cpu.", "The only node does not fit: 1 lacks CPU"),
         (
             "0/1 nodes are available: 1 Some plugin's own words.",
             "The only node does not fit: 1 Some plugin's own words",
+        ),
+        (
+            "0/12 nodes are available: 11 node(s) didn't satisfy plugin(s) [NodeAffinity], 1 Insufficient cpu.",
+            "None of 12 nodes fits: 11 are not nodes that it names, 1 lacks CPU",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [A B] simultaneously.",
+            "None of 3 nodes fits: 3 are ruled out by A and B",
+        ),
+        (
+            "0/3 nodes are available: pod affinity terms conflict. preemption: 0/3 nodes are available: 3 Preemption "
+            "is not helpful for scheduling.",
+            "None of 3 nodes fits: its node affinity requires different nodes at once",
         ),
         ("no nodes available to schedule pods", "no nodes available to schedule pods"),
         ("", ""),
@@ -48,3 +70,38 @@ def test_the_message_itself_stays(form: str, style: Style) -> None:
     assert "7 are full of pods" not in RENDERERS["json"](report, style)
     assert ("7 are full of pods" in RENDERERS[form](report, style)) is (form != "json")
     assert OF_1_36 not in RENDERERS["table"](report, Style(width=400))
+
+
+def iter_declared_reasons() -> Iterator[str]:
+    """Yield the values of all constants named REASON… in the modules of the plugins, in every version."""
+    for module in pkgutil.walk_packages(plugins.__path__, f"{plugins.__name__}."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            if name.startswith("REASON") and isinstance(value, str):
+                yield value
+            elif name.startswith("REASON") and isinstance(value, ByVersion):
+                yield from (reason for _, reason in value.steps)
+    yield from (
+        "Insufficient nvidia.com/gpu",
+        "Too many pods",
+        CANNOT_ALLOCATE,
+        NOT_AVAILABLE,
+        NO_DRIVER.format("x.io"),
+    )
+
+
+DECLARED_REASONS = sorted(set(iter_declared_reasons()))
+
+
+def test_the_plugins_declare_reasons() -> None:
+    assert len(DECLARED_REASONS) > 25
+
+
+@pytest.mark.parametrize("reason", DECLARED_REASONS)
+def test_every_declared_reason_has_plain_words(reason: str) -> None:
+    """In a message, a reason has the number of its nodes, or stands alone if it concerns all of them."""
+    shown = reason.format("feature", key="dedicated", value="db")
+    alone = rewrite_fit_error(f"0/3 nodes are available: {shown}.")
+    counted = rewrite_fit_error(f"0/3 nodes are available: 2 {shown}, 1 Too many pods.")
+    assert shown not in alone or shown not in counted
+    if "{" not in reason and "CSI driver" not in reason:
+        assert describe_shared_reason(shown).endswith(f" ({shown})")

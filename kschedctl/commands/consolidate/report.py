@@ -10,7 +10,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import NO_POOL, MovedPod, PoolChange
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import MOST_COMMANDS, CostKind, FixCost, ShortFix, ShortPods, Summary
+from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.amounts import format_price
 from kschedctl.text.counts import agreeing, counted, first_few
@@ -158,9 +158,7 @@ class NodeConsolidation(Report, frozen=True):
             drawback = f"evicts {counted(moved_pods, 'pod')}"
             costs = (*self.list_costs(), FixCost(CostKind.EVICTS, drawback, moved_pods))
             drawback = "; ".join(cost.text for cost in costs)
-        fix = ShortFix(
-            fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands[:MOST_COMMANDS], costs=costs
-        )
+        fix = ShortFix(fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands, costs=costs)
         warnings = tuple(
             f"losing zone {zone.zone} would then leave {counted(zone.after, 'pod')} without a node, now {zone.before:,}"
             for zone in self.zones

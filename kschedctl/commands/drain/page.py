@@ -24,6 +24,8 @@ from kschedctl.reports.columns import Tone
 
 LOST = "Lost: no controller recreates them, and kubectl evicts them only with --force"
 DELAYED = "Can be evicted only once replacements of other pods are ready"
+TERMINATING = "Terminating already: kubectl drain waits until they are gone"
+NOMINATED = "Pending, and nominated to these nodes: they lose the room that preemption made for them"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"
 
 
@@ -35,6 +37,8 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
         *build_pods_section(LOST, report.lost, style),
+        *build_pods_section(TERMINATING, report.terminating, style),
+        *build_pods_section(NOMINATED, report.nominated, style),
         *build_pods_section(RETURNED, report.returned, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),

@@ -88,6 +88,12 @@ class Drain(Report, frozen=True):
     """The number of DaemonSet and static pods."""
     untried: int = 0
     """The number of pods that were not tried before the user interrupted."""
+    terminating: tuple[str, ...] = ()
+    """Pods on the nodes that are being deleted already. `kubectl drain` waits until they are gone."""
+    grace_ends: str = ""
+    """The time at which the grace period of the last terminating pod ends; empty if no pod is terminating."""
+    nominated: tuple[str, ...] = ()
+    """Pending pods for which preemption reserved one of the nodes, and which lose that room."""
     headroom: tuple[Headroom, ...] = ()
     zones: tuple[PodCount, ...] = ()
     """Pods per zone."""
@@ -155,6 +161,10 @@ class Drain(Report, frozen=True):
         if self.delayed:
             waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
             counts.append(f"{waits} once replacements of others are ready ({first_few([d.pod for d in self.delayed])})")
+        counts += self._describe_terminating()
+        if self.nominated:
+            loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")
+            counts.append(f"{len(self.nominated):,} {loses} nominated node ({first_few(self.nominated)})")
         if self.untried:
             counts.append(counted(self.untried, "pod was not tried", "pods were not tried"))
         if self.staying:
@@ -187,6 +197,13 @@ class Drain(Report, frozen=True):
         if sum(pod.source not in self.nodes for pod in self.moved) == evicted:
             return [f"{text} and {agreeing(evicted, 'gets', 'get')} another node"]
         return [text]
+
+    def _describe_terminating(self) -> list[str]:
+        """Describe the pods that the drain waits for because they are terminating, in at most one text."""
+        if not self.terminating:
+            return []
+        has = agreeing(len(self.terminating), "terminating pod still has", "terminating pods still have")
+        return [f"{len(self.terminating):,} {has} to leave (grace period until {self.grace_ends})"]
 
     def _describe_blocker(self) -> str:
         """Describe why the first blocked pod cannot be evicted, and count the others, or return ""."""

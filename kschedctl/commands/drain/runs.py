@@ -117,6 +117,8 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
     random_order = None if seed == shared.sequential_seed else Random(seed)
     node_drain = NodeDrain(simulation, shared.nodes, random_order, Admissions(shared.cluster, {}))
     evictable = list(node_drain.evictable)
+    terminating = [pod for pod in map(simulation.view.pods.objects.__getitem__, evictable) if _is_terminating(pod)]
+    nominated = _find_nominated_pods(simulation, shared.nodes)
     node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
 
     # What becomes of the pods
@@ -153,6 +155,9 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         lost=tuple(pods[position].key for position in node_drain.lost),
         returned=returned,
         staying=node_drain.staying_count,
+        terminating=tuple(pod.key for pod in terminating),
+        grace_ends=max((pod.metadata.deletion_timestamp or "" for pod in terminating), default=""),
+        nominated=nominated,
         untried=len(node_drain.evictable) - len(blocked),
         headroom=compute_headroom(simulation.view, before),
         **count_pods_by_place(simulation.view, before, simulation.view.requested),
@@ -164,6 +169,18 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         chain=summarize_evictions(simulation, evicted),
         evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
     )
+
+
+def _is_terminating(pod: Pod) -> bool:
+    """Return whether the pod is being deleted, so that a drain waits for it without evicting it."""
+    return pod.metadata.deletion_timestamp is not None
+
+
+def _find_nominated_pods(simulation: Simulation, nodes: Sequence[str]) -> tuple[str, ...]:
+    """Return the pending pods for which preemption reserved one of these nodes."""
+    view = simulation.view
+    pods = (view.pods.objects[position] for position in view.pods.nominations if view.node[position] < 0)
+    return tuple(pod.key for pod in pods if pod.status.nominated_node_name in nodes)
 
 
 def _report_displaced_workloads(shared: CordonedNodes, pods: Sequence[Pod]) -> tuple[DisplacedWorkload, ...]:

@@ -56,6 +56,9 @@ _EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: s
 def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
     """Yield advice that suits the verdict on an explained pod. `framework` is None if no profile serves the pod."""
     match report.verdict:
+        case "Bound" if report.kubelet_rejection:
+            text = "Remove spec.nodeName, so that the scheduler chooses a node with room for the pod"
+            yield Advice("RemoveNodeName", text, pod.spec.node_name)
         case "Bound" if report.claims_without_scheduler:
             text = "Select the node by nodeSelector kubernetes.io/hostname instead of nodeName, and recreate the pod"
             yield Advice("SelectNodeByLabel", text, pod.spec.node_name)
@@ -79,7 +82,7 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
         case "Unschedulable" if framework is not None:
             yield from _advise_on_missing_drivers(scheduler, report)
             yield from _advise_on_taints(scheduler, framework, pod, report)
-            yield from _advise_on_unschedulable(report, pod)
+            yield from _advise_on_unschedulable(report, pod, scheduler)
 
 
 def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
@@ -125,7 +128,7 @@ def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
         yield Advice("CheckScheduler", text)
 
 
-def _advise_on_unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
+def _advise_on_unschedulable(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
     """Yield advice for an unschedulable pod: on a deadlock of gangs, else on preemption, else on the causes.
 
     A DaemonSet pod that cannot preempt anything gets the advice to raise its priority first.
@@ -138,7 +141,7 @@ def _advise_on_unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
     if report.pod_group is not None and report.pod_group.deadlocked_with:
         yield Advice("EndDeadlock", suggest_deadlock_end(report.pod_group))
     elif preemption is not None and preemption.terminating:
-        yield from _advise_on_preemption(preemption)
+        yield from _advise_on_preemption(preemption, scheduler.cluster)
     elif preemption is not None and preemption.chosen and preemption.asked:
         victims = len(preemption.candidates[preemption.chosen].victims)
         text = f"Preemption would make room on {preemption.chosen} by evicting {counted(victims, 'pod')}"
@@ -147,12 +150,15 @@ def _advise_on_unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
         yield from _advise_on_causes(report.causes)
 
 
-def _advise_on_preemption(preemption: PreemptionReport) -> Iterator[Advice]:
+def _advise_on_preemption(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:
     """Yield advice for a pod whose victims are still terminating."""
     node = preemption.nominated
     text = f"Wait: it gets {node} once they are gone, unless a pod of higher priority comes first"
     yield Advice("AwaitPreemption", text, node)
-    text = "If they stay beyond their grace period, look at their finalizers and at that node's kubelet"
+    victims = (cluster.pod(*key.split("/", 1)) for key in preemption.terminating)
+    ends = max((victim.metadata.deletion_timestamp or "" for victim in victims if victim is not None), default="")
+    until = f" (until {ends})" if ends else ""
+    text = f"If they stay beyond their grace period{until}, look at their finalizers and at that node's kubelet"
     yield Advice("LookAtFinalizers", text, node)
 
 

@@ -306,21 +306,26 @@ class _Question(msgspec.Struct, frozen=True):
         explanations = report.explanations if isinstance(report, Explanations) else (report,)
         if self.pods and len(explanations) == 1:
             command = _choose_next_command(explanations[0])
+            if not command:
+                return {}
             if command == "remedies":
                 options += node_groups
             namespace = self.scope.to_namespace_arguments()
             return {explanations[0].pod: build_command(self.source, command, self.pods, namespace, options)}
 
-        # Pods of manifests are left out, since they are not in the cluster
+        # Pods with a node need no command, and pods of manifests are not in the cluster
         return {
-            explanation.pod: build_command(self.source, _choose_next_command(explanation), explanation.pod, options)
+            explanation.pod: build_command(self.source, command, explanation.pod, options)
             for explanation in explanations
-            if cluster.pod(*explanation.pod.split("/", 1)) is not None
+            if (command := _choose_next_command(explanation))
+            and cluster.pod(*explanation.pod.split("/", 1)) is not None
         }
 
 
 def _choose_next_command(report: Explanation) -> str:
-    """Return `wakes` for a gated pod without fixes, otherwise `remedies`."""
+    """Return `wakes` for a gated pod without fixes, "" for a pod that needs no fix, otherwise `remedies`."""
+    if is_everything_fine(report) and not report.remedies:
+        return ""
     return "wakes" if report.verdict == "Gated" and not report.remedies else "remedies"
 
 
@@ -378,9 +383,7 @@ def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool
     """
     match report:
         case Explanation():
-            if _list_creation_failures(report) or report.claims_without_scheduler:
-                return False
-            return report.verdict in FINE
+            return report.is_fine and not _list_creation_failures(report)
         case Explanations():
             return all(map(is_everything_fine, report.explanations))
     waits = report.not_created or has_unadmitted(report.waiting_elsewhere)

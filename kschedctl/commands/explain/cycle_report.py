@@ -159,7 +159,11 @@ def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info:
         kube_version=scheduler.cluster.kube_version,
     )
     if verdict == "Bound":
-        report = replace(report, claims_without_scheduler=find_claims_without_scheduler(pod, scheduler.view))
+        from kschedctl.commands.explain.kubelet_admission import find_kubelet_rejection  # noqa: PLC0415 - few pods name their node
+
+        claims = find_claims_without_scheduler(pod, scheduler.view)
+        rejection = "" if claims else find_kubelet_rejection(scheduler, framework, info)
+        report = replace(report, claims_without_scheduler=claims, kubelet_rejection=rejection)
     if framework is None and verdict == "NotResponsible" and not info.terminating and _names_group(pod):
         from kschedctl.commands.explain.gang import report_gang  # noqa: PLC0415 - few pods belong to a gang
 

@@ -15,6 +15,7 @@ from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, RankedFix, move_holding_fixes_forward, rank_trials
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
@@ -23,6 +24,7 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.text.counts import agreeing, first_few
 
 HELPABLE_VERDICTS = ("Unschedulable", "NotResponsible")
 """The verdicts on pods that changes may help."""
@@ -94,7 +96,25 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         impossible = (*explain_impossible_fixes(search), *rollouts.iter_harmful())
 
     unknown = merge_unknown_kinds((report.unknown, find_uncalled_extenders(fix.ranked for fix in best)))
-    return replace(report, remedies=shown, impossible=impossible, unknown=unknown)
+    report = replace(report, remedies=shown, impossible=impossible, unknown=unknown)
+    return _add_rivals_for_preempted_room(report)
+
+
+def _add_rivals_for_preempted_room(report: Explanation) -> Explanation:
+    """Say that the pod does not get the node on which preemption is under way, if other waiting pods take it first.
+
+    The replay of the fix to wait for the terminating pods names these pods.
+    """
+    preemption = report.preemption
+    if preemption is None or not preemption.terminating:
+        return report
+    rivals = next((fix.rivals for fix in report.remedies if fix.kinds == (FixKind.WAIT,) and fix.rivals), ())
+    if not rivals:
+        return report
+    take = f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} {preemption.nominated} first"
+    text = f"Waiting for them does not help: {take}"
+    advice = tuple(replace(item, text=text) if item.kind == "AwaitPreemption" else item for item in report.advice)
+    return replace(report, headline=f"{report.headline}, but {take}", advice=advice)
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:

@@ -11,7 +11,8 @@ from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.text.counts import agreeing, counted
 
 NAMED = 3
-FITS = "a node fits now, for each by itself"
+FOR_EACH = ", for each by itself"
+FITS = f"a node fits now{FOR_EACH}"
 UNDER_WAY = "preemption is under way"
 WAIT = "Wait"
 NOT_INITIALIZED = "no node is initialized, the cloud controller manager is not running, or fails"
@@ -76,6 +77,9 @@ def _describe_settled_pod(report: Explanation, pod: Pod, profiles: Collection[st
         return _describe_bypassed_scheduler(report, pod)
     if report.verdict == "Finished":
         return f"the pod has ended ({pod.status.phase}), there is nothing left to schedule"
+    if report.kubelet_rejection:
+        bypass = f"spec.nodeName {pod.spec.node_name} bypasses the scheduler"
+        return f"{bypass}, but the kubelet would reject the pod: {report.kubelet_rejection}"
     if report.verdict == "Bound":
         return f"the pod is already bound to node {pod.spec.node_name}"
     if pod.spec.scheduler_name not in profiles:

@@ -17,7 +17,6 @@ from kschedctl.commands.explain.feasible_nodes_page import (
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.preemption_page import build_preemption_section
 from kschedctl.commands.explain.report import (
-    FINE,
     Advice,
     Elimination,
     Explanation,
@@ -379,7 +378,7 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
     With -o wide, all pods follow.
     """
     fine_count, sentence = report.build_first_line()
-    all_fine = all(explanation.verdict in FINE for explanation in report.explanations)
+    all_fine = all(explanation.is_fine for explanation in report.explanations)
     if not all_fine:
         tone = Tone.BAD
     elif report.waiting_elsewhere:
@@ -391,7 +390,7 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
     pages = [
         build_subsection(explanation.stands_for or explanation.pod, build_explanation_page(explanation, style))
         for explanation in report.explanations
-        if style.wide or explanation.verdict not in FINE
+        if style.wide or not explanation.is_fine
     ]
     return (
         paragraph(Marked(fine_count, tone), sentence),
@@ -411,7 +410,7 @@ def _build_pod_row(explanation: Explanation) -> Row:
     return (
         explanation.pod,
         verdict,
-        explanation.headline if explanation.verdict in FINE else "",
+        explanation.headline if explanation.is_fine else "",
         Marked(explanation.stands_for, Tone.FAINT),
     )
 
@@ -420,7 +419,7 @@ def _build_pod_row(explanation: Explanation) -> Row:
 
 
 TEXT_BY_KIND = {
-    "MakeRoom": "{text}; try it first in a whatif scenario",
+    "MakeRoom": "{text}; kschedctl whatif shows the outcome first",
     "CorrectProfile": "Name its configuration with --config, or correct the pod's spec.schedulerName",
 }
 """Kind of advice -> the text for readers at a command line, if it differs from the advice's own."""

@@ -530,9 +530,16 @@ class Explanation(_ExtenderPart, frozen=True):
     """Reasons why some kinds of changes cannot help. Only on request."""
     claims_without_scheduler: tuple[ClaimWithoutScheduler, ...] = ()
     """The claims that wait for the scheduler, which the pod's spec.nodeName bypasses."""
+    kubelet_rejection: str = ""
+    """Why the kubelet of the new pod's spec.nodeName would reject it; empty if it would not."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """Objects that wait for another controller before any pod of the workload is created."""
     kind: str = "Explanation"
+
+    @property
+    def is_fine(self) -> bool:
+        """True if the pod has a node or would get one, and nothing there keeps it from running."""
+        return self.verdict in FINE and not self.claims_without_scheduler and not self.kubelet_rejection
 
     @property
     def headline_lists_causes(self) -> bool:
@@ -577,6 +584,7 @@ class Explanation(_ExtenderPart, frozen=True):
             subject=self.pod,
             verdict=self.verdict,
             as_if=self.as_if,
+            stands_for=self.stands_for,
             message=self.message or "",
             causes=causes or tuple(elimination.short_form for elimination in self.eliminations),
             closest=tuple(group.short_form for group in self.groups),
@@ -639,7 +647,7 @@ class Explanation(_ExtenderPart, frozen=True):
             return [creation_failure.gate_problem]
         if self.replicas is not None:
             return [GateProblem("not-scheduled", self.replicas.workload, self.replicas.sentence)]
-        if self.verdict in FINE:
+        if self.is_fine:
             return []
         # A pod that stands for a workload is reported under the workload's name
         workload = WORKLOAD_NAME.search(self.stands_for)
@@ -669,7 +677,7 @@ class Explanations(Report, frozen=True):
 
         The counts of objects that wait for another controller follow.
         """
-        fine = sum(explanation.verdict in FINE for explanation in self.explanations)
+        fine = sum(explanation.is_fine for explanation in self.explanations)
         number = len(self.explanations)
         each = "" if number == 1 else ", each by itself"
         sentence = f"{agreeing(fine, 'has', 'have')} a node or would get one{each}"

@@ -127,7 +127,7 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
         facts.append("the search ran out of time: give it more with --search-seconds")
     facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
-        f"without them the pod would fit on {counted(searched.nodes, 'node')}",
+        f"if all of them were gone, the pod would fit on {counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} replayed",
     ]
     return (

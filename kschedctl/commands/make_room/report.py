@@ -125,14 +125,19 @@ class MakeRoom(Report, frozen=True):
         if self.fits:
             return ("Nothing has to move:", subject, f"– {fits} without moves{doubt}")
         if self.searched and not self.searched.complete:
-            return ("No room found:", subject, f"– none of the tried plans lets {self._pronoun} fit{doubt}")
+            if self.searched.plans:
+                why = f"none of the tried plans makes room for {self._pronoun}"
+            else:
+                moves = counted(self.searched.max_moves, "move")
+                why = f"no plan of up to {moves} was found that could make room"
+            return ("No room found:", subject, f"– {why}{doubt}")
         if self.searched is None:
-            moves = "moves let"
+            plan = "move"
         elif self.searched.max_moves == 1:
-            moves = "single move lets"
+            plan = "single move"
         else:
-            moves = f"{counted(self.searched.max_moves, 'move')} or fewer let"
-        return ("No room can be made:", subject, f"– no {moves} {self._pronoun} fit{doubt}")
+            plan = f"plan of up to {counted(self.searched.max_moves, 'move')}"
+        return ("No room can be made:", subject, f"– no {plan} makes room for {self._pronoun}{doubt}")
 
     @property
     def preemption_sentence(self) -> str:
@@ -153,10 +158,10 @@ class MakeRoom(Report, frozen=True):
         The fix has no commands, because running only some of them would do harm.
         """
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
-        moves = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
+        moves = f"move {', '.join(f'{move.pod} from {move.source} to {move.target}' for move in self.moves)}"
         costs: tuple[FixCost, ...] = ()
         if self.moves:
-            evicts = f"evicts {counted(len(self.moves), 'pod')}"
+            evicts = "evicts that pod" if len(self.moves) == 1 else f"evicts these {len(self.moves):,} pods"
             losses = (f"{move.pod} loses {move.loses}" for move in self.moves if move.loses)
             costs = (
                 FixCost(CostKind.EVICTS, evicts, len(self.moves)),

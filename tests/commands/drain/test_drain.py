@@ -30,6 +30,19 @@ def test_pods_move_and_daemons_stay() -> None:
     assert (report.staying, report.drained, report.safe) == (2, True, True)
 
 
+def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
+    """kubectl drain waits for a pod that is being deleted, and the pod that preempted it loses the room."""
+    leaving, preemptor = replica("r1", "n1"), pod("p1", cpu="4")
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-20T23:56:08Z"
+    preemptor["status"] = {"phase": "Pending", "nominatedNodeName": "n1"}
+    report = drained([node("n1", cpu="4"), node("n2"), leaving, preemptor], "n1")
+    assert (report.terminating, report.nominated, report.moved) == (("d/r1",), ("d/p1",), ())
+    sentence = report.build_first_line()[2]
+    assert "1 terminating pod still has to leave (grace period until 2026-11-20T23:56:08Z)" in sentence
+    assert "1 pending pod loses its nominated node (d/p1)" in sentence
+    assert "kubectl drain waits until they are gone" in RENDERERS["table"](report, Style(width=80))
+
+
 def test_pods_of_places_are_counted_before_and_after() -> None:
     """Two of three go from zone a to zone b, where one is already; nothing changes on n3, which is in no zone."""
     daemon = pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})

@@ -225,10 +225,12 @@ def test_it_is_certain_that_nothing_helps_or_said_that_it_is_not(monkeypatch: py
     assert report.build_first_line()[0] == "No room found:"
     objects = [node("n1"), node("n2"), *(replica(name, "n1", "1") for name in "abc"), waiting("4"), pod("z", "n2", "1")]
     report = room(objects, most=2)
-    assert " ".join(report.build_first_line()) == "No room can be made: d/new – no 2 moves or fewer let it fit"
+    assert (
+        " ".join(report.build_first_line()) == "No room can be made: d/new – no plan of up to 2 moves makes room for it"
+    )
     assert room(objects, most=3).build_first_line()[0] == "Moving 3 pods makes room for"
     report = room(objects, most=1)
-    assert " ".join(report.build_first_line()) == "No room can be made: d/new – no single move lets it fit"
+    assert " ".join(report.build_first_line()) == "No room can be made: d/new – no single move makes room for it"
 
 
 def test_others_that_wait_do_not_take_the_room() -> None:

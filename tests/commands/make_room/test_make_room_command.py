@@ -9,6 +9,8 @@ import pytest
 from command_line import Json, Run, Write, node, pod
 from sources.live.api_server import kubeconfig, listing, serving
 
+from kschedctl.commands.make_room.report import MakeRoom, SearchedPlans
+
 OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
 
 
@@ -100,7 +102,8 @@ def test_in_short_no_part_of_the_commands_is_shown(run: Run, write: Write) -> No
     out = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief").out
     assert out.splitlines() == [
         "Moving 1 pod makes room for default/new",
-        "fix: move default/a from n1, but evicts 1 pod",
+        "fix: move default/a from n1 to n2, but evicts that pod",
+        "more: the same command without --brief",
     ]
 
 
@@ -120,3 +123,13 @@ def test_jobs_of_a_live_cluster_are_read(run: Run, tmp_path: Path, words: tuple[
             _, out, err = run(*words, "--kubeconfig", config, "-o", "json")
         document = json.loads(out)
         assert (len(document.get("moves", document.get("steps"))), document["unknown"]) == (moves, []), err
+
+
+@pytest.mark.parametrize(
+    ("plans", "sentence"), [(0, "no plan of up to 3 moves was found"), (2, "none of the tried plans")]
+)
+def test_no_plan_is_called_tried_if_none_was(plans: int, sentence: str) -> None:
+    searched = SearchedPlans(3, plans, nodes=1, movable=2, complete=False)
+    assert sentence in " ".join(
+        MakeRoom(("d/new",), fits=False, missing=("d/new",), searched=searched).build_first_line()
+    )

@@ -122,7 +122,17 @@ def test_while_its_victims_terminate_a_pod_is_told_to_wait(pod: str, going: tupl
     assert report.preemption is not None
     assert (report.preemption.terminating, report.preemption.nominated) == (going, where)
     assert report.headline.startswith("preemption is under way")
-    assert report.advice[0].text.startswith(f"Wait: it gets {where}")
+    assert any(advice.text.startswith(f"Wait: it gets {where}") for advice in report.advice)
+    assert any("until 2026-11-20T23:56:08Z" in advice.text for advice in report.advice)
+
+
+def test_waiting_does_not_help_if_a_pod_of_higher_priority_takes_the_room() -> None:
+    """p23-never, of priority 20,000, selects the nodes of p24, of priority 10,000, and is pending as well."""
+    report = kschedctl.explain(CLUSTER, "batch/p24-preempting", remedies=True)
+    assert report.headline.endswith(", but lab/p23-never takes w9 first")
+    assert report.advice[0].text == "Waiting for them does not help: lab/p23-never takes w9 first"
+    report = kschedctl.explain(CLUSTER, "batch/p25-preempting-pdb", remedies=True)
+    assert report.advice[0].text.startswith("Wait: it gets w8")
 
 
 def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:

@@ -1,0 +1,67 @@
+"""Judge whether the kubelet would reject a new pod whose spec.nodeName bypasses the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kschedctl.api.objects import Pod
+from kschedctl.api.priority import SYSTEM_CLASSES
+from kschedctl.scheduler.framework import FilterPlugin, PluginError, PreFilterPlugin, offers
+from kschedctl.scheduler.framework.facts import Fact
+from kschedctl.scheduler.plugins.node_affinity import REASON_ENFORCED
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.delta import NO_CHANGE
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+
+KUBELET_CHECKS = ("NodeResourcesFit", "NodeAffinity", "NodePorts")
+"""The plugins whose filters the kubelet runs again before it starts a pod."""
+
+
+def find_kubelet_rejection(scheduler: Scheduler, framework: Framework | None, info: PodInfo) -> str:
+    """Return why the kubelet of spec.nodeName would reject the pod, or "" if it would not.
+
+    Only a pod that the API server has not stored yet, which has no uid, is judged. A critical pod is not judged, since
+    the kubelet would evict other pods for it.
+    Upstream: predicateAdmitHandler in pkg/kubelet/lifecycle/predicate.go and AdmissionCheck in
+    pkg/scheduler/schedule_one.go (v1.36).
+    """
+    pod = info.pod
+    row = scheduler.view.nodes.index.get(pod.spec.node_name)
+    is_started = pod.metadata.uid or pod.status.phase not in ("", "Pending")
+    if framework is None or row is None or is_started or _is_critical(pod):
+        return ""
+    view = scheduler.view
+    position = view.pods.index.get(pod.key)
+    if position is not None:  # a pod of the files, which counts as running there
+        view = view.fork()
+        view.forget(position)
+    return "; ".join(dict.fromkeys(_iter_rejections(view, framework, info, row)))
+
+
+def _is_critical(pod: Pod) -> bool:
+    """Return whether the kubelet would evict other pods to make room for the pod."""
+    return (pod.spec.priority or 0) >= SYSTEM_CLASSES[0].value
+
+
+def _iter_rejections(view: Fork, framework: Framework, info: PodInfo, row: int) -> Iterator[str]:
+    """Yield what the kubelet's checks find wrong with the pod on the node at a row."""
+    for name in KUBELET_CHECKS:
+        plugin = framework.plugins.get(name)
+        if plugin is None or not offers(plugin, FilterPlugin):
+            continue
+        try:
+            state = plugin.pre_filter(info, view).state if offers(plugin, PreFilterPlugin) else None
+            for rejection in plugin.filter(info, view, state, NO_CHANGE):
+                fact = rejection.fact(row) if rejection.fact and rejection.mask[row] else None
+                # The kubelet does not know the profile's own affinity, and ignores resources that its node lacks
+                if rejection.mask[row] and rejection.reason != REASON_ENFORCED and not _is_missing_resource(fact):
+                    yield fact.words() if isinstance(fact, Fact) else fact or rejection.reason
+        except PluginError:
+            continue
+
+
+def _is_missing_resource(fact: Fact | str | None) -> bool:
+    """Return whether the node offers none of an extended resource that the pod requests."""
+    return isinstance(fact, Insufficient) and not fact.offered and "/" in fact.resource

@@ -1,0 +1,49 @@
+"""Check a new pod whose spec.nodeName bypasses the scheduler: would the kubelet of that node start it?"""
+
+from __future__ import annotations
+
+import pytest
+from small import Json, node, pod
+
+import kschedctl
+from kschedctl.commands.explain.command import is_everything_fine
+from kschedctl.commands.explain.report import Explanation
+
+RUNNING = pod("busy", "n1", cpu="3")  # leaves 1 of 4 CPUs
+
+
+def explained(phase: str = "", uid: str = "", **fields: Json) -> Explanation:
+    """Return the explanation of a pod with nodeName n1, from a file unless it has a uid."""
+    asked = pod("p", "n1", **fields)
+    asked["metadata"]["uid"] = uid
+    asked["status"] = {"phase": phase}
+    return kschedctl.explain(kschedctl.Cluster.from_objects([node("n1"), RUNNING, asked]), "d/p")
+
+
+@pytest.mark.parametrize(
+    ("fields", "cause"),
+    [
+        ({"cpu": "1.5"}, "needs 1.5 CPUs; 1 of 4 free"),
+        ({"cpu": "0.1", "nodeSelector": {"pool": "q"}}, "needs pool=q; has pool=p"),
+    ],
+)
+def test_rejection_is_no_good_answer(fields: Json, cause: str) -> None:
+    report = explained(**fields)
+    assert report.verdict == "Bound"
+    assert report.kubelet_rejection == cause
+    assert report.headline == f"spec.nodeName n1 bypasses the scheduler, but the kubelet would reject the pod: {cause}"
+    assert [advice.kind for advice in report.advice] == ["RemoveNodeName"]
+    assert not is_everything_fine(report)
+    assert [problem.message for problem in report.find_ci_gate_problems()] == [report.headline]
+
+
+def test_pods_that_the_kubelet_starts() -> None:
+    """A pod that fits, one that the API server has stored, one that runs, and a critical one, for which it evicts."""
+    for report in (
+        explained(cpu="1"),
+        explained(cpu="1.5", uid="u"),
+        explained(cpu="1.5", phase="Running"),
+        explained(cpu="1.5", priority=2_000_000_000),
+    ):
+        assert report.kubelet_rejection == ""
+        assert report.headline == "the pod is already bound to node n1"
