@@ -185,7 +185,7 @@ class CommandOutline(NamedTuple):
 
 
 def build_outline(command: Any) -> CommandOutline:
-    """Build the outline of a command from typer's command object."""
+    """Build the outline of a typer command: its visible options, its arguments and the outlines of its subcommands."""
     options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
     arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
     return CommandOutline(

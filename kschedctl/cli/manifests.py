@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 import typer
@@ -254,13 +254,16 @@ def log_left_out(reading: ReadResult) -> None:
 
 
 def _log_unchecked_custom_resources(reading: ReadResult) -> None:
-    """Log a note on the custom resources that are not checked, as their operators create pods of unknown shape."""
+    """Log which new custom resources are not checked because their operators create pods of unknown shape.
+
+    Resources with a UID are left out: they exist in a cluster, where their operators have already seen them.
+    """
     unknown = set()
     for kind, objects in reading.objects.items():
         for resource in objects:
             if not isinstance(resource, OperatorResource) or _has_known_pods(resource):
                 continue
-            if resource.metadata.uid:  # it exists in a cluster, where its operator has seen it
+            if resource.metadata.uid:
                 continue
             api_kind = resource.resource_kind if isinstance(resource, CustomResource) else get_api_kind(kind)
             unknown.add((api_kind, resource.metadata.name))
@@ -297,12 +300,11 @@ def log_hooks(reading: ReadResult) -> None:
 def decode_manifest(manifest: Manifest) -> Struct:
     """Decode a pod or workload. Raises InputError with file, document and field if it is malformed."""
     document, place = manifest
-    workload: Any = decode_document(document, KINDS[str(document["kind"])], place)
+    workload: Any = decode_document(document, KINDS[str(document["kind"])], place)  # all of these kinds have metadata
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
     validate_quantities(_iter_template_resources(workload), lambda: place)
-    stored: Struct = workload
-    return stored
+    return cast("Struct", workload)
 
 
 def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]]:

@@ -89,7 +89,8 @@ def _lengthen_cut_parts(
 def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown: set[int], total: int) -> None:
     """Add a line below the last shown entry that says how many of the `total` entries are left out.
 
-    The line replaces the last entry if there is no room for both. Changes `wrapped` and `shown`.
+    If the lines are not enough for both, the line replaces the last of several shown entries. It is omitted if it still
+    does not fit, if no entry is shown, or if none is left out. Changes `wrapped` and `shown`.
     """
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
     if not entries or len(entries) == total:
@@ -171,7 +172,7 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
             yield BriefText(summary.stands_for, 3)
         yield from _iter_causes(summary, headline_lists_causes=headline_lists_causes)
     else:
-        yield BriefText(summary.headline, 3)
+        yield BriefText(_describe_headline(summary), 3)
     yield from _iter_warnings(summary)
     yield from _iter_fix_parts(summary)
     for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
@@ -185,6 +186,14 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
         yield BriefText("", 0, rank=1 if is_needed else 3, more=(f"more: {summary.next[0]}",))
     elif further_fixes > 0 or summary.left_out or (summary.fixes and not (fix_commands or summary.fixes[0].edits)):
         yield BriefText("more: the same command without --brief", 1, rank=3)
+
+
+def _describe_headline(summary: Summary) -> str:
+    """Return the headline. A verdict after the subject is replaced by the words that people read."""
+    subject = f"{summary.subject} "
+    if not summary.verdict or not summary.headline.startswith(f"{subject}{summary.verdict}:"):
+        return summary.headline
+    return subject + describe_verdict(summary.headline.removeprefix(subject))
 
 
 def _is_about_pod(summary: Summary) -> bool:

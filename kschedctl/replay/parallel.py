@@ -411,10 +411,10 @@ def run_seeds(
 ) -> Results[Report]:
     """Run a scenario with each seed. Results are missing if the user interrupts."""
     on_done = progress.begin("Runs", len(seeds))
-    return run_all(partial(run_uninterrupted, scenario), context, seeds, workers, on_done)
+    return run_all(partial(run_to_completion, scenario), context, seeds, workers, on_done)
 
 
-def run_uninterrupted(scenario: Callable[[Context, Task], Report], context: Context, task: Task) -> Report:
+def run_to_completion(scenario: Callable[[Context, Task], Report], context: Context, task: Task) -> Report:
     """Run one task of a scenario. Raises KeyboardInterrupt if its report is partial because the user interrupted."""
     result = scenario(context, task)
     if result.interrupted:

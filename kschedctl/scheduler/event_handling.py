@@ -371,7 +371,7 @@ NOT_IN_WILDCARD = {
     "PodGroup": "GenericWorkload",
     "CompositePodGroup": "CompositePodGroup",
 }
-"""Kinds that a wildcard registration does not include, unless with the named feature gate."""
+"""Kinds that a wildcard registration includes only with the named feature gate, or never if there is no name."""
 REJECTING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 """The extension points at which a plugin can reject a pod."""
 
@@ -475,13 +475,15 @@ def collect_actions(registrations_by_profile: Iterable[Registrations]) -> Mappin
 
 
 def iter_wildcard_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-    """Yield the events of a wildcard registration: all actions of all kinds, except kinds that need a feature gate.
+    """Yield the events of a wildcard registration, with all actions of each kind.
 
-    Upstream: UnrollWildCardResource.
+    Some kinds in NOT_IN_WILDCARD are always left out, and the others if their feature gate is off. Upstream:
+    UnrollWildCardResource.
     """
     for kind in RESOURCES:
         if kind in NOT_IN_WILDCARD:
             gate = NOT_IN_WILDCARD[kind]
-            if not gate or not gates.enabled(gate):
+            is_included = bool(gate) and gates.enabled(gate)
+            if not is_included:
                 continue
         yield ClusterEventWithHint(kind, ActionType.ALL)

@@ -251,7 +251,7 @@ class RemainingBudgets:
         """Return whether a budget that selects the pod is used up."""
         return any(self.remaining[index] < 1 for index in self.find_budget_indexes(pod))
 
-    def allow_simultaneous_eviction(self, pods: Sequence[Pod]) -> bool:
+    def can_evict_simultaneously(self, pods: Sequence[Pod]) -> bool:
         """Return whether the budgets allow evicting all these pods at the same time."""
         counts = [0] * len(self.remaining)
         for pod in pods:

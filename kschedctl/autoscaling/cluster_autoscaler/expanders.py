@@ -101,10 +101,12 @@ class Expanders:
         return waste
 
     def _filter_by_priority(self, options: list[Option]) -> list[Option]:
-        """Return the options with the highest priority, or all options if no priority can be determined.
+        """Return the options with the highest priority, or all options if there is no usable priority.
 
-        The priority of a group is the highest number with an expression that matches the group's name. Groups without
-        a match are dropped, unless no group has one. Events report a missing match or an invalid configuration.
+        The priority of a group is the highest number with an expression that matches the group's name. It is usable if
+        it is at least LOWEST_PRIORITY. All options are returned as well without a ConfigMap or with an invalid one, and
+        if an expression cannot be evaluated, which `doubts` records. Events report groups without a match and invalid
+        configurations.
         """
         if self.config_map is None:
             return options
@@ -171,9 +173,10 @@ def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
 
 
 def _parse_priorities(text: str) -> dict[int, list[str]]:
-    """Parse YAML to priority -> regular expressions for group names.
+    """Parse the ConfigMap's YAML into a dict from priority to regular expressions for group names.
 
-    Raises YAMLError for invalid YAML, and ValueError for any other structure.
+    Raises YAMLError for invalid YAML. Raises ValueError if the text is empty, is not such a mapping, or has an invalid
+    expression.
     """
     if not text:
         message = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"

@@ -98,7 +98,11 @@ def _build_conversion_error(source: str, target: str) -> CelError:
 
 
 def _parse_integer(text: str, low: int, high: int, target: str) -> int:
-    """Parse a decimal integer. Raises CelError if it is out of bounds, or has a sign although `target` is uint."""
+    """Parse a decimal integer.
+
+    Raises CelError if the text is no decimal integer, if the integer is not between `low` and `high`, or if it has a
+    sign although `target` is uint.
+    """
     if _INTEGER.fullmatch(text) and not (target == "uint" and text[0] in "+-"):
         value = int(text)
         if low <= value <= high:

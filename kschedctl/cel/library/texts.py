@@ -213,7 +213,7 @@ def describe_unfit_value(verb: str, given_type: str) -> str:
 
 
 def format_values(template: str, values: list[Value]) -> str:
-    """Format a template: insert the values for its clauses.
+    """Format a template by replacing each clause with its value.
 
     Raises CelError if the template is invalid or a value does not suit its clause. Raises CostLimitError if the result
     is longer than MAX_TEXT.

@@ -283,7 +283,8 @@ class WaitingRow(NamedTuple):
 def build_waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
     """Build a table of the causes for which pods wait, gravest first. Return the table and the findings in it.
 
-    Without waiting pods and findings both are empty. `limit` is the number of rows.
+    Both are empty if there are neither waiting pods nor findings. The table has at most `limit` rows, unless the style
+    is wide.
     """
     rows = sorted(_iter_waiting_rows(section), key=WaitingRow.get_sort_key)
     if not rows:

@@ -203,7 +203,7 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
     """Yield a row for each evaluated node, with its total score and its answer.
 
     The answer is that the pod fits, or the first reason for the rejection. `with_plugins` puts the rejecting plugin
-    before the reason.
+    before kube-scheduler's reason. Otherwise, the answer is the fact on the node, if there is one.
     """
     for node in nodes:
         total = "" if node.total is None else f"{node.total:,}"
@@ -211,8 +211,9 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
             yield NodeRow(node.name, total, "fits")
         elif node.refusals:
             rejection = node.refusals[0]
-            plugin = rejection.plugin if with_plugins else ""
-            yield NodeRow(node.name, total, ": ".join(filter(None, (plugin, rejection.reason))))
+            # In few columns, kschedctl's own words say more: which taint, and how much is free
+            answer = f"{rejection.plugin}: {rejection.reason}" if with_plugins else rejection.fact or rejection.reason
+            yield NodeRow(node.name, total, answer)
 
 
 def describe_node(report: Explanation, name: str, width: int, lines: int) -> str:

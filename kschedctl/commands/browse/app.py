@@ -38,7 +38,7 @@ from kschedctl.commands.browse.listing import (
     lay_out_listing,
     lay_out_namespaces,
 )
-from kschedctl.commands.browse.screens import KEYS, DetailsScreen, HelpScreen, LinesScreen, TextScreen
+from kschedctl.commands.browse.screens import KEYS, DetailsScreen, FixScreen, HelpScreen, LinesScreen
 from kschedctl.commands.browse.session import BrowseSession, format_fix_commands
 from kschedctl.commands.browse.status_lines import (
     AS_IF,
@@ -49,6 +49,7 @@ from kschedctl.commands.browse.status_lines import (
     HeaderLine,
     KeyLine,
     NoteLine,
+    describe_copied_text,
 )
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies
@@ -255,7 +256,7 @@ class Browser(TidyApp):
             self.answer_pane.open_tab(NODES)
             self.answer_pane.filter_nodes(subject.name)
         elif self.answer_pane.chosen_remedy is not None and event.lines.id == "remedy-list":
-            self.push_screen(TextScreen(describe_remedy(self.answer_pane.chosen_remedy)))
+            self.push_screen(FixScreen(describe_remedy(self.answer_pane.chosen_remedy)))
         else:
             self.open_details(subject)
 
@@ -476,6 +477,8 @@ class Browser(TidyApp):
         The commands are also printed when the browser ends, because terminals do not confirm a copy. If there is
         nothing to copy, a note says why.
         """
+        if isinstance(self.screen, FixScreen):  # it would cover the note
+            self.pop_screen()
         remedy, tab = self.answer_pane.chosen_remedy, self.answer_pane.current_tab
         text = ""
         if remedy:
@@ -486,7 +489,7 @@ class Browser(TidyApp):
         if text:
             self.copied.append(text)
             self.copy_to_clipboard(text)
-            self.note(f"copied: {text}")
+            self.note(describe_copied_text(text))
         else:
             self.note(NO_COMMAND if remedy else NO_POD)
 

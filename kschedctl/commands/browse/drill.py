@@ -101,6 +101,7 @@ def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
     """
     rejected = sum(contents.refused.values())
     pending = count(len(contents.fit) + rejected, "pending pod")
+    heading = f"Would fit here, each by itself: {len(contents.fit):,} of {pending}"
     lines = [ListLine(f" {shorten(pod, width - 1)}", "", Openable(POD, pod)) for pod in contents.fit[:MAX_FITTING]]
     if len(contents.fit) > MAX_FITTING:
         lines.append(ListLine(f" … {len(contents.fit) - MAX_FITTING:,} more", FAINT))
@@ -108,7 +109,7 @@ def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
         lines += [ListLine(line, FAINT) for line in wrap_text(f" {number:,} not: {why}", width, "   ")]
     return [
         ListLine(""),
-        ListLine(f"Would fit here, each by itself: {len(contents.fit):,} of {pending}", HEADING),
+        *(ListLine(line, HEADING) for line in wrap_text(heading, width, "  ")),
         *lines,
     ]
 

@@ -19,6 +19,7 @@ from kschedctl.commands.browse.lines import (
     wrap_text,
 )
 from kschedctl.commands.browse.session import BrowseSession
+from kschedctl.commands.explain.headline import FOR_EACH
 from kschedctl.commands.explain.pending_report import PendingPod, PendingPods
 from kschedctl.render.page import count
 from kschedctl.text.printable import describe_shared_reason
@@ -28,6 +29,7 @@ BY_CAUSE, BY_AGE, BY_NAME = "cause", "age", "name"
 POD_ORDERS = (BY_CAUSE, BY_AGE, BY_NAME)
 MAX_CAUSE_LINES = 2
 """The maximum number of lines for a cause. The right pane shows it in full."""
+NOTHING_PENDING = "no pod is pending here; kschedctl explain -A also lists pods that were not created or not admitted"
 
 
 def build_workload_subject(owner: Owner) -> Openable:
@@ -84,7 +86,7 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
             listed += _build_section("Workloads", workloads, hits.more_workloads, width)
         if listed:
             return listed
-        message = "no pod is pending here" if hits is None else "no pod, node or workload has this in its name"
+        message = NOTHING_PENDING if hits is None else "no pod, node or workload has this in its name"
         return [ListLine(line, HEADING) for line in wrap_text(message, width)]
 
     return lay_out_lines
@@ -144,7 +146,10 @@ def _list_pods_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], w
     for group in pending.groups:
         pods = [pod for pod in group.pods if pod in shown]
         if pods:
-            cause = f"{len(pods):,} · {describe_shared_reason(group.cause) or group.verdict}"
+            reason = describe_shared_reason(group.cause) or group.verdict
+            if len(group.pods) == 1:
+                reason = reason.removesuffix(FOR_EACH)
+            cause = f"{len(pods):,} · {reason}"
             lines += [ListLine(line, HEADING) for line in wrap_text(cause, width, "  ", MAX_CAUSE_LINES)]
             lines += [ListLine(f" {shorten(pod, width - 1)}", "", Openable(POD, pod)) for pod in pods]
     return lines

@@ -74,6 +74,12 @@ class TextScreen(LinesScreen):
         return [ListLine(line) for text in self.texts for line in (*wrap_text(text, width, "  "), "")]
 
 
+class FixScreen(TextScreen):
+    """The details of the chosen fix."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.copy", "Copy")]
+
+
 class HelpScreen(TextScreen):
     """The help screen, which lists the keys."""
 

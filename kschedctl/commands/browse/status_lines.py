@@ -20,6 +20,19 @@ MAX_NOTE = 1000
 """The maximum number of characters of a note."""
 
 
+def describe_copied_text(text: str) -> str:
+    """Describe what was copied: the first line without comments, and how many lines there are if there are several.
+
+    >>> describe_copied_text("# deletes the pod\\nkubectl delete pod a\\nkubectl apply -f a.yaml")
+    'copied 3 lines: kubectl delete pod a …'
+    """
+    lines = text.splitlines()
+    if len(lines) < 2:
+        return f"copied: {text}"
+    first = next((line for line in lines if not line.startswith("#")), lines[0])
+    return f"copied {len(lines):,} lines: {first} …"
+
+
 class HeaderLine(Static):
     """The first line of the screen, truncated to the width."""
 
@@ -91,16 +104,23 @@ class KeyLine(Widget):
         key_style = self.get_component_rich_style("key-line--face")
         description_style = self.get_component_rich_style("key-line--does")
         line = Text(no_wrap=True)
-        for key in self.keys:
+        for key, description in self._list_descriptions():
             line.append(f" {key.symbol} ", key_style)
-            line.append(f"{key.description} ", description_style)
+            line.append(description, description_style)
         return line
+
+    def _list_descriptions(self) -> list[tuple[ShownKey, str]]:
+        """Return each key with its description. If the line is too narrow, only the first key, help, has one."""
+        described = [(key, f"{key.description} ") for key in self.keys]
+        if sum(Text(f" {key.symbol} {description}").cell_len for key, description in described) <= self.size.width:
+            return described
+        return [(key, description if number == 0 else "") for number, (key, description) in enumerate(described)]
 
     def on_click(self, event: Click) -> None:
         """Simulate pressing the clicked key. Nothing happens if the click was beside the keys."""
         end_column = 0
-        for key in self.keys:
-            end_column += Text(f" {key.symbol} {key.description} ").cell_len
+        for key, description in self._list_descriptions():
+            end_column += Text(f" {key.symbol} {description}").cell_len
             if event.x < end_column:
                 self.app.simulate_key(key.key)
                 return

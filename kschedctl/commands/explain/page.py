@@ -419,7 +419,7 @@ def _build_pod_row(explanation: Explanation) -> Row:
 
 
 TEXT_BY_KIND = {
-    "MakeRoom": "{text}; try it first in a whatif scenario",
+    "MakeRoom": "{text}; kschedctl whatif shows the outcome first",
     "CorrectProfile": "Name its configuration with --config, or correct the pod's spec.schedulerName",
 }
 """Kind of advice -> the text for readers at a command line, if it differs from the advice's own."""
@@ -531,7 +531,7 @@ def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explan
 
 
 def _iter_once_created_lines(report: Explanation) -> Iterator[Paragraph]:
-    """Yield the line about how the pod would be scheduled if it were created, if that is known."""
+    """Yield the line with the verdict that the pod would get if it were created. Yield nothing if it is unknown."""
     once = report.once_created
     if once is not None:
         answer = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"

@@ -208,9 +208,10 @@ class _CandidateList:
     def _collect_subtree_candidates(
         self, cohort: CohortNode, origin: _Origin, skipped: CohortNode | None
     ) -> list[RankedCandidate]:
-        """Return the candidates in the queues below a cohort that exceed their quota, and record their origin.
+        """Return the candidates of all queues below a cohort that exceed their quota, and record the queues' origin.
 
-        Queues below ``skipped`` are left out, because candidates were already collected from this child cohort.
+        The preemptor's own queue is left out, and so are child cohorts that are within their quota. Queues below
+        ``skipped`` are left out, because candidates were already collected from this child cohort.
         """
         keys = self._request.keys
         policy = self._request.queue.settings.preemption.reclaim_within_cohort

@@ -531,9 +531,10 @@ class FlavorAssigner:
         return list(mildest.values())
 
     def _place_in_topology(self, assignment: Assignment) -> None:
-        """Place the pod sets that need it in the topology, and record their placements in the assignment.
+        """Place the pod sets with a topology request, and record their placements in the assignment.
 
-        If they do not fit now, the mode becomes PREEMPT if they would fit into an empty topology, and NO_FIT otherwise.
+        If they do not fit now, or if the mode already is PREEMPT, the mode becomes PREEMPT if they would fit into an
+        empty topology, and NO_FIT otherwise. An assignment with any other mode is not changed.
         """
         requests = self.build_placement_requests(assignment)
 

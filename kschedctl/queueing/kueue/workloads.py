@@ -473,9 +473,10 @@ def _compute_pod_set_requests(
 def _compute_admitted_requests(
     workload: WorkloadState, admission: QuotaAdmission, gates: FeatureGates
 ) -> list[PodSetRequests]:
-    """Compute what an admission gave to each pod set, minus the quota of pods that have ended.
+    """Compute the quota that an admission holds for each pod set, without the quota of pods that have ended.
 
-    Raises QuantityError if a request is malformed.
+    With topology-aware scheduling, topology domains still count the pods that have ended. Raises QuantityError if a
+    request is malformed.
     """
     counts = _count_remaining_pods(workload, gates)
     templates = {pod_set.name: pod_set.template.spec for pod_set in workload.adjusted_pod_sets}
@@ -483,7 +484,7 @@ def _compute_admitted_requests(
     for assigned in admission.pod_sets:
         requests, count = dict(assigned.usage), assigned.count
 
-        # The topology domains of all pods, even of pods that have ended
+        # Record the topology domains, which count all pods, even those that have ended
         domains = None
         if assigned.topology is not None and Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
             template = templates.get(assigned.name)
@@ -491,6 +492,8 @@ def _compute_admitted_requests(
             domains = [DomainRequests(d.values, pod_requests, d.count) for d in assigned.topology.domains]
 
         delayed = assigned.delayed_topology if Gate.TOPOLOGY_AWARE_SCHEDULING in gates else ""
+
+        # Reduce the quota to that of the remaining pods
         remaining = counts.get(assigned.name, 0)
         if remaining < count:
             requests, count = scale_requests(divide_requests(requests, count), remaining), remaining

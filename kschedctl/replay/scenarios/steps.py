@@ -58,7 +58,8 @@ def uncordon_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) ->
 def label_nodes(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Set and remove labels of the nodes. Raises UsageError for an invalid label."""
     for key, value in part.labels.items():
-        if validate_requirement(key, EQUALS, (value or "",)):
+        label_errors = validate_requirement(key, EQUALS, (value or "",))
+        if label_errors:
             raise UsageError(f'labels: "{key}={value or ""}" is not a valid label')
     return StepResult(node_edits.set_labels(cluster, find_step_nodes(cluster, part), part.labels))
 

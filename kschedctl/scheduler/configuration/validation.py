@@ -245,7 +245,10 @@ def _iter_plugin_set_mismatches(profile: JsonObject, path: Path, minor: int) -> 
 
 
 def _iter_plugin_config_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
-    """Yield the plugins, plugin arguments and their fields in a profile's pluginConfig that the version lacks."""
+    """Yield the plugins, plugin arguments and argument fields in a profile's pluginConfig that 1.`minor` does not have.
+
+    Fields that no version of kube-scheduler has are left out.
+    """
     for j, config in enumerate(_list_objects(profile, "pluginConfig")):
         entry_path = (*path, "pluginConfig", j)
         name = str(config.get("name"))

@@ -256,11 +256,12 @@ def _describe_choices(entries: list[Any]) -> str:
 
 
 def _choose_proxy(host: str, cluster_proxy: str) -> tuple[str | None, str]:
-    """Return the proxy URL for a host, or None, and the environment's list of hosts without a proxy.
+    """Return the proxy URL for a host, or None, and the list of hosts that are reached without a proxy.
 
-    The cluster's own proxy takes precedence over the environment's. Versions of the client differ in which of the two
-    they use. Upstream: Proxy of client-go's rest.Config, and Go's golang.org/x/net/http/httpproxy, which uses no proxy
-    for the local machine.
+    The cluster's own proxy takes precedence, and then the list is empty. Otherwise, both come from the environment. A
+    proxy without a scheme is taken as http, and none is used for the local machine. The Kubernetes client is not left
+    to choose, because its versions differ. Upstream: Proxy of client-go's rest.Config, and Go's
+    golang.org/x/net/http/httpproxy.
     """
     if cluster_proxy:
         return cluster_proxy, ""
