@@ -104,9 +104,11 @@ class Surroundings(NamedTuple):
 def load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
-    """Load the cluster around the files, unless the files describe a cluster themselves.
+    """Validate the objects around the workloads in the files, and load the cluster to which the files are applied.
 
-    Raises KschedctlError if the cluster cannot be read.
+    No cluster is loaded if the files have Nodes, or if they are assumed to be complete, unless there is a snapshot or
+    the demo cluster. The namespace defaults to that of a live cluster's context. Raises KschedctlError if the cluster
+    cannot be read or an object is invalid.
     """
     if reading.around:
         from kschedctl.cli.manifest_validation import validate_other_objects  # noqa: PLC0415 - only for new objects

@@ -76,7 +76,7 @@ class Expanders:
         return ExpanderChoice(first, tuple(sorted(option.group.id for option in remaining)))
 
     def _filter_by_expander(self, name: str, options: list[Option]) -> list[Option]:
-        """Return the options that the named expander keeps."""
+        """Return the options that the named expander keeps. The random expander keeps all of them."""
         match name:
             case "random":
                 return options

@@ -113,7 +113,10 @@ def _build_overview_table(report: Audit) -> Table:
 
 
 def _find_section_tone(section: Section) -> Tone:
-    """Return the tone of the section's gravest finding, or of the section's state if there are no findings."""
+    """Return the tone of the section's gravest finding, or of the section's state if there are no findings.
+
+    A section that was not judged is faint.
+    """
     if section.is_not_judged:
         return Tone.FAINT
     if section.state != FINDINGS:

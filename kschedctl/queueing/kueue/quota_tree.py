@@ -111,7 +111,10 @@ class QuotaNode:
         return add_amounts(self.compute_local_available(key), available_from_parent)
 
     def compute_capacity(self, key: FlavorResource) -> int:
-        """Return how much could be used, including borrowed quota, if nothing were in use."""
+        """Return how much could be used, including borrowed quota, if nothing were in use.
+
+        A borrowing limit caps it at the subtree's quota plus the limit.
+        """
         subtree_quota = self.subtree_quota.get(key, 0)
         if self.parent is None:
             return subtree_quota

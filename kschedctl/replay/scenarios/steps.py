@@ -236,7 +236,10 @@ NO_LAUNCH = "the edit alone launches no nodes; add a step instanceTypes to let K
 
 
 def edit_node_pool(part: parts.EditNodePool, cluster: Cluster, read: FileReader) -> StepResult:
-    """Apply a merge patch to a NodePool's spec. Raises UsageError, and InputError if the result is invalid."""
+    """Apply a merge patch to a NodePool's spec.
+
+    Raises UsageError if the NodePool does not exist, and InputError if the result is invalid.
+    """
     pools = {pool.metadata.name: pool for pool in cluster.karpenter_node_pools}
     if part.name not in pools:
         hint = f"existing NodePools: {', '.join(sorted(pools))}" if pools else "the cluster has no NodePools"

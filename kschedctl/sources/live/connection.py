@@ -168,7 +168,8 @@ def _load_service_account(configuration: Configuration) -> _Account:
 def _load_kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Account:
     """Load the server and credentials of the chosen context into the configuration.
 
-    Raises ClusterError if they cannot be read.
+    Raises ClusterError if there are no files, if the files or the context are invalid, or if the user's credential
+    plugin gives no credentials.
     """
     if not files:
         raise _build_no_cluster_error()
