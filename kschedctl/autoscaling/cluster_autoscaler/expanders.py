@@ -90,7 +90,10 @@ class Expanders:
                 return self._filter_by_priority(options)
 
     def _compute_wasted_share(self, option: Option) -> float:
-        """Return the sum of the CPU share and the memory share that the new nodes would leave unused."""
+        """Return the sum of the CPU share and the memory share that the new nodes would leave unused.
+
+        The result is NaN for nodes without CPU or without memory.
+        """
         capacity = node_facts.get_capacity(self.templates[option.group.id])
         waste = 0.0
         for name in ("cpu", "memory"):

@@ -318,7 +318,10 @@ def _iter_waiting_rows(section: PendingSection) -> Iterator[WaitingRow]:
 
 
 def _build_waiting_row(row: WaitingRow, findings_above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a row of the table of waiting pods. Fixes of the row above are not repeated."""
+    """Return the cells for a row of the table of waiting pods. Fixes of the row above are not repeated.
+
+    A row without pods shows the object and the message of its finding.
+    """
     waiting_pods, findings = row
     severity = format_severity(findings[0]) if findings else ""
     fix_lines = [line for finding in findings for line in iter_fix_lines(finding, findings_above, style)]

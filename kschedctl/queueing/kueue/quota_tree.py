@@ -125,7 +125,10 @@ class QuotaNode:
         return capacity
 
     def add_usage(self, key: FlavorResource, amount: int) -> None:
-        """Add an amount to the node's usage. Add the part that exceeds its free local quota to the parent's usage."""
+        """Add an amount to the node's usage. Add the part that exceeds its free local quota to the parent's usage.
+
+        The parent does the same, and so on up to the root.
+        """
         node: QuotaNode | None = self
         while node is not None:
             used = node.usage.get(key, 0)
@@ -141,7 +144,10 @@ class QuotaNode:
             node = node.parent
 
     def remove_usage(self, key: FlavorResource, amount: int) -> None:
-        """Subtract an amount from the node's usage, and the part above its local quota from the parent's usage."""
+        """Subtract an amount from the node's usage, and the part above its local quota from the parent's usage.
+
+        The parent does the same, and so on up to the root.
+        """
         node: QuotaNode | None = self
         while node is not None:
             used = node.usage.get(key, 0)

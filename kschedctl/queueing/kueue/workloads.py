@@ -394,7 +394,10 @@ class WorkloadInfo:
     """The result of ``compute_usage`` once it was called."""
 
     def compute_usage(self, gates: FeatureGates) -> WorkloadUsage:
-        """Return the quota and the topology room that the Workload uses in its flavors. The result is cached."""
+        """Return the quota and the pods in topology domains that the Workload uses in its flavors.
+
+        Resources without a flavor are left out. The result is cached.
+        """
         if self.usage is not None:
             return self.usage
         quota: Usage = {}
