@@ -177,7 +177,7 @@ LEADING_ZEROS = re.compile(r"\b0+(?=\d)")
 
 
 def validate_dns_config(spec: Writable, path: Path) -> ValidationErrors:
-    """Validate the dnsConfig of a pod, which is required if dnsPolicy is None."""
+    """Yield the errors in a pod's dnsConfig. With the dnsPolicy "None", it must exist and name a nameserver."""
     config = spec.get("dnsConfig")
     is_required = spec["dnsPolicy"] == "None"
     if is_required and config is None:

@@ -174,30 +174,34 @@ def count_requested_pods(spec: JsonObject) -> int | None:
     >>> count_requested_pods({"version": 16}) is None
     True
     """
-    return _count_pods_in(spec, (*_COUNT_FIELDS, *_TOP_LEVEL_COUNT_FIELDS))
+    return _count_pods_of_part(spec, (*_COUNT_FIELDS, *_TOP_LEVEL_COUNT_FIELDS))
 
 
-def _count_pods_in(part: JsonObject, fields: tuple[str, ...]) -> int | None:
-    """Count the pods that a part of a custom resource asks for, with its inner parts.
+def _count_pods_of_part(part: JsonObject, fields: tuple[str, ...]) -> int | None:
+    """Count the pods that a part of a custom resource and its nested parts ask for.
 
-    ``fields`` are the names of fields that may state a number. Returns None if no field states a number.
+    The part's own count is the first number among `fields`. It multiplies the counts in nested parts if the part has a
+    template. Otherwise, all counts are added up. Returns None if neither the part nor a nested part states a number.
     """
     stated_counts = [_as_count(part.get(field)) for field in fields]
     own_count = next((count for count in stated_counts if count is not None), None)
-    field_counts = [_count_pods_in_field(field, inner) for field, inner in part.items()]
+    field_counts = [_count_pods_of_field(field, inner) for field, inner in part.items()]
     inner_counts = [count for count in field_counts if count is not None]
     if own_count is None:
         return sum(inner_counts) if inner_counts else None
+
+    # JobSet's replicatedJobs have a template, LeaderWorkerSets a leaderWorkerTemplate
     has_template = any(isinstance(part.get(field), dict) for field in ("template", "leaderWorkerTemplate"))
     if inner_counts and has_template:
         return own_count * sum(inner_counts)
     return own_count + sum(inner_counts)
 
 
-def _count_pods_in_field(field: str, part: object) -> int | None:
-    """Count the pods that a field of a custom resource asks for.
+def _count_pods_of_field(field: str, part: object) -> int | None:
+    """Count the pods that a field of a custom resource asks for. The field may hold one part or a list of parts.
 
-    Return None if the field has no pods or states no number.
+    An entry of a list named `instances` counts as one pod if it states no number. A field in _SINGLE_POD_PARTS has one
+    pod in addition to the pods of its nested parts. Returns None if the field has no pods or states no number.
     """
     if field in _PARTS_WITHOUT_COUNTS:
         return None
@@ -210,21 +214,21 @@ def _count_pods_in_field(field: str, part: object) -> int | None:
     if not isinstance(part, dict):
         return None
     count_fields = (*_COUNT_FIELDS, "size") if field == "leaderWorkerTemplate" else _COUNT_FIELDS
-    inner_count = _count_pods_in(part, count_fields)
+    inner_count = _count_pods_of_part(part, count_fields)
     if field in _SINGLE_POD_PARTS:
         return 1 + (inner_count or 0)
     return inner_count
 
 
 def _as_count(value: object) -> int | None:
-    """Return the value if it can be a number of pods, or None."""
+    """Return the value if it can be a number of pods, which is an integer of 32 bits that is not negative, or None."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if 0 <= value < 2**31 else None
 
 
 def _has_pod_template(value: object) -> bool:
-    """Return whether a mapping in the value, at any depth, has a list of containers."""
+    """Return whether a mapping in the value, at any depth, has a list of containers that is not empty."""
     unvisited = [value]
     while unvisited:
         inner = unvisited.pop()

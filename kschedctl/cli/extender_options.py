@@ -82,7 +82,7 @@ class Extending:
     def _validate(self) -> None:
         """Raise UsageError if the options contradict each other."""
         if self.call_extenders and self.extender_answers is not None:
-            raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="leave one of them out")
+            raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="use only one of them")
         if self.record_extenders is not None and not self.call_extenders:
             raise UsageError("--record-extenders needs --call-extenders", hint="only real answers can be recorded")
         validate_output_files(self.record_extenders)
@@ -97,9 +97,11 @@ MAX_LIVE_PODS = 20
 def collect_pod_extras(
     call: CallExtender | None, targets: Iterable[TargetPod], inquiry: Inquiry, source: Source
 ) -> None:
-    """Pass the pods' fields that kube-scheduler's plugins do not read to the extender caller.
+    """Collect the pod fields that only extenders may read, and store them in the extender caller.
 
-    They come from manifests, files and the live cluster. Nothing is collected unless extenders are actually called.
+    kube-scheduler's plugins ignore these fields, so that snapshots omit them. They are taken from the manifest of a
+    pod's workload if there is one, then from the input files, and then from the live cluster for at most MAX_LIVE_PODS
+    pods. Nothing is collected unless extenders are actually called.
     """
     if call is None:
         return
@@ -111,9 +113,10 @@ def collect_pod_extras(
     remaining_keys = []
     for target in targets:
         written = inquiry.written.get(get_identity(target.workload)) if target.workload else None
+        is_existing_pod = bool(target.pod.metadata.uid) or not target.note
         if written is not None:
             full_pods[target.pod.key] = PodExtras.from_document(get_pod_template(written.document))
-        elif target.pod.metadata.uid or not target.note:  # it exists, and is not made up for the question
+        elif is_existing_pod:  # rather than a pod that a workload would create
             remaining_keys.append(target.pod.key)
     _add_extras_from_files(full_pods, remaining_keys, inquiry)
     is_live = not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None

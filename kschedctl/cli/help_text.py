@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,13 +25,23 @@ RARE = frozenset(
 )
 """The options that the help leaves out; shell completion offers them all."""
 ALL = "--help-all"
+LEAST_HELP_WIDTH = 30
+NARROW_HELP_WIDTH = 60
+"""Below this width, the meaning of a long option begins in the line after it."""
 _CONTEXT: Any = TyperGroup.context_class
 _HYPHEN = "\ue000"
 """Stands for a hyphen while lines are folded, so that options and URLs are not broken."""
 
 
 class HelpFormatter(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer exports its formatter under no name
-    """A formatter that breaks no word and folds long lists of choices."""
+    """A formatter that breaks no word, folds long lists of choices, and fits narrow terminals."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.width: int
+        columns = shutil.get_terminal_size().columns
+        if columns <= self.width:  # the base class writes at least 50 columns
+            self.width = max(columns - 1, LEAST_HELP_WIDTH)
 
     def write(self, string: str) -> None:
         """Write folded text, with real hyphens."""
@@ -44,6 +55,8 @@ class HelpFormatter(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer ex
         """Write a definition list, such as options with their meanings. Choices are folded at `|`."""
         room = self.width - self.current_indent
         definitions = [(_fold_choices(first, room), second.replace("-", _HYPHEN)) for first, second in rows]
+        if not widths and self.width < NARROW_HELP_WIDTH:
+            named.setdefault("col_max", self.width // 3)
         super().write_dl(definitions, *widths, **named)
 
 

@@ -158,7 +158,7 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return the exit code."""
-    with streams.prepared_streams():
+    with streams.checked_streams():
         _set_up_logging()
         try:
             exit_code = _run_command(arguments)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 import typer
@@ -104,9 +104,11 @@ class Surroundings(NamedTuple):
 def load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
-    """Load the cluster around the files, unless the files describe a cluster themselves.
+    """Validate the objects around the workloads in the files, and load the cluster to which the files are applied.
 
-    Raises KschedctlError if the cluster cannot be read.
+    No cluster is loaded if the files have Nodes, or if they are assumed to be complete, unless there is a snapshot or
+    the demo cluster. The namespace defaults to that of a live cluster's context. Raises KschedctlError if the cluster
+    cannot be read or an object is invalid.
     """
     if reading.around:
         from kschedctl.cli.manifest_validation import validate_other_objects  # noqa: PLC0415 - only for new objects
@@ -201,8 +203,11 @@ def _find_listed_pods(reading: ReadResult) -> PodTable:
 
 
 def build_cluster_from_files(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
-    """Build the cluster that the files describe, with the configuration and version from the options."""
-    # In files that are declared complete, a kind without objects is no gap.
+    """Build the cluster that the files describe, with the configuration and version from the options.
+
+    Without an option for the configuration, it comes from the files. A kind without objects is a gap, unless the files
+    are declared complete.
+    """
     gaps = reading.left_out if source.assume_complete else reading.gaps
     cluster = Cluster.of(
         objects,
@@ -254,13 +259,16 @@ def log_left_out(reading: ReadResult) -> None:
 
 
 def _log_unchecked_custom_resources(reading: ReadResult) -> None:
-    """Log a note on the custom resources that are not checked, as their operators create pods of unknown shape."""
+    """Log which new custom resources are not checked because their operators create pods of unknown shape.
+
+    Resources with a UID are left out: they exist in a cluster, where their operators have already seen them.
+    """
     unknown = set()
     for kind, objects in reading.objects.items():
         for resource in objects:
             if not isinstance(resource, OperatorResource) or _has_known_pods(resource):
                 continue
-            if resource.metadata.uid:  # it exists in a cluster, where its operator has seen it
+            if resource.metadata.uid:
                 continue
             api_kind = resource.resource_kind if isinstance(resource, CustomResource) else get_api_kind(kind)
             unknown.add((api_kind, resource.metadata.name))
@@ -297,12 +305,11 @@ def log_hooks(reading: ReadResult) -> None:
 def decode_manifest(manifest: Manifest) -> Struct:
     """Decode a pod or workload. Raises InputError with file, document and field if it is malformed."""
     document, place = manifest
-    workload: Any = decode_document(document, KINDS[str(document["kind"])], place)
+    workload: Any = decode_document(document, KINDS[str(document["kind"])], place)  # all of these kinds have metadata
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
     validate_quantities(_iter_template_resources(workload), lambda: place)
-    stored: Struct = workload
-    return stored
+    return cast("Struct", workload)
 
 
 def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]]:
@@ -339,7 +346,10 @@ def get_object_key(metadata: Json) -> Key:
 def with_default_namespace(
     objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: str | None
 ) -> dict[str, Sequence[Any]]:
-    """Return the objects and the pods by kind. Objects that name no namespace get ``namespace``."""
+    """Return the objects and the pods by kind. Objects that name no namespace get ``namespace``.
+
+    Kinds without namespaces are left as they are. If ``namespace`` is None, pods get the namespace `default`.
+    """
     result: dict[str, Sequence[Any]] = {}
     for kind, objects_of_kind in objects.items():
         if kind in CLUSTER_SCOPED:

@@ -58,7 +58,7 @@ class _CheckedOutput:
             self._call(self._stream.flush)
 
     def _call(self, function: Callable[..., object], *arguments: object) -> object:
-        """Call a function of the stream, converting an OSError to an OutputError."""
+        """Call a function of the stream, converting any OSError but BrokenPipeError to an OutputError."""
         try:
             return function(*arguments)
         except BrokenPipeError:
@@ -68,8 +68,12 @@ class _CheckedOutput:
 
 
 @contextmanager
-def prepared_streams() -> Iterator[None]:
-    """Within the block, let standard streams accept all characters and report failures as OutputError."""
+def checked_streams() -> Iterator[None]:
+    """Within the block, let stdout raise OutputError on failure, and let stdout and stderr accept all characters.
+
+    Characters that an encoding does not have are written as escapes. If stderr is closed, it is replaced by the null
+    device. Both streams are flushed at the end.
+    """
     out: Any = sys.stdout
     err: Any = sys.stderr
     if err is None:

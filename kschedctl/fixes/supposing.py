@@ -90,10 +90,10 @@ def _add_toleration(pod: Pod, added: Toleration) -> Pod:
 
 
 def _set_first_container_request(pod: Pod, resource: str, amount: str) -> Pod:
-    """Return the pod with another request in its first container, and without a limit for that resource.
+    """Return the pod with its first container requesting `amount` of `resource`, and without a limit on it.
 
-    Raises UsageError if the resource is not counted, the amount is negative, or the pod has no container. Raises
-    InputError if the amount is malformed.
+    Raises UsageError if the scheduler does not count the resource, the amount is negative, or the pod has no container.
+    Raises InputError if the amount is malformed.
     """
     if not is_counted(resource):
         raise UsageError(f'"{resource}" is not a resource that the scheduler counts', where=WHERE, hint=SUPPOSABLE)

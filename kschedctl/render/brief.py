@@ -89,7 +89,8 @@ def _lengthen_cut_parts(
 def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], shown: set[int], total: int) -> None:
     """Add a line below the last shown entry that says how many of the `total` entries are left out.
 
-    The line replaces the last entry if there is no room for both. Changes `wrapped` and `shown`.
+    If the lines are not enough for both, the line replaces the last of several shown entries. It is omitted if it still
+    does not fit, if no entry is shown, or if none is left out. Changes `wrapped` and `shown`.
     """
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
     if not entries or len(entries) == total:

@@ -117,7 +117,7 @@ def _iter_manifests(remedy: Remedy, style: Style) -> Iterator[Block]:
 
 
 def _iter_fix_drawbacks(remedy: Remedy) -> Iterator[Cell]:
-    """Yield the drawbacks of a fix, and a note on other pods that it places."""
+    """Yield the drawbacks of a fix. If the fix also places other pods, a note on this gain follows."""
     for drawback in remedy.drawbacks:
         yield Marked(f"but {drawback}", Tone.WARNING)
     if remedy.gain:

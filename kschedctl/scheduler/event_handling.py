@@ -139,7 +139,10 @@ class EventHandlers:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def _iter_node_events(self, change: ChangedObject) -> Iterator[ClusterEvent]:
-        """Yield the events of an added, updated or deleted node. Old versions have no event for a deleted node."""
+        """Yield the events of an added, updated or deleted node. Old versions have no event for a deleted node.
+
+        An update causes one event per kind of change, unless the feature gate of this kind is off.
+        """
         if change.new is None and not DELETED_NODE_IS_EVENT.at(self.gates.release):
             return
         if change.old is None or change.new is None:
@@ -187,7 +190,10 @@ class EventHandlers:
             yield Occurrence(POD_DELETED, change, up_to_priority=pod.spec.priority or 0)
 
     def _iter_pod_update_events(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
-        """Yield the events of an updated pod. Being bound counts as an addition, losing a nomination as a deletion."""
+        """Yield the events of an updated pod. Being bound counts as an addition, losing a nomination as a deletion.
+
+        A waiting pod of another scheduler causes no events.
+        """
         if old.spec.node_name:
             for action in self.list_pod_actions(change):
                 yield Occurrence(self._build_placed_update(action), change)
@@ -371,7 +377,7 @@ NOT_IN_WILDCARD = {
     "PodGroup": "GenericWorkload",
     "CompositePodGroup": "CompositePodGroup",
 }
-"""Kinds that a wildcard registration does not include, unless with the named feature gate."""
+"""Kinds that a wildcard registration includes only with the named feature gate, or never if there is no name."""
 REJECTING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 """The extension points at which a plugin can reject a pod."""
 
@@ -475,13 +481,15 @@ def collect_actions(registrations_by_profile: Iterable[Registrations]) -> Mappin
 
 
 def iter_wildcard_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-    """Yield the events of a wildcard registration: all actions of all kinds, except kinds that need a feature gate.
+    """Yield the events of a wildcard registration, with all actions of each kind.
 
-    Upstream: UnrollWildCardResource.
+    Some kinds in NOT_IN_WILDCARD are always left out, and the others if their feature gate is off. Upstream:
+    UnrollWildCardResource.
     """
     for kind in RESOURCES:
         if kind in NOT_IN_WILDCARD:
             gate = NOT_IN_WILDCARD[kind]
-            if not gate or not gates.enabled(gate):
+            is_included = bool(gate) and gates.enabled(gate)
+            if not is_included:
                 continue
         yield ClusterEventWithHint(kind, ActionType.ALL)

@@ -442,16 +442,19 @@ class DistinctInfos(Sequence[PodInfo]):
 def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
     """Return the number of each pod's info, and the distinct infos.
 
-    Pods of one template share an info if all or none of them are bound. Pods for which claims are created under their
-    names do not share an info. `stored` converts a pod to what the API server stores.
+    The bound pods of a template share one info, and its other pods share another. A pod with claims that are named
+    after the pod has an info of its own. `stored` converts a pod to what the API server stores.
     """
     is_bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
 
-    # Code each pair of a template and whether the pod is bound. Pods with claims by name get codes of their own.
+    # Pods with equal codes share an info: 2 * template, + 1 if the pod is bound.
     codes = pods.template.astype(np.int64) * 2 + is_bound
-    is_named_by_template = np.array([_has_claims_by_name(template.spec) for template in pods.templates], np.bool_)
-    has_named_claims = is_named_by_template[pods.template]
-    codes[has_named_claims] = 2 * len(pods.templates) + np.arange(int(has_named_claims.sum()))
+
+    # Each pod with claims named after it gets a code of its own, beyond the codes of templates.
+    first_unshared_code = 2 * len(pods.templates)
+    has_template_named_claims = np.array([_has_claims_by_name(template.spec) for template in pods.templates], np.bool_)
+    has_named_claims = has_template_named_claims[pods.template]
+    codes[has_named_claims] = first_unshared_code + np.arange(int(has_named_claims.sum()))
 
     # Number the codes in the order in which they first occur.
     _, first_rows, inverse = np.unique(codes, return_index=True, return_inverse=True)

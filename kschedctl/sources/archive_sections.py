@@ -291,7 +291,10 @@ def _decode_interned_texts(column: _Column, count: int) -> InternedTexts:
 
 
 def _decode_column(column: _Column, count: int) -> TextColumn:
-    """Decode a column of any form with ``count`` rows. Raises ValueError for another length or an invalid value."""
+    """Decode a column of times, UIDs or interned texts.
+
+    Raises ValueError if the column does not have ``count`` rows or holds an invalid value.
+    """
     match column.form:
         case _ColumnForm.TIMES:
             seconds = np.frombuffer(column.data, "<i8").astype(np.int64, copy=False)

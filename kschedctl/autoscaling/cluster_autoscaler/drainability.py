@@ -91,7 +91,11 @@ class Drainability:
         return next(obstacles, PodFate.MOVES)
 
     def _iter_obstacles(self, pod: Pod) -> Iterator[str]:
-        """Yield the reasons why a running pod of no DaemonSet blocks the removal of its node, in upstream's order."""
+        """Yield the reasons why a running pod of no DaemonSet blocks the removal of its node, in upstream's order.
+
+        For a pod of kube-system without a budget that is older than the timeout for system pods, only missing replicas
+        count, if nodes with system pods are to be skipped.
+        """
         options = self.options
         if not self._is_replicated(pod):
             yield NOT_REPLICATED
@@ -251,7 +255,7 @@ class RemainingBudgets:
         """Return whether a budget that selects the pod is used up."""
         return any(self.remaining[index] < 1 for index in self.find_budget_indexes(pod))
 
-    def allow_simultaneous_eviction(self, pods: Sequence[Pod]) -> bool:
+    def can_evict_simultaneously(self, pods: Sequence[Pod]) -> bool:
         """Return whether the budgets allow evicting all these pods at the same time."""
         counts = [0] * len(self.remaining)
         for pod in pods:

@@ -76,7 +76,7 @@ class Expanders:
         return ExpanderChoice(first, tuple(sorted(option.group.id for option in remaining)))
 
     def _filter_by_expander(self, name: str, options: list[Option]) -> list[Option]:
-        """Return the options that the named expander keeps."""
+        """Return the options that the named expander keeps. The random expander keeps all of them."""
         match name:
             case "random":
                 return options
@@ -90,7 +90,10 @@ class Expanders:
                 return self._filter_by_priority(options)
 
     def _compute_wasted_share(self, option: Option) -> float:
-        """Return the sum of the CPU share and the memory share that the new nodes would leave unused."""
+        """Return the sum of the CPU share and the memory share that the new nodes would leave unused.
+
+        The result is NaN for nodes without CPU or without memory.
+        """
         capacity = node_facts.get_capacity(self.templates[option.group.id])
         waste = 0.0
         for name in ("cpu", "memory"):
@@ -101,10 +104,12 @@ class Expanders:
         return waste
 
     def _filter_by_priority(self, options: list[Option]) -> list[Option]:
-        """Return the options with the highest priority, or all options if no priority can be determined.
+        """Return the options with the highest priority, or all options if there is no usable priority.
 
-        The priority of a group is the highest number with an expression that matches the group's name. Groups without
-        a match are dropped, unless no group has one. Events report a missing match or an invalid configuration.
+        The priority of a group is the highest number with an expression that matches the group's name. It is usable if
+        it is at least LOWEST_PRIORITY. All options are returned as well without a ConfigMap or with an invalid one, and
+        if an expression cannot be evaluated, which `doubts` records. Events report groups without a match and invalid
+        configurations.
         """
         if self.config_map is None:
             return options
@@ -171,9 +176,10 @@ def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
 
 
 def _parse_priorities(text: str) -> dict[int, list[str]]:
-    """Parse YAML to priority -> regular expressions for group names.
+    """Parse the ConfigMap's YAML into a dict from priority to regular expressions for group names.
 
-    Raises YAMLError for invalid YAML, and ValueError for any other structure.
+    Raises YAMLError for invalid YAML. Raises ValueError if the text is empty, is not such a mapping, or has an invalid
+    expression.
     """
     if not text:
         message = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"

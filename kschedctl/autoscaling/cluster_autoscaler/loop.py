@@ -223,15 +223,15 @@ def _order_nodes_as_listed(cluster: Cluster) -> Sequence[Node]:
 
 
 def _order_pod_rows_as_listed(cluster: Cluster) -> Sequence[int]:
-    """Return the pods' rows in the order in which the API server listed the pods.
+    """Return the pods' rows in the order in which the API server listed the pods. Unlisted pods come last.
 
-    If this order is unknown, keep the table's order.
+    If no order is known, the rows are in the table's order.
     """
     ranks = cluster.listed.get("Pod")
     rows = range(len(cluster.pods))
     if not ranks:
         return rows
-    rank_by_row = [ranks.get(key, len(ranks)) for key in cluster.pods.list_keys()]  # unlisted pods come last
+    rank_by_row = [ranks.get(key, len(ranks)) for key in cluster.pods.list_keys()]
     return sorted(rows, key=rank_by_row.__getitem__)
 
 

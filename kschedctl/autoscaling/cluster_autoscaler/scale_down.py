@@ -246,7 +246,7 @@ class ScaleDownPlan:
                 self.reasons[name] = removal.reason
                 continue
             acceptable[row] = False  # later pods do not move to a removed node
-            if not self.rules.budgets.allow_simultaneous_eviction(removal.moves.pods):
+            if not self.rules.budgets.can_evict_simultaneously(removal.moves.pods):
                 self.risky.add(name)
             self.rules.budgets.charge_evictions(removal.moves.pods)
             self.unneeded.append(node)

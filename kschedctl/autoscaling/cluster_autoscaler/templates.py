@@ -126,19 +126,24 @@ def _build_template_node(group: AutoscaledGroup, node: Node, options: Autoscaler
 
 
 def _is_temporary_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether the taint is temporary, so that templates leave it out."""
-    is_own_or_condition_taint = (
-        key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE) or key in node_facts.CONDITION_TAINTS
-    )
+    """Return whether the taint is temporary, so that templates leave it out.
+
+    These are the autoscaler's own taints on nodes to be deleted, the taints for node conditions, and the startup and
+    status taints that the options define.
+    """
     return (
-        is_own_or_condition_taint
+        key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE)
+        or key in node_facts.CONDITION_TAINTS
         or node_facts.is_startup_taint(key, options)
         or node_facts.is_status_taint(key, options)
     )
 
 
 def iter_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[Pod]:
-    """Yield a pod of each DaemonSet that would run on the node."""
+    """Yield a pod of each DaemonSet that would run on the node.
+
+    The node's name, labels and taints decide, but not its resources.
+    """
     for workload in daemon_sets:
         template = workload.spec.template
         spec = add_daemon_tolerations(template.spec)

@@ -258,9 +258,10 @@ def _iter_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator
 
 
 def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield what was not read but is needed to tell since when stuck pods, which fit on a node, have not been tried.
+    """Yield the missing inputs without which it is unknown since when stuck pods have not been tried.
 
-    Nothing is yielded if no pod is stuck.
+    These are the current time and the Events. A stuck pod fits on a node, but is not scheduled. Nothing is yielded if
+    no pod is stuck.
     """
     if not any(waiting_pod.cause == "stuck" for waiting_pod in waiting):
         return

@@ -95,7 +95,7 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
     """Build the section about pending pods by queue, and about missed wake-ups if there is an earlier time."""
     queued = list(_iter_queued_pods(audited))
     basis = _merge_attempt_bases(queued, audited)
-    between = _find_wakes_since_earlier(audited)
+    between = _find_wakes_of_stuck_pods(audited)
     findings: list[Finding] = []
     reported_pods: tuple[PodBetween, ...] = ()
     if between is not None:
@@ -232,10 +232,11 @@ def _iter_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedC
         yield from between.unknown
 
 
-def _find_wakes_since_earlier(audited: AuditedCluster) -> WakesBetween | None:
-    """Return the wake-ups of stuck pods since the earlier time, or None if there is no earlier time.
+def _find_wakes_of_stuck_pods(audited: AuditedCluster) -> WakesBetween | None:
+    """Return what has woken stuck pods since the earlier state of the cluster, or None if there is no earlier state.
 
-    Pods that are not stuck are left out, since thousands of pods may have changed.
+    Only stuck pods and at most MAX_WAKING_CHANGES changes are examined, which limits the work if thousands of objects
+    have changed.
     """
     if audited.earlier is None:
         return None

@@ -227,7 +227,10 @@ def _format_victim_count(count: int) -> str:
 
 
 def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str:
-    """Describe why the tree of groups is not placed. Return an empty string if the group itself is to blame."""
+    """Describe why the tree of groups is not placed. It may wait for preemption, fail with an error, or not fit.
+
+    Return an empty string if it does not fit because the group itself failed, or if the tree or the group is placed.
+    """
     root = tree.groups[0]
     own_group = next(member for member in tree.groups if member.kind == "PodGroup" and member.name == group.short_name)
     if tree.verdict == "WaitsForPreemption":

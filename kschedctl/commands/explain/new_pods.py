@@ -140,8 +140,9 @@ def choose_replica(target: TargetPod) -> ChosenReplica:
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:
     """Add the workload's failures to create pods to the report.
 
-    If the failures are current, and the pod would fit or was not explained, the verdict becomes NotCreated and
-    `once_created` keeps the verdict of scheduling.
+    If the failures are current, and scheduling gave the pod a node or was not replayed, the verdict becomes NotCreated.
+    `once_created` then keeps the verdict and headline of scheduling, if there are any. The new verdict is undecided
+    only if the old one was, and if an unread webhook or policy may change the pod.
     """
     if failures.past or report.verdict not in (*FINE, NOT_CREATED):
         return replace(report, not_created=failures)

@@ -531,7 +531,7 @@ def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explan
 
 
 def _iter_once_created_lines(report: Explanation) -> Iterator[Paragraph]:
-    """Yield the line about how the pod would be scheduled if it were created, if that is known."""
+    """Yield the line with the verdict that the pod would get if it were created. Yield nothing if it is unknown."""
     once = report.once_created
     if once is not None:
         answer = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"

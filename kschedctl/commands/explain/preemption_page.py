@@ -81,9 +81,10 @@ def _build_victims_table(report: PreemptionReport, style: Style) -> Page:
 
 
 def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:
-    """Build the list of victims that are tied with other pods of their node, which may be evicted instead.
+    """Build the list of pods among which kube-scheduler picks victims arbitrarily, because they are equally good.
 
-    It covers the chosen node and the nodes that are tied with it, or all nodes if all nodes are listed.
+    It covers the chosen node and the nodes that are tied with it, with at most TIES_SHOWN entries. If the style lists
+    all nodes, it covers all candidate nodes without a limit. Returns [] if there are no such pods.
     """
     nodes = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
     nodes = [node for node in nodes if style.lists_all_nodes or node == report.chosen or node in report.tied]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from importlib.resources import files
 from typing import Annotated
 
 import typer
 
+from kschedctl.cli.output_options import get_output_width
 from kschedctl.errors import UsageError
 
 EXAMPLES = ("kschedctl help", "kschedctl help rights", "kschedctl help explain")
@@ -23,7 +25,7 @@ def help(
     if topic in (topics := read_topics()):
         _print_markdown(topics[topic])
     elif not topic:
-        titles = (f"  {name:<12}  {text.partition(chr(10))[0].lstrip('# ')}" for name, text in topics.items())
+        titles = (line for name, text in topics.items() for line in _fold_title(name, text))
         typer.echo("\n".join((root.get_help(), "", "Topics, each printed by help TOPIC:", *titles)))
     else:
         command = root.command.get_command(root, topic)  # type: ignore[attr-defined]
@@ -43,10 +45,20 @@ def read_topics() -> dict[str, str]:
     }
 
 
+def _fold_title(name: str, text: str) -> list[str]:
+    """Return the lines with a topic's name and its title, folded to the width of the output."""
+    title = text.partition("\n")[0].lstrip("# ")
+    return textwrap.wrap(
+        title, get_output_width(wide=False), initial_indent=f"  {name:<12}  ", subsequent_indent=" " * 16
+    )
+
+
 def _print_markdown(text: str) -> None:
-    """Print Markdown, which is formatted if stdout is a terminal."""
+    """Print Markdown, formatted if stdout is a terminal, otherwise folded to the width of the output."""
     if not sys.stdout.isatty():
-        typer.echo(text, nl=False)
+        from kschedctl.cli.markdown_text import fold_markdown  # noqa: PLC0415 - most of the help is plain text
+
+        typer.echo(fold_markdown(text, get_output_width(wide=False)), nl=False)
         return
     from rich.console import Console  # noqa: PLC0415 - most of the help is plain text
     from rich.markdown import Markdown  # noqa: PLC0415

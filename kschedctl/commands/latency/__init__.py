@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
-from kschedctl.commands.audit.latency import build_measured_section
+from kschedctl.commands.audit.latency import build_section_from_metrics
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.errors import UsageError
 from kschedctl.sources.metrics.catalogue import MetricsReading
@@ -34,7 +34,7 @@ def latency(
     ()
     """
     measured = metrics if isinstance(metrics, MetricsReading) else _parse_metrics(metrics, seconds)
-    return build_measured_section(measured, limits or LatencyLimits())
+    return build_section_from_metrics(measured, limits or LatencyLimits())
 
 
 def _parse_metrics(texts: Sequence[str], seconds: float | None) -> MetricsReading:

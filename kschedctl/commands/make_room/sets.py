@@ -227,7 +227,11 @@ class SetsOnNodes:
                 yield tuple(map(Position, chosen))
 
     def _find_sufficient_sets(self, sets: Sets) -> Bools:
-        """Return the mask (S,) of sets that make room for the incoming pod. Each judgment covers one set per node."""
+        """Return for each of the S sets whether the incoming pod fits on the node once the set's pods have left.
+
+        The result is a mask (S,). The filters judge all nodes at once, with one set per node. Sets of the same node are
+        therefore judged one after another.
+        """
         # Number the sets of each node: in turn K, the K-th set of every node is judged.
         node = self.view.node[sets[:, 0]]
         order = np.argsort(node, kind="stable")

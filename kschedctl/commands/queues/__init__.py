@@ -23,7 +23,7 @@ from kschedctl.queueing.kueue.amounts import (
 )
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue
 from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
-from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, predict_workloads, start_replay
+from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
 from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
@@ -55,7 +55,7 @@ def queues(
     quotas = tuple(_iter_quotas(replay, selected))
     states = tuple(_report_queue(replay, name) for name in selected)
     cohorts = tuple(_report_cohort(replay, cohort) for cohort in _list_cohorts(replay, selected))
-    outlook = predict_workloads(replay)
+    outlook = predict_outlook(replay)
     selected_queues = frozenset(selected) if names else None  # None selects the Workloads of all queues
     waiting = _report_waiting_workloads(cluster, WaitingQueues(cluster, outlook), selected_queues)
     unknown = _list_unread_kueue_kinds(cluster)

@@ -289,9 +289,10 @@ def _find_reported_pods(shared: PreparedCluster, simulation: Simulation) -> froz
 def _add_new_nodes(
     report: reports.SimulationReport, shared: PreparedCluster, simulation: Simulation
 ) -> reports.SimulationReport:
-    """Return the report with the nodes that an autoscaler adds for pods without room.
+    """Simulate which nodes the autoscaler adds for pods without a node, and return the report with this growth.
 
-    The report stays as it is without an autoscaler, if all pods have a node, or after an interruption.
+    The report becomes undecided if the simulated growth is in doubt. It is returned unchanged if there is no
+    autoscaler, if all pods have a node, or if the user interrupted the simulation.
     """
     if shared.autoscaler is None or not report.unplaced or simulation.interrupted:
         return report

@@ -28,7 +28,7 @@ from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, has_unadmitted
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class WorkloadPlacement(Document, frozen=True):
@@ -189,8 +189,6 @@ class SimulationReport(Report, frozen=True):
     def _conditions_text(self) -> str:
         """A clause about pods that take no part, and about namespaces that are assumed, or an empty string."""
         text = ""
-        if self.left_out:
-            text += f", without the {'waiting pod' if self.left_out == 1 else f'{self.left_out:,} waiting pods'}"
         names = [
             f"{name} (did you mean {similar}?)" if similar else name
             for name, similar in self.missing_namespaces.items()
@@ -199,6 +197,9 @@ class SimulationReport(Report, frozen=True):
             text += f", if namespace {names[0]}, which does not exist, is created"
         elif names:
             text += f", if namespaces {first_few(names)}, which do not exist, are created"
+        if self.left_out:
+            verbs = agreeing(self.left_out, "waits already and was", "wait already and were")
+            text += f"; {counted(self.left_out, 'pod')} {verbs} left out"
         return text
 
     @property

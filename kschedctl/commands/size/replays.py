@@ -93,7 +93,7 @@ class NodeSets:
         if frozen_counts not in self._replayed:
             waiting: WaitingPods = {}
             for zone in self._list_losses(counts):
-                simulation, positions = self._place_all(counts, zone)
+                simulation, positions = self._replay_and_record(counts, zone)
                 for pod_key, takers in self._iter_takers(simulation, positions, counts, zone):
                     takers_after_other_losses = waiting.get(pod_key, ())
                     waiting[pod_key] = tuple(dict.fromkeys((*takers_after_other_losses, *takers)))
@@ -112,7 +112,7 @@ class NodeSets:
         otherwise the result is empty. Raises KeyboardInterrupt if the user interrupts.
         """
         if freeze_counts(counts) not in self._pools and replay_if_needed:
-            self._place_all(counts, "")
+            self._replay_and_record(counts, "")
         return self._pools.get(freeze_counts(counts), {})
 
     def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
@@ -126,7 +126,7 @@ class NodeSets:
         if waiting is not None:
             return waiting.keys() <= homeless
         for zone in self._list_losses(counts):
-            simulation, positions = self._place_all(counts, zone)
+            simulation, positions = self._replay_and_record(counts, zone)
             if any(simulation.view.pods.objects[position].key not in homeless for position in positions):
                 return False
         return True
@@ -147,10 +147,11 @@ class NodeSets:
         }
         return simulation, outcomes, rows
 
-    def _place_all(self, counts: Counts, lost_zone: str) -> tuple[Simulation, list[Position]]:
-        """Replay a set, and return the simulation with the positions of the pods that still wait.
+    def _replay_and_record(self, counts: Counts, lost_zone: str) -> tuple[Simulation, list[Position]]:
+        """Replay all pods on a set's nodes, and return the simulation with the positions of the pods still waiting.
 
-        Also records the unread kinds that the replay depends on and, if no zone is lost, the pools.
+        The set's nodes in `lost_zone` are missing from the replay, unless `lost_zone` is empty. Also records the unread
+        kinds that the replay depends on and, if no zone is lost, the state of the pools.
         """
         simulation, outcomes = self._replay(counts, lost_zone)
         self.unknown = find_simulation_unknowns(simulation)

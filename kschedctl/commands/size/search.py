@@ -308,10 +308,11 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
 
 
 def _remove_nodes_of_shape(search: SetSearch, task: SearchTask, counts: dict[str, int], name: str) -> dict[str, int]:
-    """Remove nodes of a shape from a set, replaced by other nodes if necessary, as long as the set gets cheaper.
+    """Remove nodes of a shape from a set, and add other nodes where pods need them, as long as the set gets cheaper.
 
-    Many nodes are removed at once, and half as many whenever this does not make the set cheaper. Return the cheapest
-    set, which may be `counts` itself. Each improvement is recorded in `search.best` at once.
+    Many nodes are removed at once, and half as many whenever this does not make the set cheaper. The search also ends
+    when the task's time is up. Return the cheapest set, which may be `counts` itself. Each improvement is immediately
+    recorded in `search.best`.
     """
     cheapest = counts
     step = max(min(counts.get(name, 0) // 2, _compute_max_removable(search, task, counts, name)), 1)

@@ -259,7 +259,7 @@ class _Sizing:
     def _find_crowded_first_sets(
         self, search: SetSearch, plain_starts: StartingSets, progress: Progress
     ) -> Sequence[Counts]:
-        """Replay the first of the starting sets, and return it in a list if it is crowded.
+        """Replay the first of the starting sets, and return it in a list if it is crowded. Otherwise, return [].
 
         Raises KeyboardInterrupt if the user interrupts.
         """
@@ -384,7 +384,7 @@ class _Sizing:
         """Build the report on the best set. `before` holds the state of the cluster's current pools."""
         sets = self._list_best_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
-        self._explain_homeless_pods(best)
+        self._explain_pods_without_node(best)
         doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(
             pods=self.pod_count,
@@ -409,21 +409,24 @@ class _Sizing:
             **self._build_cluster_basis(bool(doubts)),
         )
 
-    def _explain_homeless_pods(self, best: NodeSet) -> None:
-        """Replace the messages of the pods without a node by those of replays on the best set.
+    def _explain_pods_without_node(self, best: NodeSet) -> None:
+        """Replace the messages of the pods without a node by messages from replays on the best set.
 
-        The messages so far come from other sets of nodes. They stay if the search was interrupted, or if there is no
-        set. Pods that no shape takes are replayed on empty nodes, since more room would not help them.
+        The earlier messages come from replays on other sets of nodes. They are kept if the search was interrupted, or
+        if the best set is empty. Pods that fit no shape are replayed without any other pods, so that their messages do
+        not blame other pods for taking the resources.
         """
         if not (self.homeless and best.counts) or self.interrupted:
             return
         sets = NodeSets(self._all_pods, self.shapes)
-        pods = [pod for pod in self._all_pods.pods if pod.key in self._unplaceable]
-        cluster_of_unplaceable = replace(self._all_pods, pods=PodTable.from_pods(pods))
+        unplaceable_pods = [pod for pod in self._all_pods.pods if pod.key in self._unplaceable]
+        cluster_of_unplaceable = replace(self._all_pods, pods=PodTable.from_pods(unplaceable_pods))
+        some_pods_fit_a_shape = self.homeless.keys() > self._unplaceable
         try:
             messages = explain_unplaced(sets.build_cluster(best.counts, cluster=cluster_of_unplaceable))
-            if self.homeless.keys() > self._unplaceable:
-                messages = explain_unplaced(sets.build_cluster(best.counts)) | messages
+            if some_pods_fit_a_shape:
+                messages_with_all_pods = explain_unplaced(sets.build_cluster(best.counts))
+                messages = messages_with_all_pods | messages
         except KeyboardInterrupt:
             self.interrupted = True
             return

@@ -55,9 +55,10 @@ class VersionChanges(Report, frozen=True):
     kind: str = "VersionChanges"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the numbers of changes from the first to the last version.
+        """Return the parts of the report's first line, which become one paragraph.
 
-        If two versions are compared, these are the features that are newly on or off, and the other differences.
+        They state the number of changes and the first and last version. If two versions are compared, a single part
+        counts the features that are newly on or off by default, and the other differences.
         """
         versions = f"from {self.versions[0]} to {self.versions[-1]}"
         if not self.compared:

@@ -69,7 +69,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
 
 
 def _propose_queue_resumption(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> Iterator[AdmissionProposal]:
-    """Yield the proposal to resume the Workload's LocalQueue and ClusterQueue, as far as they are stopped."""
+    """Yield one proposal that resumes the Workload's LocalQueue, ClusterQueue or both, if they are stopped."""
     stopped: dict[Owner, ClusterQueue | LocalQueue] = {}
     if is_stopped(cluster_queue.spec.stop_policy):
         stopped[Owner("ClusterQueue", "", cluster_queue.metadata.name)] = cluster_queue

@@ -13,7 +13,7 @@ from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.kueue.changes import AdmissionProposal, build_workload_target
 from kschedctl.queueing.kueue.installation import find_installation
-from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, predict_workloads, start_replay
+from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.replay.waiting_elsewhere.kueue import find_workload_job
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
@@ -81,7 +81,7 @@ class AdmissionTrials:
     def _replay(self, cluster: Cluster) -> AdmissionTrial:
         """Replay Kueue with this cluster's objects until nothing changes, and return the trial. Raises InputError."""
         replay = start_replay(cluster, self._now, self._installation)
-        return AdmissionTrial(cluster, predict_workloads(replay), replay)
+        return AdmissionTrial(cluster, predict_outlook(replay), replay)
 
     def replay_proposal(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
         """Replay Kueue with a proposed change, and return the trial, or None if there were too many replays.

@@ -34,22 +34,23 @@ MOST_DEVICE_STATES = 40
 def iter_device_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a rejection by DynamicResources.
 
-    If the node's devices do not satisfy the claims, the requests are changed, devices are freed or untainted. If an
-    allocated claim cannot be used on the node, it is freed. A rejection without a fact is due to missing claims or
-    classes.
+    If the node's devices do not satisfy the claims, the fixes change the requests, free devices, or remove taints from
+    devices. If allocated claims cannot be used on the node, the fixes free the first of these claims. A rejection
+    without a fact is due to missing claims or classes.
     """
     match rejection.fact:
         case DevicesUnfit() as fact:
             yield from node_resources.iter_fewer_devices_fixes(tried, fact)
             yield from device_requests.iter_device_request_fixes(tried, fact)
             faults = [fault for request in fact.requests for fault in request.faults]
-            if fact.together or any(fault.reason in HELD_BY_OTHERS for fault in faults):
+            is_any_device_held_by_others = any(fault.reason in HELD_BY_OTHERS for fault in faults)
+            if fact.together or is_any_device_held_by_others:
                 yield from _iter_device_release_fixes(tried)
             for what in dict.fromkeys(fault.what for fault in faults if fault.reason == "Tainted"):
                 yield from _iter_device_taint_removal_fixes(tried, what)
         case ClaimsUnusable(claims=claims):
-            for unusable in claims[:1]:
-                yield from _iter_reallocation_fixes(tried, unusable.claim)
+            if claims:
+                yield from _iter_reallocation_fixes(tried, claims[0].claim)
         case None:
             yield from device_claims.iter_resource_claim_fixes(tried)
             yield from device_requests.iter_missing_device_class_fixes(tried)

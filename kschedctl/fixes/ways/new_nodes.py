@@ -35,11 +35,12 @@ Amounts = dict[str, int]
 
 
 def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that add a node like an existing one, for each shape of nodes, or a larger node if all are too small.
+    """Yield fixes that add a node like an existing one, for each shape of nodes. Add larger nodes if all are too small.
 
-    A new node has the DaemonSet pods of its model but neither a cordon nor a fault. No node is added in a zone whose
-    nodes are all faulty, or if no node was ever initialized. A larger node is offered only if a machine of that size is
-    plausible. A node with more devices is offered only if no existing node has enough of them.
+    At most MOST_MODELS nodes of either kind are offered. A new node has the DaemonSet pods of its model but neither a
+    cordon nor a fault. No node is added in a zone in which all nodes are faulty, or if no node was ever initialized. A
+    larger node is offered only if a machine of that size is plausible. A node with more devices is offered only if no
+    existing node has enough of them.
     """
     view = tried.cycle.view
     if is_no_node_initialized(view.nodes):
@@ -47,12 +48,12 @@ def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
     in_failed_zones = _find_nodes_in_failed_zones(view.nodes)
     models = [node for node in _find_model_nodes(tried) if not in_failed_zones[view.nodes.index[node.metadata.name]]]
 
-    # Add a node like an existing one, first like nodes that only lack room. If all nodes lack more, all are tried.
+    # Copy existing nodes, and first those that accept the pod apart from their size. If none does, treat all alike.
     accepting_models = [node for node in models if _accepts_pod_if_empty(tried, node)] or models
     for node in sorted(models, key=lambda node: node not in accepting_models)[:MOST_MODELS]:
         yield build_added_nodes_fix(view, node, has_rare_devices=_has_rare_devices(tried, node))
 
-    # Add a larger node if all of these are too small.
+    # Add a larger node if all accepting models are too small.
     larger_amounts = {node.metadata.name: _find_amounts_of_larger_node(tried, node) for node in accepting_models}
     if not all(larger_amounts.values()):
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
@@ -44,10 +45,11 @@ def _build_scheduler_name_change(scheduler_name: str) -> Callable[[Pod], Pod]:
 
 
 def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that let the pod preempt by giving it a higher PriorityClass, starting with the lowest class.
+    """Yield fixes that let the pod preempt by giving it another PriorityClass, one per class, the lowest class first.
 
-    Classes whose names start with "system-" are left out. DaemonSet pods should take precedence over pods that can run
-    on any node. Their fixes are therefore cheap, and a class is created if no higher class exists.
+    The class has a higher priority than the pod, or at least the same if the pod never preempts. Classes that never
+    preempt are left out, and so are classes with names that start with "system-". DaemonSet pods should take precedence
+    over pods that can run on any node. Their fixes are therefore cheap, and a class is created if none helps.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     own_priority = pod.spec.priority or 0
@@ -64,28 +66,24 @@ def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
 
     is_agent = find_owner(pod).kind == "DaemonSet"
     price, first_cost = (Price.NEIGHBOUR, RAISE_OF_AGENT) if is_agent else (None, RAISE)
-    for rank, class_ in enumerate(helpful_classes):
-        name = class_.metadata.name
-
-        def change(read: Pod, name: str = name) -> Pod:
-            """Return the pod with the PriorityClass."""
-            return set_priority_class(read, name, cluster)
-
-        text = f"use PriorityClass {name} ({class_.value:,} instead of {own_priority:,})"
+    for rank, priority_class in enumerate(helpful_classes):
+        name = priority_class.metadata.name
+        text = f"use PriorityClass {name} ({priority_class.value:,} instead of {own_priority:,})"
         cost = first_cost + 5 * rank
         yield Fix(
             FixKind.USE_PRIORITY_CLASS,
             name,
             text,
             by="author",
-            edits=build_pod_edits(pod, change),
+            edits=build_pod_edits(pod, partial(set_priority_class, name=name, cluster=cluster)),
             cost=cost,
             weakens=OUTRANKS,
             variant_of="class",
             where=name,
             price=price,
         )
-    agent_class_exists = any(class_.metadata.name == AGENT_CLASS_NAME for class_ in cluster.priority_classes)
+    class_names = {priority_class.metadata.name for priority_class in cluster.priority_classes}
+    agent_class_exists = AGENT_CLASS_NAME in class_names
     if is_agent and not helpful_classes and not agent_class_exists and own_priority < AGENT_CLASS_VALUE:
         yield _build_agent_class_fix(pod, cluster)
 

@@ -194,7 +194,8 @@ class PoolTypes:
     def find_blocking_labels(self) -> list[str]:
         """Return the labels whose requirements alone keep the pool from matching any instance type.
 
-        Without the requirements on such a label, at least one offered instance type would match.
+        Without the requirements on such a label, at least one offered instance type would match. Call this only for a
+        pool that matches no offered type: for any other pool, every label in its requirements is returned.
         """
         columns, requirements = self._template.columns, self._template.requirements
         declared_labels = [requirement.key for requirement in self._template.pool.spec.template.spec.requirements]

@@ -320,9 +320,9 @@ def _parse_unconstrained(text: str) -> bool:
 
 
 def _parse_slice_constraints(text: str) -> tuple[SliceConstraint, ...]:
-    """Parse the annotation with slices within slices, a JSON list of up to three layers.
+    """Parse the annotation podset-slice-required-topology-constraints, a JSON list with a layer of slices per entry.
 
-    Raises InputError if it is malformed.
+    Raises InputError if the text is malformed or does not have one to _MAX_SLICE_LAYERS entries.
     """
     try:
         constraints = decode_json(text.encode(), tuple[SliceConstraint, ...])

@@ -129,10 +129,11 @@ def _with_missing_namespaces(cluster: Cluster) -> Cluster:
     return cluster.with_objects({"Namespace": [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(missing)]})
 
 
-def predict_workloads(replay: KueueReplay) -> Outlook:
-    """Run a started replay until nothing changes or its states repeat. Return the fate of each Workload.
+def predict_outlook(replay: KueueReplay) -> Outlook:
+    """Run a started replay until nothing changes or its states repeat. Return what becomes of each waiting Workload.
 
-    The replay stops early after too many cycles or tries. Workloads that it would still try are then undecided.
+    The replay stops early after _MOST_CYCLES cycles, or when the tries exceed _MOST_WORK. Workloads that it would still
+    try are then undecided.
     """
     outlooks = {key: WorkloadOutlook(w.priority) for key, w in replay.queues.store.workloads.items() if not w.has_quota}
     shapes = _record_queue_positions(replay, outlooks)
@@ -142,20 +143,21 @@ def predict_workloads(replay: KueueReplay) -> Outlook:
     history.record_state()
     tries = 0
 
+    is_finished = False
     for cycle in range(1, _MOST_CYCLES + 1):
         if tries * len(replay.cache.queues) >= _MOST_WORK:
-            _mark_undecided(replay, outlooks)
             break
         result = replay.run_cycle()
         if result is None:
+            is_finished = True
             break
         _record_cycle_outcome(replay, result, cycle, outlooks, order)
         tries += len(result.order)
         replay.settle()
         if history.record_state():
+            is_finished = True
             break
-    else:
-        # All cycles were used up
+    if not is_finished:
         _mark_undecided(replay, outlooks)
 
     _share_failure_messages(outlooks, shapes)

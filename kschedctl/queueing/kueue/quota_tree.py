@@ -91,23 +91,30 @@ class QuotaNode:
         return max(0, subtract_amounts(self.compute_local_quota(key), self.get_usage(key)))
 
     def compute_available(self, key: FlavorResource) -> int:
-        """Return how much more can be used, including borrowed quota. It is negative if too much is in use."""
+        """Return how much more can be used, including borrowed quota. It is negative if too much is in use.
+
+        This is the free local quota and what the parent has available. A borrowing limit caps the latter: at most the
+        unused part of the quota that this node lends to the parent, plus the limit. Upstream: available.
+        """
         subtree_quota, usage = self.subtree_quota.get(key, 0), self.get_usage(key)
         if self.parent is None:
             return subtract_amounts(subtree_quota, usage)
 
-        # The parent has the quota that this node lends, and what others lend up to the borrowing limit
-        from_parent = self.parent.compute_available(key)
+        available_from_parent = self.parent.compute_available(key)
         borrowing_limit = self.get_quota(key).borrowing_limit
         if borrowing_limit is not None:
             local_quota = self.compute_local_quota(key)
-            lent = subtract_amounts(subtree_quota, local_quota)
-            used_of_lent = max(0, subtract_amounts(usage, local_quota))
-            from_parent = min(add_amounts(subtract_amounts(lent, used_of_lent), borrowing_limit), from_parent)
-        return add_amounts(self.compute_local_available(key), from_parent)
+            quota_at_parent = subtract_amounts(subtree_quota, local_quota)
+            usage_at_parent = max(0, subtract_amounts(usage, local_quota))
+            unused_at_parent = subtract_amounts(quota_at_parent, usage_at_parent)
+            available_from_parent = min(add_amounts(unused_at_parent, borrowing_limit), available_from_parent)
+        return add_amounts(self.compute_local_available(key), available_from_parent)
 
     def compute_capacity(self, key: FlavorResource) -> int:
-        """Return how much could be used, including borrowed quota, if nothing were in use."""
+        """Return how much could be used, including borrowed quota, if nothing were in use.
+
+        A borrowing limit caps it at the subtree's quota plus the limit.
+        """
         subtree_quota = self.subtree_quota.get(key, 0)
         if self.parent is None:
             return subtree_quota
@@ -118,7 +125,10 @@ class QuotaNode:
         return capacity
 
     def add_usage(self, key: FlavorResource, amount: int) -> None:
-        """Add an amount to the node's usage. Add the part that exceeds its free local quota to the parent's usage."""
+        """Add an amount to the node's usage. Add the part that exceeds its free local quota to the parent's usage.
+
+        The parent does the same, and so on up to the root.
+        """
         node: QuotaNode | None = self
         while node is not None:
             used = node.usage.get(key, 0)
@@ -134,7 +144,10 @@ class QuotaNode:
             node = node.parent
 
     def remove_usage(self, key: FlavorResource, amount: int) -> None:
-        """Subtract an amount from the node's usage, and the part above its local quota from the parent's usage."""
+        """Subtract an amount from the node's usage, and the part above its local quota from the parent's usage.
+
+        The parent does the same, and so on up to the root.
+        """
         node: QuotaNode | None = self
         while node is not None:
             used = node.usage.get(key, 0)

@@ -241,14 +241,14 @@ def read_topology_placement(assignment: TopologyAssignment | None) -> TopologyPl
 def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: int) -> WorkloadState:
     """Return the Workload with the Admitted condition that follows from its quota, checks and topology.
 
-    If the condition is false, it names the first of the three that is missing. Upstream: SyncAdmittedCondition of
-    pkg/workload/admissionchecks.go.
+    If the condition is false, it names the first of the three that is missing. The Workload is returned unchanged if
+    the condition is already right, or if a new Workload needs no explicit conditions yet. Upstream:
+    SyncAdmittedCondition of pkg/workload/admissionchecks.go.
     """
     is_observable = Gate.UNADMITTED_OBSERVABILITY in gates
     has_quota, checks_ready = workload.has_quota, workload.are_checks_ready
     topology_ready = not workload.is_topology_pending
 
-    # The condition stays as it is if it is right, or if a new Workload needs no explicit conditions yet
     if is_observable:
         is_unset = not {ConditionType.QUOTA_RESERVED, ConditionType.ADMITTED} & workload.conditions.keys()
         if is_unset and Gate.UNADMITTED_EXPLICIT_STATUS not in gates:
@@ -394,7 +394,10 @@ class WorkloadInfo:
     """The result of ``compute_usage`` once it was called."""
 
     def compute_usage(self, gates: FeatureGates) -> WorkloadUsage:
-        """Return the quota and the topology room that the Workload uses in its flavors. The result is cached."""
+        """Return the quota and the pods in topology domains that the Workload uses in its flavors.
+
+        Resources without a flavor are left out. The result is cached.
+        """
         if self.usage is not None:
             return self.usage
         quota: Usage = {}
@@ -473,9 +476,10 @@ def _compute_pod_set_requests(
 def _compute_admitted_requests(
     workload: WorkloadState, admission: QuotaAdmission, gates: FeatureGates
 ) -> list[PodSetRequests]:
-    """Compute what an admission gave to each pod set, minus the quota of pods that have ended.
+    """Compute the quota that an admission holds for each pod set, without the quota of pods that have ended.
 
-    Raises QuantityError if a request is malformed.
+    With topology-aware scheduling, topology domains still count the pods that have ended. Raises QuantityError if a
+    request is malformed.
     """
     counts = _count_remaining_pods(workload, gates)
     templates = {pod_set.name: pod_set.template.spec for pod_set in workload.adjusted_pod_sets}
@@ -483,7 +487,7 @@ def _compute_admitted_requests(
     for assigned in admission.pod_sets:
         requests, count = dict(assigned.usage), assigned.count
 
-        # The topology domains of all pods, even of pods that have ended
+        # Record the topology domains, which count all pods, even those that have ended
         domains = None
         if assigned.topology is not None and Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
             template = templates.get(assigned.name)
@@ -491,6 +495,8 @@ def _compute_admitted_requests(
             domains = [DomainRequests(d.values, pod_requests, d.count) for d in assigned.topology.domains]
 
         delayed = assigned.delayed_topology if Gate.TOPOLOGY_AWARE_SCHEDULING in gates else ""
+
+        # Reduce the quota to that of the remaining pods
         remaining = counts.get(assigned.name, 0)
         if remaining < count:
             requests, count = scale_requests(divide_requests(requests, count), remaining), remaining

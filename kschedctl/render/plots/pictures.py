@@ -152,7 +152,10 @@ def compute_height(plot: Plot) -> float:
 
 
 def _compute_axes_height(plot: Plot) -> float:
-    """Return the height in inches between the axes."""
+    """Return the height of the plotting area in inches.
+
+    Curves have a fixed height. Bars have a height per row, with at least two rows. A note takes a row as well.
+    """
     if not plot.has_bars:
         return CURVES
     rows = bool(plot.note) + len(plot.places) * (1 if plot.kind is PlotKind.STACKS else len(plot.series))

@@ -22,7 +22,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_amount
 from kschedctl.queueing.kueue.installation import find_installation
-from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, predict_workloads, start_replay
+from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
@@ -104,7 +104,7 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
         assumptions.append(f"Not certain: {installation.doubt}")
     assumptions += [f"Not certain: {feature}" for feature in iter_unreplayed_features(cluster.kueue_workloads)]
     try:
-        outlook = predict_workloads(start_replay(cluster, parse_time(now), installation))
+        outlook = predict_outlook(start_replay(cluster, parse_time(now), installation))
     except InputError as error:
         return WaitingQueues(cluster, None, error.what)
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
@@ -267,7 +267,7 @@ def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
     if outlook.admitted_in:
         return f"waits its turn in ClusterQueue {queue}: it is number {place} of {outlook.position.length}"
     if outlook.is_undecided and not outlook.message:
-        return f"waits its turn in ClusterQueue {queue}: the replay of Kueue stopped before its turn"
+        return f"waits for its turn in ClusterQueue {queue}; the replay of Kueue ended before it came"
     return f"waits in ClusterQueue {queue}: {outlook.message or 'Workloads before it take the quota'}"
 
 

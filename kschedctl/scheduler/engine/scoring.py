@@ -79,8 +79,8 @@ def run_score(
 ) -> ScoreOutcome:
     """Score the feasible nodes with all plugins of the profile.
 
-    `pre_filter_results` are the PreFilter results by plugin. Raises PluginError if a plugin fails or a normalized score
-    is not between 0 and 100.
+    `pre_filter_results` are the PreFilter results by plugin. The outcome has no scores of plugins whose PreScore skips
+    Score. Raises PluginError if a plugin fails or a normalized score is not between 0 and 100.
     """
     if not len(nodes.rows):
         return ScoreOutcome(nodes.rows)
@@ -156,16 +156,18 @@ class ScoredNodes(NamedTuple):
     def from_offered(cls, view: Fork, nodes: OfferedNodes, release: KubeVersion) -> ScoredNodes:
         """Prepare the offered nodes for scoring.
 
-        If an extender returned whole nodes, newer versions score these nodes. Older versions score the cluster's
-        nodes. Raises PluginError if a node that does not exist would have to be scored.
+        If an extender returned whole nodes, versions since 1.33 score these nodes. Older versions score the cluster's
+        nodes. Raises PluginError if a node that does not exist would have to be scored, or if a returned node has an
+        invalid amount.
         """
         if nodes.returned is not None and SCORED_AS_RETURNED.at(release):
-            return cls(*_add_returned_nodes(view, nodes), view, nodes.rows)
+            view_with_returned, returned_rows = _add_returned_nodes(view, nodes)
+            return cls(view_with_returned, returned_rows, cluster_view=view, cluster_rows=nodes.rows)
         for position in np.flatnonzero(nodes.rows < 0).tolist():
             name = nodes.names[position]
             problem = f'getting node "{name}" from Snapshot: nodeinfo not found for node name "{name}"'
             raise PluginError(f"running Score plugins: {problem}")
-        return cls(view, nodes.rows, view, nodes.rows)
+        return cls(view, nodes.rows, cluster_view=view, cluster_rows=nodes.rows)
 
     def score_with_plugin(self, plugin: ScorePlugin, info: PodInfo, state: object, *, by_name: bool) -> Scores:
         """Return a plugin's raw scores, one per node to score.

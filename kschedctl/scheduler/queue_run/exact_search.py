@@ -107,7 +107,8 @@ class ExactSearch:
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
         """Run PostFilter for a pod for which `find_node` just returned None, and return the effect.
 
-        If there are no nodes, PostFilter is not run.
+        The cycle of that call is continued, so the arguments are not needed. If there are no nodes, PostFilter is not
+        run, and the pod fails as unresolvable.
         """
         cycle = self._latest_cycle
         if cycle is None or not len(self.view.nodes):

@@ -190,7 +190,7 @@ class _GroupAttempt:
         # Apply the results.
         self._record_victims(root_record.result)
         for record in records:
-            self._apply_group_record(record)
+            self._bind_or_requeue_members(record)
 
     def _list_keys(self) -> list[EntityKey]:
         """Return the keys of the whole tree, including its CompositePodGroups, or of the single group."""
@@ -203,10 +203,11 @@ class _GroupAttempt:
         condition = find_new_condition(result, group, release) if writes_condition else None
         return GroupRecord(key, tuple(pod.position for pod in self.queued[key]), result, condition)
 
-    def _apply_group_record(self, record: GroupRecord) -> None:
+    def _bind_or_requeue_members(self, record: GroupRecord) -> None:
         """Bind the placed pods of a group, and put its other pods back into the queue.
 
-        In newer versions, if some pods of the group were bound, the other pods go directly to the active queue.
+        If a bound pod waits at Permit, the group's unscheduled pods move to the active queue. Since 1.37, the pods put
+        back move there as soon as one pod of the group is bound.
         """
         result = record.result
         bound = find_bound_members(result)

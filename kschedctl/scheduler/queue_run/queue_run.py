@@ -142,8 +142,9 @@ class QueueReplay(SchedulingLoop):
     def run_closed_loop(self) -> Iterator[CycleRecord]:
         """Yield the records of cycles and apply their effects, until no pod can be popped.
 
-        Pod groups always return to the queue, so the loop also ends once every remaining pod has been tried without
-        success.
+        If no pod can be popped but pods wait at Permit, they time out next. Pod groups always return to the queue, so
+        the loop also ends once every remaining pod has been tried without success. The effects of that last cycle are
+        not applied. At the end, parked pods return to the queue.
         """
         cycles_in_vain = 0
         while record := self.schedule_one() or self.time_out_waiting():

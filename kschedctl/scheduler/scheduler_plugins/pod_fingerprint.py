@@ -122,7 +122,10 @@ def hash_octets(octets: Octets, seeds: Hashes | None = None) -> Hashes:
 
 
 def _hash_stripes(words: Hashes, seeds: Hashes) -> Hashes:
-    """Hash the words (texts, words per text) in four lanes, each taking every fourth word, and combine the lanes."""
+    """Hash the words (texts, words per text) in four lanes, each taking every fourth word, and combine the lanes.
+
+    This is the main loop of XXH64. The rotations and the order of the primes are part of its definition.
+    """
     lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
     for index, word in enumerate(words.T):
         lane_index = index % STRIPE

@@ -6,7 +6,7 @@ import pytest
 from metrics_texts import ATTEMPT_BOUNDS, attempts, histogram, number, plugin, point, queues
 
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
-from kschedctl.commands.audit.latency import build_measured_section
+from kschedctl.commands.audit.latency import build_section_from_metrics
 from kschedctl.commands.audit.latency.figures import split_attempt_time
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.sources.metrics.exposition import compute_since_start, parse_exposition
@@ -152,7 +152,7 @@ FAULTS = {
 
 def section(parts: dict[str, str], target: float = 0.1) -> LatencySection:
     text = "".join(parts.values()).encode()
-    return build_measured_section(
+    return build_section_from_metrics(
         compute_since_start(parse_exposition(text, "metrics.txt")), LatencyLimits(target=target)
     )
 
@@ -239,7 +239,9 @@ def test_what_came_with_a_later_version_is_told() -> None:
 @pytest.mark.parametrize(("nodes", "told"), [(100, []), (None, []), (97, ["100 in the scheduler's cache, 97 in"])])
 def test_a_cache_that_differs_from_the_cluster_is_told(nodes: int | None, told: list[str]) -> None:
     text = "".join(SOUND.values()).encode()
-    found = build_measured_section(compute_since_start(parse_exposition(text, "metrics.txt")), LatencyLimits(), nodes)
+    found = build_section_from_metrics(
+        compute_since_start(parse_exposition(text, "metrics.txt")), LatencyLimits(), nodes
+    )
     assert [finding.message.partition(": ")[2].partition(" the cluster")[0] for finding in found.findings] == told
 
 

@@ -27,7 +27,7 @@ from kschedctl.commands.explain.pending_page import build_pending_page
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.fixes.kueue import search, trials
 from kschedctl.queueing.kueue.installation import KueueInstallation
-from kschedctl.queueing.kueue.outlook import Outlook, predict_workloads, start_replay
+from kschedctl.queueing.kueue.outlook import Outlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.render.page import Style
 from kschedctl.render.terminal import render_text
@@ -51,7 +51,7 @@ def _find_fixes(*objects: JsonObject, name: str = "w") -> dict[str, Remedy]:
 def _find_admitted(objects: Sequence[JsonObject]) -> set[str]:
     """Return the names of the waiting Workloads that Kueue admits."""
     replay = start_replay(Cluster.from_objects(objects), parse_time(NOW), KueueInstallation())
-    return {key.partition("/")[2] for key in predict_workloads(replay).order}
+    return {key.partition("/")[2] for key in predict_outlook(replay).order}
 
 
 def _run_commands(fix: Remedy, objects: Sequence[JsonObject]) -> list[Any]:
@@ -272,9 +272,9 @@ def test_the_number_of_replays_is_limited(monkeypatch: pytest.MonkeyPatch) -> No
     def count_and_predict(replay: KueueReplay) -> Outlook:
         """Record a replay and run it."""
         replays.append(replay)
-        return predict_workloads(replay)
+        return predict_outlook(replay)
 
-    monkeypatch.setattr(trials, "predict_workloads", count_and_predict)
+    monkeypatch.setattr(trials, "predict_outlook", count_and_predict)
     classes = [build_priority_class(f"class-{value}", value) for value in range(1, 40)]
     queue = build_queue(preemption={"withinClusterQueue": "LowerPriority"})
     _find_fixes(build_flavor("gpu"), queue, build_local_queue(), build_workload("w", 400, 9), *classes)

@@ -54,12 +54,19 @@ def build_latency_section(audited: AuditedCluster) -> LatencySection:
             title=TITLE, headline="Not audited: no metrics were given", **build_verdict(RULES, (), (NOT_GIVEN,))
         )
     nodes = None if audited.cluster.gap("Node") else len(audited.cluster.nodes)
-    return build_measured_section(audited.measured, audited.thresholds.latency, nodes)
+    return build_section_from_metrics(audited.measured, audited.thresholds.latency, nodes)
 
 
-def build_measured_section(measured: MetricsReading, limits: LatencyLimits, nodes: int | None = None) -> LatencySection:
-    """Build the section from metrics. `nodes` is the number of nodes in the cluster, None if unknown."""
+def build_section_from_metrics(
+    measured: MetricsReading, limits: LatencyLimits, nodes: int | None = None
+) -> LatencySection:
+    """Build the section from metrics. `nodes` is the number of nodes in the cluster, None if unknown.
+
+    If the metrics come from a scheduler that is not the leader, the section has no findings.
+    """
     verdicts = (*judge_metrics(measured, limits), *_compare_node_counts(measured, nodes))
+    is_standby = measured.is_leader is False
+    findings = () if is_standby else tuple(_iter_findings(verdicts))
     timings = partial(build_timings, measured)
     return LatencySection(
         title=TITLE,
@@ -90,11 +97,7 @@ def build_measured_section(measured: MetricsReading, limits: LatencyLimits, node
         preemption_attempts=get_only_number(build_numbers(measured, PREEMPTIONS)),
         preemption_victims=next(iter(timings(VICTIMS)), None),
         scheduled_after_flush=get_only_number(build_numbers(measured, FLUSHED)),
-        **build_verdict(
-            RULES,
-            _iter_findings(verdicts) if measured.is_leader is not False else (),
-            _iter_unknowns(measured, verdicts),
-        ),
+        **build_verdict(RULES, findings, _iter_unknowns(measured, verdicts)),
     )
 
 

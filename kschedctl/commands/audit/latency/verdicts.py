@@ -41,7 +41,7 @@ from kschedctl.text.counts import format_significant
 
 
 def format_seconds(seconds: float) -> str:
-    """Return seconds with three digits in a suitable unit.
+    """Format seconds with three significant digits in a suitable unit. Whole seconds keep all their digits.
 
     >>> format_seconds(0.0123456), format_seconds(2e-5), format_seconds(12.5), format_seconds(0), format_seconds(16384)
     ('12.3 ms', '20 µs', '12.5 s', '0 s', '16,384 s')

@@ -51,7 +51,6 @@ class Tiers:
     @cached_property
     def services(self) -> list[tuple[str, ...]]:
         """The Services that select the pods of each PodInfo, as `namespace/name`, length T."""
-        # indexed by one label of the selector, so that few Services are compared with each PodInfo
         # Index the Services by one label of their selector, so that few of them are compared with each PodInfo.
         services_by_label: dict[tuple[str, str, str], list[Service]] = {}
         for service in self.view.cluster.services:
@@ -125,12 +124,12 @@ class Tiers:
         )
 
     def _count_nodes_by_tier(self, is_bound: Bools) -> list[int]:
-        """Return the number of nodes on which each tier has pods, length K. `is_bound` is the mask of pods on nodes."""
-        # Code each pair of a tier and a node as one number, to count different pairs.
+        """Return for each tier the number of nodes on which it has pods. `is_bound` is the mask of pods on nodes."""
+        # Encode each pair of a tier and a node as tier * node_count + node, to count every pair once.
         node_count = max(len(self.view.nodes), 1)
         tiers = self.tier_by_pod[is_bound].astype(np.int64)
-        different_pairs = np.unique(tiers * node_count + self.view.node[is_bound])
-        tier_by_pair = different_pairs // node_count
+        distinct_pairs = np.unique(tiers * node_count + self.view.node[is_bound])
+        tier_by_pair = distinct_pairs // node_count
         counts: list[int] = np.bincount(tier_by_pair, minlength=len(self.priorities)).tolist()
         return counts
 

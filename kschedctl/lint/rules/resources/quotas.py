@@ -114,7 +114,7 @@ def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
             try:
                 bound = parse(str(hard))
                 excess = _describe_workload_excess(workloads, name, bound)
-                excess = excess or _describe_object_excess(context, subject, name, bound)
+                excess = excess or _describe_count_or_storage_excess(context, subject, name, bound)
             except QuantityError:  # an invalid quantity sets no quota
                 continue
             if excess:
@@ -132,15 +132,19 @@ RQ_QUOTA_EXCEEDED = Rule(
 )
 
 
-def _describe_object_excess(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
-    """Describe how the number of objects, or the storage that claims request, exceeds a quota.
+def _describe_count_or_storage_excess(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
+    """Describe how the number of objects of a kind, or the storage that claims request, exceeds a quota.
 
-    ``name`` is the resource and ``hard`` the limit of the quota. Returns "" if the quota is not exceeded.
+    ``name`` is the resource and ``hard`` the limit of the quota. Returns "" if the quota is not exceeded, or if the
+    resource is neither a count of a kind in _COUNTED_KINDS nor `requests.storage`.
     """
-    kind = _COUNTED_KINDS.get(name.removeprefix("count/"), "")
-    count = sum(s.kind == kind and context.are_in_same_namespace(subject, s) for s in context.subjects)
-    if hard < parse(count):
-        return f"the namespace has {counted(count, 'object')} of kind {kind}"
+    counted_kind = _COUNTED_KINDS.get(name.removeprefix("count/"))
+    if counted_kind is not None:
+        count = sum(s.kind == counted_kind and context.are_in_same_namespace(subject, s) for s in context.subjects)
+        if hard < parse(count):
+            return f"the namespace has {counted(count, 'object')} of kind {counted_kind}"
+        return ""
+
     if name != "requests.storage":
         return ""
     claims = [c for s, c in context.list_linted(PersistentVolumeClaim) if context.are_in_same_namespace(subject, s)]
@@ -208,7 +212,10 @@ def _format_requesters(workloads: list[Workload]) -> str:
 
 
 def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
-    """Return how much of a quota's resource one pod of a workload uses, or None if the pod does not use it."""
+    """Return how much of a quota's resource one pod of a workload uses, or None if the pod does not use it.
+
+    Missing requests default to the limits.
+    """
     if name in _POD_COUNT_RESOURCES:
         return parse(1)
     pod = _change_containers(workload.pod, _default_requests_to_limits)

@@ -38,8 +38,8 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
         unoffered_resources = facts.list_unoffered_resources(workload)
         requests = facts.get_requests(workload)
         large_enough = eligible & has_room(facts.view.allocatable, requests)
-        may_have_room = not unoffered_resources and large_enough.any()
-        if may_have_room and not _are_full_of_fixed_pods(context, requests, large_enough):
+        is_any_node_large_enough = not unoffered_resources and large_enough.any()
+        if is_any_node_large_enough and not _are_full_of_fixed_pods(context, requests, large_enough):
             continue
 
         if facts.can_never_schedule(workload, (NodeResourcesFit, *NODE_PLUGINS)):
@@ -328,7 +328,8 @@ def _iter_workloads_without_room(
 def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
     """Return whether it is certain which running pods belong to the workload.
 
-    Only ungated, long-running workloads with an eligible node are considered.
+    This is the case if the workload has a namespace, or if no running pods have an owner of its kind and name. Returns
+    False for workloads that are gated, that do not run permanently, or that have no eligible node.
     """
     if workload.kind not in SERVING_KINDS or workload.spec.scheduling_gates:
         return False

@@ -142,9 +142,12 @@ class DomainSearch:
         return None
 
     def _choose_several_domains(self, level: int, domains: list[int]) -> list[int]:
-        """Choose domains that hold all slices and leaders together, from domains sorted for a leader.
+        """Choose domains of a level that together hold all leaders and slices. `domains` are sorted for leaders.
 
-        Raises PlacementError if even all domains are too small.
+        Domains for the leaders are chosen first, and their slices are used as well. Domains for the remaining slices
+        follow, in the order for slices without a leader. Unless the profile prefers the least free domains, the domain
+        that completes each of the two steps is the best-fitting one. Raises PlacementError if all domains together are
+        too small.
         """
         counts, request = self.counts, self.request
         slices, slices_with_leader = counts.slices[level], counts.slices_with_leader[level]
@@ -152,7 +155,7 @@ class DomainSearch:
         chosen = []
         remaining, remaining_leaders = request.slices, request.leaders
 
-        # Domains for the leaders, in the order in which leaders are placed
+        # Choose domains for the leaders, in the order in which leaders are placed
         leader_order = self._move_cheapest_leader_first(
             level, domains, request.count, request.leaders, request.slice_size, by_slices=True
         )
@@ -170,7 +173,7 @@ class DomainSearch:
         if remaining_leaders > 0:
             raise self._build_placement_error(level, request.leaders - remaining_leaders)
 
-        # Domains for the workers that are left, in the order without a leader
+        # Choose domains for the remaining slices, in the order without a leader
         worker_order = self.sort_domains(level, leader_order[used:])
         for position, next_domain in enumerate(worker_order):
             if remaining <= 0:

@@ -63,7 +63,8 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
 def _preempt_before_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     """Return the result with the outcome of preemption, as in versions before v1.37.
 
-    If no victims are found, the reasons are appended to the result's reasons.
+    If no victims are found, the reasons are appended to the result's reasons. An error of preemption becomes the
+    result's status.
     """
     if _has_default_preemption(cycle):
         preemption = _try_preemption(cycle)
@@ -162,19 +163,20 @@ def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
 
     # It has to have potential victims that are not being evicted for it already.
     potential = find_potential_victims(cycle.view, get_group_priority(group, cycle.view), release)
-    if WAITS_FOR_VICTIMS.at(release) and _are_victims_leaving(cycle, potential):
+    if WAITS_FOR_VICTIMS.at(release) and _is_any_victim_leaving(cycle, potential):
         return GroupPreemption(Status(Code.SUCCESS, (ONGOING,)))
     if not potential:
         return GroupPreemption(Status(Code.UNRESOLVABLE, (NO_VICTIMS,)))
     return _select_victims(cycle, potential)
 
 
-def _are_victims_leaving(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
-    """Return whether potential victims are being evicted on nodes for which the group's pods are nominated."""
+def _is_any_victim_leaving(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
+    """Return whether a potential victim is already being preempted on a node for which a group's pod is nominated."""
     view = cycle.view
-    rows = {view.nodes.index.get(cycle.infos[member].pod.status.nominated_node_name) for member in cycle.members}
+    nominated_names = (cycle.infos[member].pod.status.nominated_node_name for member in cycle.members)
+    nominated_rows = {view.nodes.index.get(name) for name in nominated_names}
     return any(
-        int(view.node[position]) in rows and is_being_preempted(view.pods.objects[position])
+        int(view.node[position]) in nominated_rows and is_being_preempted(view.pods.objects[position])
         for position in _iter_pods(potential)
     )
 

@@ -181,9 +181,10 @@ class Victims:
         return Victims(self.view, self.pod[is_chosen], self.violating[is_chosen], self.holds_port[is_chosen])
 
     def put_back(self, judge: Judge, selection: Selection) -> dict[int, str]:
-        """Put back the victims that need not be evicted, one per node in each step. Return errors by row.
+        """Put back the victims that need not be evicted. Return upstream's errors, keyed by the row of the node.
 
-        `selection` may require more victims to be evicted. An error says that such a victim was evicted twice. Raises
+        Each step puts back one victim per node, and evicts it again if a filter then rejects the node or if `selection`
+        demands it. If both do, the victim is evicted twice, which is an error on this node as it is upstream. Raises
         PluginError if a plugin fails.
         """
         failed: dict[int, str] = {}
@@ -191,18 +192,18 @@ class Victims:
             # Evict a restored pod again if a filter then rejects its node.
             step_victims = np.flatnonzero(self.rank == step)
             self._restore(step_victims)
-            rows: Rows = self.node[step_victims].astype(np.int64)
-            self._remove(step_victims[judge.find_rejected_rows(self.build_delta(), rows)])
+            node_rows: Rows = self.node[step_victims].astype(np.int64)
+            self._remove(step_victims[judge.find_rejected_rows(self.build_delta(), node_rows)])
 
             # Evict it also if the selection demands that, e.g. because of a quota.
-            exceeded = selection.find_nodes_to_evict_again(self.pod, self.removed)
-            if exceeded is None:
+            demands_eviction = selection.find_nodes_to_evict_again(self.pod, self.removed)
+            if demands_eviction is None:
                 continue
-            exceeding = step_victims[exceeded[rows]]
-            for already_gone in exceeding[self.removed[exceeding]].tolist():
+            demanded_victims = step_victims[demands_eviction[node_rows]]
+            for already_gone in demanded_victims[self.removed[demanded_victims]].tolist():
                 failed.setdefault(int(self.node[already_gone]), self._format_gone_twice(already_gone))
-            self._remove(exceeding)
-            self.uncounted[exceeding] = True
+            self._remove(demanded_victims)
+            self.uncounted[demanded_victims] = True
         return failed
 
     def build_delta(self) -> Delta:
@@ -244,7 +245,10 @@ class Victims:
         return order
 
     def _build_ordered_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
-        """Build the candidates on these rows with the victims in `order`, or in their stored order if it is None."""
+        """Build the candidates on these rows with the victims in `order`, or in their stored order if it is None.
+
+        Victims that were put back are left out. PDB violations of `uncounted` victims are not counted.
+        """
         is_chosen = np.zeros(len(self.view.nodes), np.bool_)
         is_chosen[rows] = True
         remaining = self.removed & is_chosen[self.node]

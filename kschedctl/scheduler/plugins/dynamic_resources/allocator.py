@@ -425,9 +425,12 @@ class Search:
     ) -> bool:
         """Allocate the device to the request, and search for everything that remains. Return whether all was found.
 
-        `next_place` is the index at which the search for the request's next device begins. If the search fails, the
-        allocation is undone, except for mode All in versions that keep it. Raises _SearchEndedError in versions in
-        which mode All ends the search if the device cannot be allocated.
+        `num_allocated` is the number of devices that the request already has, and `next_place` the index at which the
+        search for its next device begins. If the search fails, the allocation is undone, except for mode All in
+        versions that keep it.
+
+        If the device cannot be allocated to a request with mode All, some versions skip the device and search on, and
+        other versions end the search with _SearchEndedError. In all other cases, the result is False.
         """
         self.limit.count_step()
         wants_all = position in self.all_devices

@@ -303,9 +303,25 @@ class Devices:
             ) from None
 
     def _build_pooled_device(self, resource_slice: ResourceSlice, device: Device) -> PooledDevice:
-        """Build a device of the slice, with the numbers by which it is compared with other devices.
+        """Build a device of the slice, with its `twin` and `kind` numbers and the counters it consumes.
 
         Raises QuantityError for an invalid quantity, and for a step that is not positive.
+        """
+        numbers = self._number_device(resource_slice, device)
+        return PooledDevice(
+            device,
+            resource_slice,
+            kind=numbers.kind,
+            twin=numbers.twin,
+            consumes=numbers.consumes,
+            id=(intern(resource_slice.spec.driver), resource_slice.spec.pool.name, intern(device.name)),
+        )
+
+    def _number_device(self, resource_slice: ResourceSlice, device: Device) -> DeviceNumbers:
+        """Return the numbers of a device of the slice. Devices that differ only in their names share all of them.
+
+        Devices that consume counters of their slice alone are equal only within one slice. Raises QuantityError for an
+        invalid quantity, and for a step that is not positive.
         """
         spec = resource_slice.spec
         slice_name = ""  # the slice matters only to devices that consume its own counters
@@ -319,14 +335,7 @@ class Devices:
                 kind=self._number_device_kind(spec.driver, device),
                 consumes=compute_counter_consumption(device, slice_name),
             )
-        return PooledDevice(
-            device,
-            resource_slice,
-            kind=numbers.kind,
-            twin=numbers.twin,
-            consumes=numbers.consumes,
-            id=(intern(spec.driver), spec.pool.name, intern(device.name)),
-        )
+        return numbers
 
     def _number_device_kind(self, driver: str, device: Device) -> int:
         """Return a number that is equal for devices that selectors cannot tell apart.

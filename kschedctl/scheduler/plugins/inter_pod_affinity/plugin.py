@@ -264,21 +264,26 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         """
         if self._ignores_all_terms(info):
             return PRE_SCORE_SKIP
-        preferred_terms = (*info.preferred_affinity, *info.preferred_anti_affinity)
+
+        # Skip Score if no term matches. Weights can cancel each other out, so matches are counted separately.
         matches, weights = self._get_score_weights(info, view)
-        match_counts = TopologyCounts.build_for_pod(self._build_cache_key("matches"), info, view, lambda: matches)
-        if not preferred_terms:
-            match_counts = match_counts.without_group_pods_on_unlisted_nodes(
-                partial(_find_infos_with_terms, view), view
-            )
+        match_counts = self._build_listed_counts("matches", matches, info, view)
         if match_counts.is_empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
-        score_counts = TopologyCounts.build_for_pod(self._build_cache_key("score"), info, view, lambda: weights)
-        if not preferred_terms:
-            score_counts = score_counts.without_group_pods_on_unlisted_nodes(
-                partial(_find_infos_with_terms, view), view
-            )
-        return PreScoreResult(score_counts)
+
+        return PreScoreResult(self._build_listed_counts("score", weights, info, view))
+
+    def _build_listed_counts(self, purpose: str, weights: SparseWeights, info: PodInfo, view: Fork) -> TopologyCounts:
+        """Build the counts for the incoming pod per topology domain, leaving out what upstream does not list.
+
+        For a pod without preferred terms, upstream lists only nodes that had pods with affinity terms when the cycle of
+        the pod's group began. Pods that this cycle placed on other nodes are not counted.
+        """
+        counts = TopologyCounts.build_for_pod(self._build_cache_key(purpose), info, view, lambda: weights)
+        has_preferred_terms = bool(info.preferred_affinity or info.preferred_anti_affinity)
+        if has_preferred_terms:
+            return counts
+        return counts.without_group_pods_on_unlisted_nodes(partial(_find_infos_with_terms, view), view)
 
     def _ignores_all_terms(self, info: PodInfo) -> bool:
         """Return whether no term counts for the scores, because the pod prefers nothing and existing pods are ignored.
