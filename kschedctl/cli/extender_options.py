@@ -82,7 +82,7 @@ class Extending:
     def _validate(self) -> None:
         """Raise UsageError if the options contradict each other."""
         if self.call_extenders and self.extender_answers is not None:
-            raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="leave one of them out")
+            raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="use only one of them")
         if self.record_extenders is not None and not self.call_extenders:
             raise UsageError("--record-extenders needs --call-extenders", hint="only real answers can be recorded")
         validate_output_files(self.record_extenders)

@@ -82,7 +82,7 @@ def load_cluster(
     reads only what answers about existing pods need, and `live` names additional kinds to read.
     """
     if source.demo and source.snapshot:
-        raise UsageError("--demo and --snapshot cannot be combined", hint="leave one of them out")
+        raise UsageError("--demo and --snapshot cannot be combined", hint="use only one of them")
     if len(source.snapshot) > 1:
         raise UsageError("this command takes one cluster", where="--snapshot", hint="name one snapshot")
     with without_garbage_collection():

@@ -25,7 +25,7 @@ UNBLOCKS = {
     "ControllerNotFound": "gets an owner that exists",
     "MinReplicasReached": "has as many replicas as --min-replica-count",
     "NotReplicated": "gets a controller",
-    "UnmovableKubeSystemPod": "gets a budget that allows its eviction",
+    "UnmovableKubeSystemPod": "has a PodDisruptionBudget that allows its eviction",
     "NotSafeToEvictAnnotation": 'loses its annotation safe-to-evict: "false"',
     "LocalStorageRequested": "names its volumes in safe-to-evict-local-volumes, if their data may be lost",
     "NotEnoughPdb": "has a budget that allows one more disruption",

@@ -19,7 +19,7 @@ from kschedctl.sources.builds.helm_guard import explain_disallowed_call
 CHART = "helmCharts: [{name: web, repo: https://charts.example, %s}]\n"
 OPTION = "would be an option of helm"
 CONFIGURED = "a repository must not choose helm's configuration and plugin folders"
-ELSEWHERE = "leads to another folder"
+ELSEWHERE = "points outside the folder"
 
 SMUGGLED = {
     "a post-renderer": (

@@ -207,7 +207,7 @@ class MetricsOptions:
         if not self.has_source:
             raise UsageError("no metrics given", hint="--metrics URL or FILE, or --prometheus URL")
         if self.metrics and self.prometheus:
-            raise UsageError("--metrics and --prometheus cannot be combined", hint="leave one of them out")
+            raise UsageError("--metrics and --prometheus cannot be combined", hint="use only one of them")
         if self.prometheus_labels and not self.prometheus:
             raise UsageError("--prometheus-labels needs --prometheus")
         longest = MAX_WAIT if len(self.metrics) == 1 else MAX_WINDOW

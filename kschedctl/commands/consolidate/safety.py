@@ -42,7 +42,7 @@ class RequiredRoom(NamedTuple):
         if self.pods and not self.fits_on(view, remaining):
             if self.fits_now:
                 return "the pods of --headroom-for would no longer fit"
-            return "the pods of --headroom-for do not fit even now"
+            return "the pods of --headroom-for do not fit even before a node is removed"
         return ""
 
     def fits_on(self, view: Fork, remaining: Bools) -> bool:

@@ -128,7 +128,7 @@ def explain(
     what plugins read, and the annotations and volumes of a named pod, never its environment.
     """
     if pods and scope.selector:
-        raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
+        raise UsageError("-l chooses among many pods, POD is one", hint="use only one of them")
     with extending.open_caller() as call_extender:
         question = _Question(
             source=source,

@@ -94,7 +94,7 @@ def _build_outside_note(report: Failures) -> Page:
     nodes = count(len(report.outside), "node")
     verb = agreeing(len(report.outside), "belongs", "belong")
     label = Marked(f"{nodes} {verb} to no {unit}:", Tone.WARNING)
-    return (paragraph(label, f"{names(report.outside)} (no label for the {unit}, so no loss includes them)"),)
+    return (paragraph(label, f"{names(report.outside)} (without a {unit} label, so no simulated loss includes them)"),)
 
 
 def _build_ranking_table(report: Failures, style: Style) -> Page:

@@ -32,7 +32,7 @@ def priorities(
     findings_output: FindingsOutput,
     time: TimeOption,
     grow: Annotated[
-        int, typer.Option("--grow", metavar="NUMBER", help="The number of pods by which a tier grows. 0: none.")
+        int, typer.Option("--grow", metavar="NUMBER", help="The number of pods to add to a tier. 0 adds none.")
     ] = PriorityLimits.grow,
     tier: Annotated[
         str,

@@ -74,7 +74,9 @@ class RaceOptions:
     ] = None
     duration: Annotated[
         str | None,
-        typer.Option("--duration", metavar="TIME", help="Time during which pods are created.  [default: at least 5m]"),
+        typer.Option(
+            "--duration", metavar="TIME", help="How long pods keep arriving in the simulation.  [default: at least 5m]"
+        ),
     ] = None
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed.")] = 0
     runs: Annotated[

@@ -63,7 +63,10 @@ class SizeOptions:
     labels: Annotated[
         list[str] | None,
         typer.Option(
-            "--node-label", metavar="KEY=VALUE", help="A label for nodes of --instance-types.", show_default=False
+            "--node-label",
+            metavar="KEY=VALUE",
+            help="A label of the nodes made from --instance-types.",
+            show_default=False,
         ),
     ] = None
     seconds: Annotated[

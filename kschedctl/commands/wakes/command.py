@@ -45,7 +45,11 @@ def wakes(
     ] = None,
     event: Annotated[
         str,
-        typer.Option("--event", metavar="FILE", help="Changed objects, or events: {action, old, new} or watch events."),
+        typer.Option(
+            "--event",
+            metavar="FILE",
+            help="Objects as they are after the change, or events: a list of {action, old, new}, or watch events.",
+        ),
     ] = "",
     between: Annotated[
         tuple[str, str] | None,

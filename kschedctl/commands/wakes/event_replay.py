@@ -142,7 +142,9 @@ def try_pod(
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
     framework, unknown = scheduler.find_framework_for(info, scheduler.view)
     if framework is None:
-        raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'its schedulerName is "{pod.spec.scheduler_name}"')
+        raise UsageError(
+            f'no scheduler profile handles pod "{pod.key}"', hint=f'its schedulerName is "{pod.spec.scheduler_name}"'
+        )
     registrations = scheduler.get_registrations(pod.spec.scheduler_name)
     tried = try_without_post_filter(framework, info, scheduler.view)
     if tried.cycle is None:

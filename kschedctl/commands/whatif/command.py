@@ -101,6 +101,6 @@ def _validate_usage(scenario: str | None, comparison: ComparisonOptions) -> None
     if not (scenario or files or versions):
         raise UsageError("nothing to try", hint="give a SCENARIO, --compare-config or --compare-version")
     if files and versions:
-        raise UsageError("--compare-config and --compare-version cannot be combined", hint="leave one of them out")
+        raise UsageError("--compare-config and --compare-version cannot be combined", hint="use only one of them")
     if files and len(set(files)) == 1:
         raise UsageError("--compare-config needs two different files")

@@ -81,7 +81,7 @@ def _build_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
         return Fix(FixKind.DROP_HOST_PORT, target, text, by="author", edits=edits, cost=NO_PORT)
     text = f"use host port {new_port} instead of {port.port}"
     if host_network:
-        text += ", and let the program listen there"
+        text += ", and make the program listen on it"
     return Fix(FixKind.OTHER_HOST_PORT, target, text, by="author", edits=edits, cost=OTHER_PORT)
 
 

@@ -121,7 +121,7 @@ TT_EMPTY_VALUE = Rule(
     for_each_workload(find_tolerations_without_value),
     summary="A toleration without a value and without operator: Exists",
     why="The operator is Equal by default, so the toleration matches only taints without a value.",
-    fix="Set operator: Exists, or the value of the taint",
+    fix="Set operator: Exists, or set value to that of the taint",
     source=doc.TAINTS,
 )
 

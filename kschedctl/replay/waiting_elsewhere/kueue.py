@@ -267,7 +267,7 @@ def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
     if outlook.admitted_in:
         return f"waits its turn in ClusterQueue {queue}: it is number {place} of {outlook.position.length}"
     if outlook.is_undecided and not outlook.message:
-        return f"waits its turn in ClusterQueue {queue}: the replay of Kueue stopped before its turn"
+        return f"waits for its turn in ClusterQueue {queue}; the replay of Kueue ended before it came"
     return f"waits in ClusterQueue {queue}: {outlook.message or 'Workloads before it take the quota'}"
 
 

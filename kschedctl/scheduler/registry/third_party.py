@@ -190,7 +190,7 @@ def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
     if error:
         raise TypeError(error)
     if not points:
-        raise TypeError("it runs at no extension point: it has no method of one and declares no points")
+        raise TypeError("it never runs: it implements no extension point and declares none")
 
     kinds = tuple(sorted(_read_names(target, "kinds", FIELDS)))
     args_type = getattr(target, "args_type", DeclaredPlugin.args_type)

@@ -138,7 +138,7 @@ def _explain_unsafe_chart_field(key: str, text: str, file: str, top: str) -> str
     if key == "charthome":
         return explain_unsafe_value("--untardir", os.path.join(os.path.dirname(file), text), top)
     if key in _PATH_FIELDS and (".." in text.split("/") or text.startswith("/")):
-        return f'"{text}" leads to another folder'
+        return f'"{text}" points outside the folder'
     return explain_unsafe_value(_OPTIONS.get(key, ""), text, top)
 
 

@@ -114,7 +114,7 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
         [node("n1"), WEB],
     ),
     "a port in the host's network": (
-        "use host port 81 instead of 80, and let the program listen there",
+        "use host port 81 instead of 80, and make the program listen on it",
         asked(**PORTS),
         [node("n1"), pod("web-1", node_name="n1", **PORTS)],
     ),

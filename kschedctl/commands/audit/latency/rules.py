@@ -83,7 +83,7 @@ UNSCHEDULABLE = AuditRule(
 FLUSHED = AuditRule(
     "audit-latency-flushed",
     WARNING,
-    "Pods fitted, and no event woke them",
+    "Pods would have fitted, but no event woke them",
     "A queueing hint was wrong or an event was missed: they lost up to five minutes.",
     "Run wakes --between two snapshots to see which pods nothing woke; report it, with the plugin that rejected them",
     source="pkg/scheduler/metrics/metrics.go (v1.36): pod_scheduled_after_flush_total",
@@ -127,7 +127,7 @@ EVENTS = AuditRule(
     "audit-latency-events",
     NOTE,
     "Very many events are kept for pods in flight",
-    "They take memory, and are searched when an attempt ends.",
+    "Such pods take memory, and the scheduler goes through them at the end of every attempt.",
     "Shorten the attempts, or what changes nodes and pods so often",
 )
 RULES = (

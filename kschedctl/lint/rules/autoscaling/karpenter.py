@@ -108,7 +108,7 @@ KP_MIN_VALUES = Rule(
     "kp-min-values",
     ERROR,
     find_unmet_min_values,
-    summary="A NodePool that requires more values than it allows",
+    summary="A NodePool whose minValues is higher than the number of values it allows",
     why="The API server rejects a pool that lists too few values. If its instance types have too few, Karpenter "
     "launches none of them, unless its minValuesPolicy is BestEffort.",
     fix="Allow more values, or lower minValues",
@@ -413,7 +413,7 @@ KP_NODE_EACH = Rule(
     summary="Preferred anti-affinity or ScheduleAnyway spread by host, with Karpenter",
     why="Karpenter first treats preferences as required, and it can always launch another node: it launches one for "
     "each pod, although kube-scheduler would place several pods on a node.",
-    fix="Spread across zones, or set Karpenter's preferencePolicy to Ignore",
+    fix="Spread across zones instead of hosts, or set Karpenter's preferencePolicy to Ignore",
     source=SCHEDULING,
 )
 

@@ -147,7 +147,7 @@ NA_TERMS_ORED = Rule(
     "na-terms-ored",
     NOTE,
     for_each_workload(find_ineffective_alternative_terms),
-    summary="Node selector terms that were meant to be combined",
+    summary="nodeSelectorTerms that were probably meant as one (separate terms are alternatives)",
     why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the others useless.",
     fix="Put all matchExpressions into one term",
     source=doc.AFFINITY,

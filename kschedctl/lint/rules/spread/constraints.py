@@ -126,7 +126,7 @@ TS_CROSS_NAMESPACE = Rule(
     "ts-cross-namespace",
     NOTE,
     find_selectors_for_other_namespaces,
-    summary="Spread selector that only matches pods of other namespaces",
+    summary="Topology spread constraint whose selector only matches pods of other namespaces",
     why="Only pods of the pod's own namespace are counted, so the constraint has no effect.",
     fix="Use pod anti-affinity with namespaces, or put the workloads into one namespace",
     source=f"{doc.SPREAD}#implicit-conventions",
