@@ -221,14 +221,14 @@ def _count_pods_of_field(field: str, part: object) -> int | None:
 
 
 def _as_count(value: object) -> int | None:
-    """Return the value if it can be a number of pods, or None."""
+    """Return the value if it can be a number of pods, which is an integer of 32 bits that is not negative, or None."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if 0 <= value < 2**31 else None
 
 
 def _has_pod_template(value: object) -> bool:
-    """Return whether a mapping in the value, at any depth, has a list of containers."""
+    """Return whether a mapping in the value, at any depth, has a list of containers that is not empty."""
     unvisited = [value]
     while unvisited:
         inner = unvisited.pop()

@@ -104,9 +104,11 @@ class Surroundings(NamedTuple):
 def load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
-    """Load the cluster around the files, unless the files describe a cluster themselves.
+    """Validate the objects around the workloads in the files, and load the cluster to which the files are applied.
 
-    Raises KschedctlError if the cluster cannot be read.
+    No cluster is loaded if the files have Nodes, or if they are assumed to be complete, unless there is a snapshot or
+    the demo cluster. The namespace defaults to that of a live cluster's context. Raises KschedctlError if the cluster
+    cannot be read or an object is invalid.
     """
     if reading.around:
         from kschedctl.cli.manifest_validation import validate_other_objects  # noqa: PLC0415 - only for new objects
@@ -201,8 +203,11 @@ def _find_listed_pods(reading: ReadResult) -> PodTable:
 
 
 def build_cluster_from_files(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
-    """Build the cluster that the files describe, with the configuration and version from the options."""
-    # In files that are declared complete, a kind without objects is no gap.
+    """Build the cluster that the files describe, with the configuration and version from the options.
+
+    Without an option for the configuration, it comes from the files. A kind without objects is a gap, unless the files
+    are declared complete.
+    """
     gaps = reading.left_out if source.assume_complete else reading.gaps
     cluster = Cluster.of(
         objects,
@@ -341,7 +346,10 @@ def get_object_key(metadata: Json) -> Key:
 def with_default_namespace(
     objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: str | None
 ) -> dict[str, Sequence[Any]]:
-    """Return the objects and the pods by kind. Objects that name no namespace get ``namespace``."""
+    """Return the objects and the pods by kind. Objects that name no namespace get ``namespace``.
+
+    Kinds without namespaces are left as they are. If ``namespace`` is None, pods get the namespace `default`.
+    """
     result: dict[str, Sequence[Any]] = {}
     for kind, objects_of_kind in objects.items():
         if kind in CLUSTER_SCOPED:

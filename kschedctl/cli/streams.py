@@ -58,7 +58,7 @@ class _CheckedOutput:
             self._call(self._stream.flush)
 
     def _call(self, function: Callable[..., object], *arguments: object) -> object:
-        """Call a function of the stream, converting an OSError to an OutputError."""
+        """Call a function of the stream, converting any OSError but BrokenPipeError to an OutputError."""
         try:
             return function(*arguments)
         except BrokenPipeError:

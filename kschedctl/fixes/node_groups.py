@@ -22,6 +22,7 @@ from kschedctl.fixes.trial.guesses import find_device_mark, find_image_platform
 from kschedctl.fixes.ways.node_affinity import find_required_terms
 from kschedctl.reports.new_node import NewNode, PoolVerdict
 from kschedctl.reports.remedy import Remedy
+from kschedctl.text.counts import agreeing
 
 MOST_TRIED = 3
 """The most changes that are replayed; each replay is a whole loop of the autoscaler."""
@@ -90,7 +91,7 @@ class _GroupFix:
             commands = tuple(_iter_resize_command(cluster, self.id, change.maximum))
         if not commands:
             if change.tags:
-                instruction = f"add the tags {', '.join(change.tags)}"
+                instruction = f"add the {agreeing(len(change.tags), 'tag', 'tags')} {', '.join(change.tags)}"
             else:
                 instruction = f"{change.summary[0].lower()}{change.summary[1:]}"
             commands = (f"# where the node group {self.id} is defined: {instruction}",)

@@ -137,7 +137,7 @@ class _PartCounter:
     """Called with the number of new parts."""
 
     def count(self, number: int) -> None:
-        """Count finished parts."""
+        """Count finished parts, at most as many as remain, and report the new ones."""
         if self.remaining == UNKNOWN_PARTS:
             new_parts = number
         else:
@@ -212,7 +212,11 @@ class WorkerPool(Generic[Task, Result]):
 def open_worker_pool(
     scenario: Scenario[Context, Task, Result], context: Context, workers: Workers
 ) -> Iterator[WorkerPool[Task, Result] | None]:
-    """Open a pool of workers, or yield None if this process does all work. Raises the same errors as `run_all`."""
+    """Open a pool of workers, or yield None if this process does all work.
+
+    The workers belong to a Dask cluster if `workers` names one, and otherwise are processes on this machine. Raises the
+    same errors as `run_all`.
+    """
     processes = workers.processes or os.cpu_count() or 1
     if workers.dask:
         with _open_dask(scenario, context, workers.dask) as connection:
@@ -283,7 +287,11 @@ def _run_and_add_parts(
 def _start_worker_processes(
     scenario: Scenario[Context, Task, Result], context: Context, processes: int
 ) -> Iterator[Callable[[Task], Future[Result]]]:
-    """Start local worker processes, and yield a function that submits a task to them."""
+    """Start local worker processes, and yield a function that submits a task to them.
+
+    If the block fails, the workers are terminated. Otherwise, the end of the block waits for running tasks, and cancels
+    all others.
+    """
     import multiprocessing  # noqa: PLC0415 - most questions are answered by this process alone
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
 
@@ -472,7 +480,11 @@ def ask_each_cluster(
 
 
 def _answer_for_cluster(cluster_question: _ClusterQuestion[Subject, Report], name: str) -> ClusterAnswer:
-    """Answer the question for the cluster of this name. Raises KschedctlError, and KeyboardInterrupt if interrupted."""
+    """Answer the question for the cluster of this name.
+
+    Raises KschedctlError, with the cluster's name if the error names no place. Raises KeyboardInterrupt if the user
+    interrupts.
+    """
     try:
         report = cluster_question.question(cluster_question.subjects[name], ONE_PROCESS, NO_PROGRESS)
     except KschedctlError as error:

@@ -10,6 +10,7 @@ from kschedctl.reports.remedy import TEAMS
 from kschedctl.reports.report import GateProblem, PlainReport
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, build_restart_costs, list_clauses
 from kschedctl.text.counts import capitalize, counted
+from kschedctl.text.printable import rewrite_fit_error
 
 
 class CreationFailure(Document, frozen=True):
@@ -71,7 +72,7 @@ class CreationFix(Document, frozen=True):
         if self.costs:
             text += f", but {'; '.join(list_clauses(self.costs))}"
         if self.then:
-            text += f"; then they wait: {self.then}"
+            text += f"; the pods are then created, but stay Pending: {rewrite_fit_error(self.then)}"
         return text
 
 

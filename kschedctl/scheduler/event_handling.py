@@ -139,7 +139,10 @@ class EventHandlers:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def _iter_node_events(self, change: ChangedObject) -> Iterator[ClusterEvent]:
-        """Yield the events of an added, updated or deleted node. Old versions have no event for a deleted node."""
+        """Yield the events of an added, updated or deleted node. Old versions have no event for a deleted node.
+
+        An update causes one event per kind of change, unless the feature gate of this kind is off.
+        """
         if change.new is None and not DELETED_NODE_IS_EVENT.at(self.gates.release):
             return
         if change.old is None or change.new is None:
@@ -187,7 +190,10 @@ class EventHandlers:
             yield Occurrence(POD_DELETED, change, up_to_priority=pod.spec.priority or 0)
 
     def _iter_pod_update_events(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
-        """Yield the events of an updated pod. Being bound counts as an addition, losing a nomination as a deletion."""
+        """Yield the events of an updated pod. Being bound counts as an addition, losing a nomination as a deletion.
+
+        A waiting pod of another scheduler causes no events.
+        """
         if old.spec.node_name:
             for action in self.list_pod_actions(change):
                 yield Occurrence(self._build_placed_update(action), change)

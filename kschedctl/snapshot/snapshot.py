@@ -286,9 +286,11 @@ class Snapshot:
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
-        """The nominated rows of this scheduler's pods, and the positions of these pods."""
+        """The nominated rows of this scheduler's pods, and the positions of these pods.
+
+        A nomination counts if a profile serves the pod, the pod has no node yet, and the nominated node exists.
+        """
         rows, positions = [], []
-        # A nomination counts if the pod is served, has no node yet, and names a node that exists.
         for position in self.pods.nominations:
             pod = self.pods.objects[position]
             row = self.nodes.index.get(pod.status.nominated_node_name)

@@ -91,7 +91,11 @@ class Drainability:
         return next(obstacles, PodFate.MOVES)
 
     def _iter_obstacles(self, pod: Pod) -> Iterator[str]:
-        """Yield the reasons why a running pod of no DaemonSet blocks the removal of its node, in upstream's order."""
+        """Yield the reasons why a running pod of no DaemonSet blocks the removal of its node, in upstream's order.
+
+        For a pod of kube-system without a budget that is older than the timeout for system pods, only missing replicas
+        count, if nodes with system pods are to be skipped.
+        """
         options = self.options
         if not self._is_replicated(pod):
             yield NOT_REPLICATED

@@ -76,7 +76,7 @@ class Expanders:
         return ExpanderChoice(first, tuple(sorted(option.group.id for option in remaining)))
 
     def _filter_by_expander(self, name: str, options: list[Option]) -> list[Option]:
-        """Return the options that the named expander keeps."""
+        """Return the options that the named expander keeps. The random expander keeps all of them."""
         match name:
             case "random":
                 return options
@@ -90,7 +90,10 @@ class Expanders:
                 return self._filter_by_priority(options)
 
     def _compute_wasted_share(self, option: Option) -> float:
-        """Return the sum of the CPU share and the memory share that the new nodes would leave unused."""
+        """Return the sum of the CPU share and the memory share that the new nodes would leave unused.
+
+        The result is NaN for nodes without CPU or without memory.
+        """
         capacity = node_facts.get_capacity(self.templates[option.group.id])
         waste = 0.0
         for name in ("cpu", "memory"):

@@ -140,7 +140,10 @@ def _is_temporary_taint(key: str, options: AutoscalerOptions) -> bool:
 
 
 def iter_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[Pod]:
-    """Yield a pod of each DaemonSet that would run on the node."""
+    """Yield a pod of each DaemonSet that would run on the node.
+
+    The node's name, labels and taints decide, but not its resources.
+    """
     for workload in daemon_sets:
         template = workload.spec.template
         spec = add_daemon_tolerations(template.spec)

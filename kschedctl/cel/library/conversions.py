@@ -111,7 +111,10 @@ def _parse_integer(text: str, low: int, high: int, target: str) -> int:
 
 
 def to_int(value: Value) -> int:
-    """Convert a value as ``int(value)`` does. Raises CelError if a text is not an integer or exceeds 64 bits."""
+    """Convert a value as ``int(value)`` does. Durations become nanoseconds, and timestamps become seconds.
+
+    Raises CelError if a text is not an integer, or if a number exceeds 64 bits.
+    """
     match value:
         case str():
             return _parse_integer(value, INT_MIN, INT_MAX, "int")
@@ -127,7 +130,10 @@ def to_int(value: Value) -> int:
 
 
 def to_uint(value: Value) -> Uint:
-    """Convert a value as ``uint(value)`` does. Raises CelError if a text is not an integer or exceeds 64 bits."""
+    """Convert a value as ``uint(value)`` does.
+
+    Raises CelError if a text is not an integer, or if a number is negative or exceeds 64 bits.
+    """
     match value:
         case str():
             return Uint(_parse_integer(value, 0, UINT_MAX, "uint"))

@@ -32,9 +32,10 @@ def _build_index_error(at: int) -> CelError:
 def find_index(text: str, part: str, start: int = 0) -> int:
     """Return the index of the first occurrence of ``part`` at or after ``start``, or -1.
 
-    Raises CelError if ``start`` is negative.
+    An empty part is found at ``start``, which is not checked in this case, as in upstream. Otherwise, raises CelError
+    if ``start`` is negative.
     """
-    if not part:  # as upstream, which does not check the start in this case
+    if not part:
         return start
     if start < 0:
         raise _build_index_error(start)
@@ -44,11 +45,13 @@ def find_index(text: str, part: str, start: int = 0) -> int:
 def find_last_index(text: str, part: str, start: int | None = None) -> int:
     """Return the index of the last occurrence of ``part`` at or before ``start``, or -1.
 
-    ``start`` defaults to the end of the text. Raises CelError if it is negative.
+    ``start`` defaults to the end of the text. An empty part is found at ``start``, which is not checked in this case.
+    Otherwise, returns -1 if ``start`` is beyond the last character, and raises CelError if it is negative. All of this
+    is as in upstream.
     """
     if start is None:
         return text.rfind(part)
-    if not part:  # as upstream, which does not check the start in this case
+    if not part:
         return start
     if start < 0:
         raise _build_index_error(start)
@@ -63,7 +66,10 @@ def char_at(text: str, at: int) -> str:
 
 
 def substring(text: str, start: int, end: int | None = None) -> str:
-    """Return the text from ``start`` to before ``end``, by default to the end. Raises CelError if out of range."""
+    """Return the text from ``start`` to before ``end``, by default to the end.
+
+    Raises CelError if an index is out of range, or if ``start`` is after ``end``.
+    """
     if end is None:
         end = len(text)
     elif start > end:
@@ -94,7 +100,10 @@ def join_texts(parts: list[Value], separator: str = "") -> str:
 
 
 def split_text(text: str, separator: str, limit: int = -1) -> list[str]:
-    """Split a text into at most ``limit`` parts, or without limit if ``limit`` is negative."""
+    """Split a text into at most ``limit`` parts, or without limit if ``limit`` is negative.
+
+    The last part holds the rest of the text. An empty separator splits the text into characters.
+    """
     if limit == 0:
         return []
     if separator:
@@ -249,7 +258,11 @@ def _format_clause(clause: Clause, value: Value) -> str:
 
 
 def _format_double(clause: Clause, value: Value) -> str:
-    """Format a double for `%f` or `%e`, with `∞` and superscript exponents as upstream does."""
+    """Format a double for `%f` or `%e`, with `∞` and superscript exponents as upstream does.
+
+    The texts "NaN", "Infinity" and "-Infinity" count as doubles. Raises CelError for any other value, and
+    CostLimitError if the precision is too large.
+    """
     if value in ("NaN", "Infinity", "-Infinity") and isinstance(value, str):
         value = float(value)
     if type(value) is not float:

@@ -113,7 +113,10 @@ def _build_overview_table(report: Audit) -> Table:
 
 
 def _find_section_tone(section: Section) -> Tone:
-    """Return the tone of the section's gravest finding, or of the section's state if there are no findings."""
+    """Return the tone of the section's gravest finding, or of the section's state if there are no findings.
+
+    A section that was not judged is faint.
+    """
     if section.is_not_judged:
         return Tone.FAINT
     if section.state != FINDINGS:
@@ -315,7 +318,10 @@ def _iter_waiting_rows(section: PendingSection) -> Iterator[WaitingRow]:
 
 
 def _build_waiting_row(row: WaitingRow, findings_above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a row of the table of waiting pods. Fixes of the row above are not repeated."""
+    """Return the cells for a row of the table of waiting pods. Fixes of the row above are not repeated.
+
+    A row without pods shows the object and the message of its finding.
+    """
     waiting_pods, findings = row
     severity = format_severity(findings[0]) if findings else ""
     fix_lines = [line for finding in findings for line in iter_fix_lines(finding, findings_above, style)]

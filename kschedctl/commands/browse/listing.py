@@ -29,7 +29,7 @@ BY_CAUSE, BY_AGE, BY_NAME = "cause", "age", "name"
 POD_ORDERS = (BY_CAUSE, BY_AGE, BY_NAME)
 MAX_CAUSE_LINES = 2
 """The maximum number of lines for a cause. The right pane shows it in full."""
-NOTHING_PENDING = "no pod is pending here; kschedctl explain -A also lists pods that were not created or not admitted"
+NOTHING_PENDING = "no pod is pending here; explain -A also lists pods that were not created or not admitted"
 
 
 def build_workload_subject(owner: Owner) -> Openable:

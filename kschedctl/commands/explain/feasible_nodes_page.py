@@ -33,7 +33,7 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
     Each plugin has a column, or all share one if the page is too narrow. Plugins that score all shown nodes alike are
     named in one line instead.
     """
-    if not report.total:
+    if not report.total or (len(report.total) == 1 and not style.wide):  # a single feasible node needs no score
         return ()
     ranked = sorted(report.total, key=lambda node: -report.total[node])
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else NODES_SHOWN)

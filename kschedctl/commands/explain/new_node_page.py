@@ -25,7 +25,8 @@ def build_new_node_section(new: NewNode | None, style: Style) -> Page:
         answer = f"No, not from {new.autoscaler}{closest}"
     if new.seen_types is not None:
         types = counted(new.seen_types, "instance type")
-        answer += f"; only the {types} of existing nodes were considered, --instance-types FILE adds others"
+        were = agreeing(new.seen_types, "was", "were")
+        answer += f"; only the {types} of existing nodes {were} considered, --instance-types FILE adds others"
     message = new.message if style.wide else shorten_error(new.message)
     return section(
         "Would a new node come?",

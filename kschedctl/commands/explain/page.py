@@ -419,7 +419,7 @@ def _build_pod_row(explanation: Explanation) -> Row:
 
 
 TEXT_BY_KIND = {
-    "MakeRoom": "{text}; kschedctl whatif shows the outcome first",
+    "MakeRoom": "{text}; whatif shows the outcome first",
     "CorrectProfile": "Name its configuration with --config, or correct the pod's spec.schedulerName",
 }
 """Kind of advice -> the text for readers at a command line, if it differs from the advice's own."""

@@ -259,7 +259,7 @@ class _Sizing:
     def _find_crowded_first_sets(
         self, search: SetSearch, plain_starts: StartingSets, progress: Progress
     ) -> Sequence[Counts]:
-        """Replay the first of the starting sets, and return it in a list if it is crowded.
+        """Replay the first of the starting sets, and return it in a list if it is crowded. Otherwise, return [].
 
         Raises KeyboardInterrupt if the user interrupts.
         """

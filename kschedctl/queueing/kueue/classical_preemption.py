@@ -38,10 +38,13 @@ def find_classical_targets(search: PreemptionSearch, request: PreemptionRequest)
 
 
 def _list_borrowing_attempts(candidates: _CandidateList, request: PreemptionRequest) -> list[bool]:
-    """Return, for each of the one or two attempts to preempt, whether the request may borrow."""
-    is_forbidden = _forbids_borrowing(request.queue)
+    """Return, for each of the one or two attempts to preempt, whether the request may borrow.
 
-    # Without borrowing nothing is gained if only the own queue has candidates or quota must be borrowed anyway
+    There is no attempt without borrowing if it would gain nothing: if only the request's own queue has candidates, or
+    if quota must be borrowed anyway. The attempt without borrowing comes first if the queue must not borrow while it
+    preempts Workloads of other queues, unless there are candidates for hierarchical reclaim.
+    """
+    is_forbidden = _forbids_borrowing(request.queue)
     if not candidates.has_other_queues or (is_forbidden and not _is_under_nominal_quota(request)):
         return [True]
     if is_forbidden and not candidates.has_hierarchical:
@@ -153,7 +156,11 @@ class _CandidateList:
         return True
 
     def get_preemption_variant(self, candidate: WorkloadInfo) -> _Variant:
-        """Return the rule that allows a candidate to be preempted. Upstream: classifyPreemptionVariant."""
+        """Return the rule that allows a candidate to be preempted. Upstream: classifyPreemptionVariant.
+
+        A candidate in another queue is preempted while borrowing only if borrowWithinCohort allows it: the candidate's
+        priority must be below the preemptor's and not above the threshold.
+        """
         origin = self._origins.get(candidate.cluster_queue)
         if origin is None:
             return _Variant.WITHIN_QUEUE
@@ -170,7 +177,10 @@ class _CandidateList:
         return _Variant.RECLAIM_WHILE_BORROWING
 
     def _collect_queue_candidates(self, queue: QueueSnapshot, policy: str) -> list[RankedCandidate]:
-        """Return the Workloads in a ClusterQueue that the policy allows to be preempted, sorted by rank."""
+        """Return the Workloads in a ClusterQueue that the policy allows to be preempted, sorted by rank.
+
+        They must use a resource of which the request needs more.
+        """
         if policy == NEVER:
             return []
         candidates = self._search.list_ranked_candidates(queue, self._request.keys)

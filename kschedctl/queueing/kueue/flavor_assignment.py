@@ -358,8 +358,10 @@ class FlavorAssigner:
     ) -> str:
         """Return why a flavor's topology does not suit a pod set, or "" if it does.
 
-        A pod set without a topology must use a flavor without a topology, and vice versa. Upstream:
-        checkPodSetAndFlavorMatchForTAS.
+        A pod set without a topology must use a flavor without a topology. A pod set with an implied topology may use
+        any flavor. A pod set that explicitly requests a topology must use a flavor whose topology has the requested
+        levels. A flavor without a topology suits it only if the resource group has none of the resources it requests.
+        Upstream: checkPodSetAndFlavorMatchForTAS.
         """
         name, topology_name = flavor.metadata.name, flavor.spec.topology_name
         if not self._wants_topology(pod_set):
@@ -609,7 +611,8 @@ class FlavorAssigner:
     def compute_topology_usage(self, assignment: Assignment) -> TopologyUsage:
         """Return the pods that the assignment adds to topology domains, by flavor. Upstream: ComputeTASNetUsage.
 
-        Pods that the Workload's current admission already has in the same domain are subtracted.
+        Pods that the Workload's current admission already has in the same domain are subtracted. Pod sets without
+        exactly one flavor with a topology are left out.
         """
         former_counts = self._count_admitted_pods_by_domain()
         usage: TopologyUsage = {}

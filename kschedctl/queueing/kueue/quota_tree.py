@@ -111,7 +111,10 @@ class QuotaNode:
         return add_amounts(self.compute_local_available(key), available_from_parent)
 
     def compute_capacity(self, key: FlavorResource) -> int:
-        """Return how much could be used, including borrowed quota, if nothing were in use."""
+        """Return how much could be used, including borrowed quota, if nothing were in use.
+
+        A borrowing limit caps it at the subtree's quota plus the limit.
+        """
         subtree_quota = self.subtree_quota.get(key, 0)
         if self.parent is None:
             return subtree_quota
@@ -122,7 +125,10 @@ class QuotaNode:
         return capacity
 
     def add_usage(self, key: FlavorResource, amount: int) -> None:
-        """Add an amount to the node's usage. Add the part that exceeds its free local quota to the parent's usage."""
+        """Add an amount to the node's usage. Add the part that exceeds its free local quota to the parent's usage.
+
+        The parent does the same, and so on up to the root.
+        """
         node: QuotaNode | None = self
         while node is not None:
             used = node.usage.get(key, 0)
@@ -138,7 +144,10 @@ class QuotaNode:
             node = node.parent
 
     def remove_usage(self, key: FlavorResource, amount: int) -> None:
-        """Subtract an amount from the node's usage, and the part above its local quota from the parent's usage."""
+        """Subtract an amount from the node's usage, and the part above its local quota from the parent's usage.
+
+        The parent does the same, and so on up to the root.
+        """
         node: QuotaNode | None = self
         while node is not None:
             used = node.usage.get(key, 0)

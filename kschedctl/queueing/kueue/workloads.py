@@ -241,14 +241,14 @@ def read_topology_placement(assignment: TopologyAssignment | None) -> TopologyPl
 def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: int) -> WorkloadState:
     """Return the Workload with the Admitted condition that follows from its quota, checks and topology.
 
-    If the condition is false, it names the first of the three that is missing. Upstream: SyncAdmittedCondition of
-    pkg/workload/admissionchecks.go.
+    If the condition is false, it names the first of the three that is missing. The Workload is returned unchanged if
+    the condition is already right, or if a new Workload needs no explicit conditions yet. Upstream:
+    SyncAdmittedCondition of pkg/workload/admissionchecks.go.
     """
     is_observable = Gate.UNADMITTED_OBSERVABILITY in gates
     has_quota, checks_ready = workload.has_quota, workload.are_checks_ready
     topology_ready = not workload.is_topology_pending
 
-    # The condition stays as it is if it is right, or if a new Workload needs no explicit conditions yet
     if is_observable:
         is_unset = not {ConditionType.QUOTA_RESERVED, ConditionType.ADMITTED} & workload.conditions.keys()
         if is_unset and Gate.UNADMITTED_EXPLICIT_STATUS not in gates:
@@ -394,7 +394,10 @@ class WorkloadInfo:
     """The result of ``compute_usage`` once it was called."""
 
     def compute_usage(self, gates: FeatureGates) -> WorkloadUsage:
-        """Return the quota and the topology room that the Workload uses in its flavors. The result is cached."""
+        """Return the quota and the pods in topology domains that the Workload uses in its flavors.
+
+        Resources without a flavor are left out. The result is cached.
+        """
         if self.usage is not None:
             return self.usage
         quota: Usage = {}

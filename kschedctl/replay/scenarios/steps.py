@@ -84,7 +84,10 @@ def taint_nodes(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> S
 
 
 def _tolerates_forever(pod: Pod, no_execute: Taint) -> bool:
-    """Return whether the pod may stay on a node with this NoExecute taint. Static pods always may."""
+    """Return whether the pod may stay on a node with this NoExecute taint for any length of time.
+
+    Static pods always may. Other pods need a toleration without tolerationSeconds.
+    """
     if find_owner(pod).kind == "Node":
         return True
     return any(
@@ -112,7 +115,10 @@ def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepR
 
 
 def _generate_node_names(part: parts.AddNodes, model: Node, cluster: Cluster) -> list[str]:
-    """Return names for the new nodes, which copy the model node. Raises UsageError if a name is taken."""
+    """Return names for the new nodes: the name in the step, or else the model node's name, with a number from 0 on.
+
+    Raises UsageError if a name is taken.
+    """
     prefix = part.name or model.metadata.name or "node"
     existing = {node.metadata.name for node in cluster.nodes}
     names = [f"{prefix}-{i}" for i in range(part.count)]
@@ -201,9 +207,9 @@ def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> S
 
 
 def fail_nodes(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Remove the nodes of a zone, of a pool or of a selection, as if they had failed.
+    """Remove the nodes of a zone, of a pool and of a selection, as if they had failed.
 
-    Raises UsageError if there are none.
+    Raises UsageError if one of them has no nodes, or if the step has none of them.
     """
     names: list[str] = []
     if part.zone:
@@ -236,7 +242,10 @@ NO_LAUNCH = "the edit alone launches no nodes; add a step instanceTypes to let K
 
 
 def edit_node_pool(part: parts.EditNodePool, cluster: Cluster, read: FileReader) -> StepResult:
-    """Apply a merge patch to a NodePool's spec. Raises UsageError, and InputError if the result is invalid."""
+    """Apply a merge patch to a NodePool's spec.
+
+    Raises UsageError if the NodePool does not exist, and InputError if the result is invalid.
+    """
     pools = {pool.metadata.name: pool for pool in cluster.karpenter_node_pools}
     if part.name not in pools:
         hint = f"existing NodePools: {', '.join(sorted(pools))}" if pools else "the cluster has no NodePools"

@@ -121,7 +121,8 @@ def _format_removed_plugin(path: str, name: str) -> str:
 def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates) -> Iterator[str]:
     """Yield the errors in pluginConfig of the profile at this path.
 
-    Errors are plugins that are listed twice or were removed, and invalid arguments.
+    Errors are plugins that are listed twice or were removed, and invalid arguments. As in upstream, the arguments of
+    NodeResourcesFit are not validated.
     """
     seen = set()
     for i, config in enumerate(profile.plugin_config):
@@ -131,7 +132,7 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
         seen.add(config.name)
         if config.name in INVALID_PLUGINS.at(gates.release):
             yield _format_removed_plugin(entry_path, config.name)
-        # Upstream checks for this name by mistake, so the arguments of NodeResourcesFit are not validated here.
+        # Upstream checks for this name, which is not a plugin's, by mistake.
         elif config.name == "NodeResourcesFitArgs":
             yield invalid(f"{entry_path}.args", config.args, "has to match plugin args")
         elif config.name != NodeResourcesFit.name and isinstance(config.args, PluginArgs):
@@ -139,7 +140,10 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
 
 
 def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:
-    """Yield an error for each profile whose QueueSort plugin or arguments differ from the first profile's."""
+    """Yield an error for each profile whose QueueSort plugin or arguments differ from the first profile's.
+
+    It is also an error if the first profile enables several QueueSort plugins.
+    """
     first_profile, *other_profiles = profiles
     first_set = first_profile.plugins.queue_sort
     if len(first_set.enabled) > 1:

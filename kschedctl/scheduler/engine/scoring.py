@@ -79,8 +79,8 @@ def run_score(
 ) -> ScoreOutcome:
     """Score the feasible nodes with all plugins of the profile.
 
-    `pre_filter_results` are the PreFilter results by plugin. Raises PluginError if a plugin fails or a normalized score
-    is not between 0 and 100.
+    `pre_filter_results` are the PreFilter results by plugin. The outcome has no scores of plugins whose PreScore skips
+    Score. Raises PluginError if a plugin fails or a normalized score is not between 0 and 100.
     """
     if not len(nodes.rows):
         return ScoreOutcome(nodes.rows)

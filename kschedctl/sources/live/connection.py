@@ -168,7 +168,8 @@ def _load_service_account(configuration: Configuration) -> _Account:
 def _load_kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Account:
     """Load the server and credentials of the chosen context into the configuration.
 
-    Raises ClusterError if they cannot be read.
+    Raises ClusterError if there are no files, if the files or the context are invalid, or if the user's credential
+    plugin gives no credentials.
     """
     if not files:
         raise _build_no_cluster_error()
@@ -281,9 +282,12 @@ def _is_loopback(name: str) -> bool:
 
 
 def _build_connection_pool(configuration: Configuration) -> urllib3.PoolManager:
-    """Build the client's connection pool with limits. Raises ClusterError if certificates cannot be loaded."""
+    """Build the client's connection pool with limits. Raises ClusterError if certificates cannot be loaded.
+
+    If the kubeconfig turns off the verification of certificates, warnings about this are disabled, as in kubectl.
+    """
     rest = import_module("kubernetes.client.rest")
-    if not configuration.verify_ssl:  # as the kubeconfig says; kubectl does not warn about it either
+    if not configuration.verify_ssl:
         urllib3.disable_warnings(InsecureRequestWarning)
     try:
         return enforce_limits(rest.RESTClientObject(configuration).pool_manager)
@@ -372,7 +376,10 @@ class Credentials:
 
     @contextmanager
     def _convert_client_errors(self) -> Iterator[None]:
-        """Convert errors within the block to a ClusterError with the message of the plugin or client."""
+        """Convert errors within the block to a ClusterError with the message of the plugin or client.
+
+        Errors that the client only logs are converted as well.
+        """
         try:
             with collect_client_errors() as messages:
                 yield

@@ -51,7 +51,6 @@ class Tiers:
     @cached_property
     def services(self) -> list[tuple[str, ...]]:
         """The Services that select the pods of each PodInfo, as `namespace/name`, length T."""
-        # indexed by one label of the selector, so that few Services are compared with each PodInfo
         # Index the Services by one label of their selector, so that few of them are compared with each PodInfo.
         services_by_label: dict[tuple[str, str, str], list[Service]] = {}
         for service in self.view.cluster.services:

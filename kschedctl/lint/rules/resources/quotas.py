@@ -212,7 +212,10 @@ def _format_requesters(workloads: list[Workload]) -> str:
 
 
 def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
-    """Return how much of a quota's resource one pod of a workload uses, or None if the pod does not use it."""
+    """Return how much of a quota's resource one pod of a workload uses, or None if the pod does not use it.
+
+    Missing requests default to the limits.
+    """
     if name in _POD_COUNT_RESOURCES:
         return parse(1)
     pod = _change_containers(workload.pod, _default_requests_to_limits)

@@ -63,7 +63,8 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
 def _preempt_before_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     """Return the result with the outcome of preemption, as in versions before v1.37.
 
-    If no victims are found, the reasons are appended to the result's reasons.
+    If no victims are found, the reasons are appended to the result's reasons. An error of preemption becomes the
+    result's status.
     """
     if _has_default_preemption(cycle):
         preemption = _try_preemption(cycle)

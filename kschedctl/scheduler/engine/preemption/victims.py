@@ -245,7 +245,10 @@ class Victims:
         return order
 
     def _build_ordered_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
-        """Build the candidates on these rows with the victims in `order`, or in their stored order if it is None."""
+        """Build the candidates on these rows with the victims in `order`, or in their stored order if it is None.
+
+        Victims that were put back are left out. PDB violations of `uncounted` victims are not counted.
+        """
         is_chosen = np.zeros(len(self.view.nodes), np.bool_)
         is_chosen[rows] = True
         remaining = self.removed & is_chosen[self.node]

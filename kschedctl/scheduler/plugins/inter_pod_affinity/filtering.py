@@ -239,7 +239,10 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
     """
 
     def find_fact(row: int) -> Fact:
-        """Return the fact about the first unmet term on a node, or that no pod meets all terms at once."""
+        """Return the fact about the first unmet term on a node, or that no pod meets all terms at once.
+
+        A term is also unmet if the node lacks the label of its topology key.
+        """
         for term in state.affinity_terms:
             column = view.nodes.label(term.topology_key)
             domain = column.codes[row]
@@ -251,7 +254,11 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
         return NoPodForAllTerms()
 
     def build_missing_pod_fact(term: AffinityTerm, domain: str) -> NoPodToJoin:
-        """Return the fact that the term selects no pod in the domain, or anywhere."""
+        """Return the fact that the term selects no pod in the domain, or in any domain.
+
+        If the term selects no pod in any domain, and does not select all namespaces, the fact also has the term's
+        namespaces and the other namespaces with running pods that match its labels.
+        """
         if term.selector.matches_nothing:
             return NoPodToJoin(None, term.topology_key, domain)
         fact = NoPodToJoin(str(term.selector), term.topology_key, domain)

@@ -170,7 +170,7 @@ class NotEnoughStorage(Fact, frozen=True):
         >>> print(NotEnoughStorage("shop/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1", "csi.test").words())
         claim shop/data requests 2Gi of class fast, at most 1Gi is available (CSIStorageCapacity rack-1)
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, "0", 0, "r1", "csi.test").words().partition(", ")[2]
-        'csi.test publishes 0 there (CSIStorageCapacity r1), and its CSIDriver says storageCapacity: true'
+        'csi.test publishes 0 for this node (CSIStorageCapacity r1), and its CSIDriver says storageCapacity: true'
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, driver="csi.test").words().partition(", ")[2]
         'of which no CSIStorageCapacity has any, though CSIDriver csi.test says storageCapacity: true'
         """
@@ -181,7 +181,7 @@ class NotEnoughStorage(Fact, frozen=True):
                 return f"{demand}, of which no CSIStorageCapacity has any, though {says}"
             return f"{demand}, of which no CSIStorageCapacity is known for the node"
         if self.largest == 0 and self.driver:
-            published = f"{self.driver} publishes 0 there (CSIStorageCapacity {self.capacity})"
+            published = f"{self.driver} publishes 0 for this node (CSIStorageCapacity {self.capacity})"
             return f"{demand}, {published}, and its CSIDriver says storageCapacity: true"
         return f"{demand}, at most {self.largest_size} is available (CSIStorageCapacity {self.capacity})"
 
