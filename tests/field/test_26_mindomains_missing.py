@@ -17,7 +17,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.reports.findings import Finding
 
 FOLDER = Path(__file__).parent / "26-mindomains-missing"
-OUTAGE = "all 2 pods are in zone a, the only one that taints and node selection leave: losing it is an outage"
+OUTAGE = "both pods are in zone a, the only one that taints and node selection leave: losing it is an outage"
 SECOND_ZONE = "Add nodes in a second zone with pool=sys, and "
 
 
