@@ -93,7 +93,7 @@ class Archive:
         with self._zip.open(info) as stream:
             data = stream.read(info.file_size + 1)
         if len(data) != info.file_size:
-            raise ValueError(f"{name} is not as long as the archive's directory says: the archive is damaged")
+            raise ValueError(f"{name} is not as long as the archive's directory says")
         self._reserve_memory(_estimate_memory(data))
         return data
 

@@ -29,7 +29,7 @@ def test_a_fix_whose_room_others_take_says_so() -> None:
     fix = Remedy("Delete shop/a", "operator", None, ("n1",), (), (), costs=costs, rivals=("shop/first",))
     node = NodeReport("n1", "", "", False)
     tiles = build_tiles(Explanation("shop/b", "Unschedulable", "", nodes=(node,), remedies=(fix,)))
-    (best,) = [tile for tile in tiles if tile.label == "best fix"]
+    (best,) = [tile for tile in tiles if tile.label == "not enough"]
     assert "shop/first" in best.detail
     assert "evicts shop/a" in best.detail
 
