@@ -60,7 +60,10 @@ def iter_device_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fi
 
 
 def _iter_device_release_fixes(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that free devices of the node, starting with the claims that hold the fewest of them."""
+    """Yield fixes that free devices of the node, starting with the claims that hold the fewest of them.
+
+    At most MOST_HOLDERS claims are considered.
+    """
     view = tried.cycle.view
     visible_devices = _find_visible_devices(tried)
     holders: list[tuple[int, ResourceClaim]] = []

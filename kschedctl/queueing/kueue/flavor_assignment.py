@@ -545,11 +545,11 @@ class FlavorAssigner:
             failed = find_failed_pod_set(results)
             if failed is None:
                 assignment.set_placements(results)
-            else:
-                pod_set = assignment.get_pod_set(failed)
-                pod_set.reasons.append(results[failed].failure)
-                assignment.set_mode(AssignmentMode.PREEMPT, [pod_set])
-        if assignment.mode != AssignmentMode.PREEMPT:
+                return
+            pod_set = assignment.get_pod_set(failed)
+            pod_set.reasons.append(results[failed].failure)
+            assignment.set_mode(AssignmentMode.PREEMPT, [pod_set])
+        elif assignment.mode != AssignmentMode.PREEMPT:
             return
 
         # Preemption only helps if the pods fit into an empty topology
