@@ -369,7 +369,7 @@ def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
     ("name", "args", "says"),
     [
         ("Absent", None, "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
-        ("Pointless", None, "cannot be loaded: TypeError: it runs at no extension point: it has no method of one"),
+        ("Pointless", None, "cannot be loaded: TypeError: it never runs: it implements no extension point"),
         ("Misspelt", None, "cannot be loaded: TypeError: points has unknown names: preScoring"),
         ("Letters", None, "cannot be loaded: TypeError: kinds has unknown names: Node"),
         ("Unread", None, "cannot be loaded: TypeError: kinds has unknown names: Secret"),

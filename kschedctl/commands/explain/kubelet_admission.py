@@ -22,15 +22,15 @@ KUBELET_CHECKS = ("NodeResourcesFit", "NodeAffinity", "NodePorts")
 def find_kubelet_rejection(scheduler: Scheduler, framework: Framework | None, info: PodInfo) -> str:
     """Return why the kubelet of spec.nodeName would reject the pod, or "" if it would not.
 
-    Only a pod that the API server has not stored yet, which has no uid, is judged. A critical pod is not judged, since
-    the kubelet would evict other pods for it.
+    Only a pod that the API server has not stored yet, which has no uid or creationTimestamp, is judged. A critical pod
+    is not judged, since the kubelet would evict other pods for it.
     Upstream: predicateAdmitHandler in pkg/kubelet/lifecycle/predicate.go and AdmissionCheck in
     pkg/scheduler/schedule_one.go (v1.36).
     """
     pod = info.pod
     row = scheduler.view.nodes.index.get(pod.spec.node_name)
-    is_started = pod.metadata.uid or pod.status.phase not in ("", "Pending")
-    if framework is None or row is None or is_started or _is_critical(pod):
+    is_stored = pod.metadata.uid or pod.metadata.creation_timestamp or pod.status.phase not in ("", "Pending")
+    if framework is None or row is None or is_stored or _is_critical(pod):
         return ""
     view = scheduler.view
     position = view.pods.index.get(pod.key)

@@ -114,7 +114,7 @@ def test_headroom() -> None:
 def test_pods_that_still_have_to_fit() -> None:
     objects = [node("n1"), node("n2"), replica("a", "n1", "1"), pod("burst", "", "3")]
     assert names(consolidated(objects, headroom_for=("d/burst",))) == ["n2"]
-    for cpu, why in (("4", "would no longer fit"), ("5", "do not fit even now")):
+    for cpu, why in (("4", "would no longer fit"), ("5", "do not fit even before a node is removed")):
         objects[-1] = pod("burst", "", cpu)
         report = consolidated(objects, headroom_for=("d/burst",))
         assert names(report) == []

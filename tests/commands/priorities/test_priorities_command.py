@@ -11,9 +11,9 @@ from kschedctl.cli.main import main
 
 def test_the_first_line_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["priorities", "--demo", "--grow", "1"]) == 1
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("4 tiers; ")
-    assert "1 more pod of PriorityClass shop-critical would preempt" in first
+    first_lines = " ".join(capsys.readouterr().out.splitlines()[:2])
+    assert first_lines.startswith("4 tiers; ")
+    assert "1 more pod of PriorityClass shop-critical would preempt" in first_lines
 
 
 @pytest.mark.parametrize(

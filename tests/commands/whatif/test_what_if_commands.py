@@ -322,7 +322,7 @@ def test_nodes_outside_of_all_zones_are_told(run: Run, write: Write) -> None:
     outside = node("n3", "a")
     outside["metadata"]["labels"] = {}
     found = run("failures", "-f", write(*CLUSTER, outside))
-    assert "1 node belongs to no zone: n3 (no label for the zone, so no loss includes them)" in found.out
+    assert "1 node belongs to no zone: n3 (without a zone label, so no simulated loss includes them)" in found.out
     assert (
         "No pair of zones can be lost without disruption"
         in run("failures", "--zones", "--pairs", "-f", write(*CLUSTER)).out

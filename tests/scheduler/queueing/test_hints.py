@@ -244,7 +244,7 @@ def test_pods_that_nothing_can_wake() -> None:
     for waiting, problem in (
         (pod(nodeName="n1"), "is not pending"),
         (pod(status={"phase": "Failed"}), "is not pending"),
-        (pod(schedulerName="other"), "no profile serves"),
+        (pod(schedulerName="other"), "no scheduler profile handles"),
         ({**pod(), "metadata": {**pod()["metadata"], "deletionTimestamp": "2024-01-01T00:00:00Z"}}, "is being deleted"),
     ):
         with pytest.raises(kschedctl.KschedctlError, match=problem):

@@ -84,7 +84,7 @@ def test_files_need_no_cluster(run: Run, tmp_path: Path) -> None:
 
 
 def event(kind: str, version: int, **spec: Any) -> bytes:
-    metadata = {"name": "p01-cpu", "namespace": "lab", "resourceVersion": str(version)}
+    metadata = {"name": "p01-cpu", "namespace": "lab", "uid": "1", "resourceVersion": str(version)}
     containers = [{"name": "c", "resources": {"requests": {"cpu": spec.pop("cpu", "6")}}}]
     pod = {
         "kind": "Pod",
