@@ -266,8 +266,9 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
         if selects_some_pod or term.namespace_selector.selects_everything:
             return fact
         with_labels = view.pods.match_infos(term.selector, None)
-        running = np.unique(view.pods.info[view.node >= 0])
-        others = {view.pods.infos[number].namespace for number in running[with_labels[running]].tolist()}
+        positions = view.pods.find_positions(with_labels) if with_labels.any() else np.zeros(0, np.int64)
+        running = positions[view.node[positions] >= 0]
+        others = {view.pods.infos[number].namespace for number in np.unique(view.pods.info[running]).tolist()}
         return msgspec.structs.replace(
             fact, namespaces=tuple(sorted(term.namespaces)), other_namespaces=tuple(sorted(others))
         )
