@@ -185,9 +185,11 @@ class _AdmissionRun:
                 plugin(request)
 
     def _decode(self) -> None:
-        """Drop the object's unknown fields with a warning, set its defaults and check its namespace.
+        """Decode the object as the API server would, and set its defaults and its namespace.
 
-        Raises NotAdmittedError if the object cannot be decoded or names another namespace than the request.
+        Unknown fields are dropped with a warning. Other warnings are about fractions of a byte in a pod's amounts, and
+        about the deprecated annotation for the class of a claim. Raises NotAdmittedError if an amount, or a pod's
+        priority, cannot be decoded, or if the object has a different namespace from the request.
         """
         request = self.request
         self._drop_unknown_fields()

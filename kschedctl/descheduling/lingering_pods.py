@@ -103,7 +103,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
     def _has_matching_condition(self) -> Bools:
         """The pods with a condition that matches a configured filter, as a (P,) mask.
 
-        Pods that were moved are ready. Without filters, all pods are in the mask.
+        Pods that were moved count as having only the condition Ready. Without filters, all pods are in the mask.
         """
         filters = self.arguments.conditions
         if not filters:

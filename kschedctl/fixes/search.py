@@ -142,10 +142,12 @@ class RemedySearch:
         return self._nodes_to_try[change_set]
 
     def _try_changes(self, tried: TriedNode, remaining_changes: int) -> None:
-        """Try each change that is proposed at the node. If it is not enough, recurse with one remaining change less.
+        """Try each change that is proposed at the node. If a change alone is not enough, recurse for the next change.
 
-        Sets of changes that help are added to `self.working_trials`. Nothing is done if the node was already tried with
-        the same changes.
+        `remaining_changes` is how many more changes a set may have, including the one tried here. Changes that cannot
+        help any more, and sets that contain a set that helps, are not replayed. Sets of changes that help are added to
+        `self.working_trials`. Nothing is done if the node was already tried with the same changes. The search ends
+        early at its limit.
         """
         place = frozenset(tried.trial.changes), tried.row
         if place in self._tried_places:

@@ -150,7 +150,10 @@ class LintContext:
         return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_get_gates(cluster))
 
     def iter_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
-        """Yield the context of each set in which an object is applied."""
+        """Yield the context of each set of objects that are applied together with ``subject``.
+
+        The context is restricted to the objects of the set, and is cached. There is none if the object is in no set.
+        """
         for applied in sorted(self.applied_sets.get(subject, ())):
             if applied not in self._set_contexts:
                 self._set_contexts[applied] = self._build_set_context(applied)

@@ -58,10 +58,12 @@ def build_fixes_section(
     title: str = "",
     with_manifests: bool = False,
 ) -> Page:
-    """Build the section that lists all fixes with their commands, and then the changes that cannot help.
+    """Build the section that lists the fixes with their commands, and then the changes that cannot help.
 
-    Fixes for which the user must fill in values have a separate heading. ``with_manifests`` shows the manifests to
-    complete as YAML. A page with patches always shows them.
+    Fixes for which the user must fill in values have a separate heading. ``title`` replaces the heading of the others,
+    which otherwise says whether the fixes were replayed with all waiting pods. The manifests to complete are shown as
+    YAML if ``with_manifests`` or ``style.patches`` is set. Unless the style is wide, only the first fixes are shown,
+    and a note says how many more there are.
     """
     shown, note = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
     complete: list[Block] = []

@@ -129,7 +129,8 @@ def _build_rich_table(table: Table, widths: Sequence[int]) -> Layout:
 def _build_cards(table: Table, room: int) -> Layout:
     """Build one card per row: its first text, and indented below it the other texts and a line with the numbers.
 
-    Each text and number is preceded by the name of its column. Empty cells are left out.
+    Numbers are the cells of right-aligned columns. The name of its column precedes each number, and each text except
+    for the first. Cells without text are left out.
     """
     cards = Layout.grid()
     cards.add_column(overflow="fold")

@@ -255,7 +255,11 @@ class ScaleUp(Report, frozen=True):
         return f"{reasons}; one more node would not take it either: {figures}" if figures else reasons
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the pods that get no node with each group's reason, and the tags that templates of empty groups lack."""
+        """Add the pods that get no node, each with the reasons of all groups, and the pods that are still pending.
+
+        Also add the number of unschedulable pods and of those that get a node, a warning about pods that are ignored,
+        and a fix for each group without nodes whose template lacks tags.
+        """
         unhelped = tuple(
             ShortPods(
                 len(pods),
@@ -458,7 +462,7 @@ class ScaleDown(Report, frozen=True):
         )
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the running pods that end with the removed nodes."""
+        """Add the running pods that end with the removed nodes or, if no node is removed, why the nodes stay."""
         lost = self.describe_lost_pods()
         staying: tuple[str, ...] = ()
         if not (self.deleted_now.empty or self.deleted_now.drain):

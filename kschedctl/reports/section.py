@@ -70,10 +70,10 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
         return has_finding_at_least(self.findings, severity)
 
     def describe_state(self) -> str:
-        """Return the numbers of errors and warnings, or the state if there are none.
+        """Return the numbers of errors and warnings, such as "2 errors, 1 warning", or another state.
 
-        Notes are not counted, because a section with notes only is still sound. A section that had nothing to judge is
-        not called sound.
+        The other states are "sound" and "unknown", and "not judged" for a section that is sound only because there was
+        nothing to judge. Notes are not counted, because a section with notes only is still sound.
         """
         if self.is_not_judged:
             return NOT_JUDGED

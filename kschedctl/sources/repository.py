@@ -157,9 +157,11 @@ class _RepositoryReader:
             self.broken.append(BrokenFile(name, line, error.what))
 
     def _collect_objects(self, file: str, name: str, content: Content) -> None:
-        """Collect the objects of a file, which messages call ``name``, and record why other documents are skipped.
+        """Collect the objects of a file, and record why its other documents and objects are skipped.
 
-        Raises InputError before anything is collected if a document cannot be parsed.
+        ``name`` is the file's display name in messages. The collected objects have the settings of the kustomizations
+        that include the file. References of tests and appliers to other files are recorded as well. Raises InputError
+        before anything is collected if a document cannot be parsed.
         """
         text = Text(name, content)
         may_have_placeholders = any(
@@ -303,7 +305,7 @@ def _has_placeholder(value: JsonObject) -> bool:
 
 
 def _iter_quantity_strings(value: object) -> Iterator[str]:
-    """Yield the strings in fields that hold quantities."""
+    """Yield each string in a field that holds a quantity, such as ``cpu`` or ``memory``, at any depth of the value."""
     unvisited: list[object] = [value]
     while unvisited:
         inner_value = unvisited.pop()

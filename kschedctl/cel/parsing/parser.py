@@ -99,7 +99,11 @@ class _Parser:
         return self.take()
 
     def build_unexpected_error(self, expected_kind: str = "") -> CompileError:
-        """Build ANTLR's error for the current token, without the list of expected tokens."""
+        """Build ANTLR's error for the current token, which is not of the `expected_kind`.
+
+        Without `expected_kind`, the message does not say what was expected. It never has ANTLR's list of several
+        expected tokens. If the expression ends before an expected ")", the message says that this is missing.
+        """
         text = self.token.text
         if expected_kind == ")" and self.token.kind == END:
             return self.error(self.token.at, f"Syntax error: missing ')' at '{text}'")

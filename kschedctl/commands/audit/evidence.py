@@ -98,9 +98,10 @@ def _build_queue_row(group: PodsInQueue, style: Style) -> tuple[Cell | Stack, ..
 
 
 def _iter_wake_up_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
-    """Yield the pods of a group, why they wait, and the changes that wake them.
+    """Yield the names of a group's pods, the headline that says why they wait, and the changes that wake them.
 
-    Wide output has all changes, otherwise there is only the first change for each plugin.
+    Wide output has all changes. Otherwise there is one line for each plugin, with its first change and the number of
+    its other changes.
     """
     yield Marked(names(group.pods), Tone.STRONG)
     yield group.headline

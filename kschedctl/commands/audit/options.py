@@ -80,9 +80,9 @@ class TimeOption:
     ] = ""
 
     def resolve_time(self, source: Source, cluster: Cluster) -> str:
-        """Return the RFC 3339 time of the cluster: --now, otherwise when the cluster was read, "" if unknown.
+        """Return --now if it is given, otherwise the RFC 3339 time at which the cluster was read, "" if unknown.
 
-        Raises UsageError for a malformed --now.
+        The demo cluster has a fixed time, DEMO_TIME. Raises UsageError for a malformed --now.
         """
         if self.now:
             try:

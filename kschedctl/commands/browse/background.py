@@ -141,9 +141,11 @@ class SessionFollower:
         Thread(target=self._deliver_sessions, args=(sessions,), daemon=True, name="browse-following").start()
 
     def _deliver_sessions(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
-        """Prepare and deliver each session, and pause after it, until an error ends this.
+        """Deliver each session when it is ready, until there are no more or an error occurs.
 
-        A lost connection is reported to `on_lost`, an unexpected exception to `on_bug`.
+        Results that the UI would have to wait for are computed before the delivery. The pause after each session is in
+        proportion to the time that this took, at most MAX_REST_SECONDS. A lost connection and other KschedctlErrors are
+        reported to `on_lost`, unexpected exceptions to `on_bug`.
         """
         try:
             for session in sessions():

@@ -133,9 +133,11 @@ class PendingPods(Report, frozen=True):
         return f"{counted(number, 'pod')} of {workloads} {agreeing(number, 'is', 'are')} not created"
 
     def _describe_named_objects(self) -> tuple[str, ...]:
-        """Return how the named objects wait, or that they do not wait.
+        """Return the first line about the objects that the user named, in two parts.
 
-        A single object comes with its headline, several with their number and the first of them.
+        If none of them waits, the parts are their names and a statement that they do not wait. For a single waiting
+        object, they are its name and its headline. For several, they are the number of objects in each state and the
+        name of the first one.
         """
         if not self.waiting_elsewhere:
             verb = agreeing(len(self.asked_about), "does", "do")

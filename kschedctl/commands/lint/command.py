@@ -186,9 +186,9 @@ def lint(
 ) -> Answer | int:
     """What makes scheduling go wrong in these manifests, or in this cluster?
 
-    With --with-cluster, --snapshot, --demo, --live or a context, the rules that need nodes and pods run too; without
-    manifests these lint the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE`` explains one. The
-    annotation kschedctl/ignore: RULE reason exempts an object from a rule.
+    With --with-cluster, --snapshot, --demo, --live or a context, the rules that need nodes and pods run too. Without
+    manifests, the rules are applied to the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE``
+    explains one. The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
     # Two subcommands show documentation.
     arguments = files or []

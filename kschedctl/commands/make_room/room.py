@@ -403,10 +403,12 @@ def _get_emptied_row(stage: Rehearsal, further_moves: Plan) -> Row:
 def _replay_course_once(
     course: PlanCourse, emptied: frozenset[Row], seed: int, *, waiting_first: bool
 ) -> ReplayedPlan | None:
-    """Replay a plan for a gang or single pod once, and return the result.
+    """Replay a plan for a gang or single pod once with this `seed`, and return the result.
 
-    The result is None if a step is not safe, a waiting pod would preempt, or one of the pods does not fit.
-    `waiting_first` says whether waiting pods are tried before the replacements.
+    The `emptied` nodes stay cordoned while pods move. Afterwards, all nodes that the plan cordoned are uncordoned, and
+    the pods that still wait are scheduled. `waiting_first` says whether waiting pods are tried before the replacements
+    of evicted pods. Return None if a move is not safe, if a waiting pod would preempt other pods, or if a pod for which
+    room is made gets no node. Other waiting pods need no node.
     """
     stage, unit, others, plan = course
     replayed = replay_plan(

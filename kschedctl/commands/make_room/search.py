@@ -231,8 +231,9 @@ class PlanSearch:
     ) -> Iterator[Plan]:
         """Yield plans that let the pod `wanted` fit by `moves` further moves after the moves in `moved_before`.
 
-        They either empty a node of enough pods, or first move a pod on another node that keeps the pod away. No pods
-        leave the `spared` nodes. The first call also records what the pod's scheduling cycle shows.
+        They either empty a node of enough pods, or first move a pod that may keep `wanted` away from nodes other than
+        its own, such as by anti-affinity or by what it holds. No pods leave the `spared` nodes. The first call also
+        records what the pod's scheduling cycle shows.
         """
         cycle = self._run_cycle(stage, wanted)
         if cycle is None or not cycle.considered.any():

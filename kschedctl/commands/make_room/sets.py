@@ -285,9 +285,10 @@ class SetsOnNodes:
         return self.pods[(most_freed >= shortages[node]).all(axis=1)]
 
     def _select_distinct_pods(self, pods: Rows, size: int) -> Rows:
-        """Return the pods with at most `size` equal pods per node, since a set cannot contain more of them.
+        """Keep only the first `size` equal pods of each node, since a set cannot contain more of them.
 
-        At most MAX_PODS_PER_NODE pods of each node are returned. `truncated` is set if a node has more.
+        Pods with the same PodInfo are equal. At most MAX_PODS_PER_NODE[size] pods of each node are returned.
+        `truncated` is set if a node has more.
         """
         # Number equal pods of a node in their order.
         node = self.view.node[pods]

@@ -123,7 +123,10 @@ def clear_pending_pods(call: ToolCall, arguments: Arguments) -> PlainReport:
 
 
 def get_only_argument(arguments: Arguments, *names: str) -> Any:
-    """Return the value of the one argument among `names` that was given. Raises UsageError unless it is exactly one."""
+    """Return the value of the one argument among `names` that was given.
+
+    Raises UsageError unless exactly one of them was given.
+    """
     values = [arguments[name] for name in names if name in arguments]
     if len(values) != 1:
         raise UsageError(f"give one of {' and '.join(names)}")

@@ -194,9 +194,10 @@ def _find_target_pods(
 def _find_pod_fixes(
     target: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput
 ) -> tuple[Remedies, int]:
-    """Return the fixes of one pod, and the exit code.
+    """Return the report of the fixes for one pod, and the exit code.
 
-    If the pod waits for admission elsewhere, such as by Kueue, the report has fixes for that, too.
+    The report also has fixes for what else the pod waits for, such as admission by Kueue. If it waits for admission,
+    the result does not count as good, whatever the verdict about the pod is.
     """
     with show_progress() as shown:
         report = find_remedies_with_room(target, wishes, progress=shown, now=now, user_groups=node_groups.read_groups())

@@ -77,9 +77,10 @@ class Proposal:
         return ObjectKey.of(self.pods[0])
 
     def with_node_count(self, count: int) -> Proposal | None:
-        """Return the proposal with its fix replayed with `count` added nodes, at most MAX_ADDED_NODES, instead of one.
+        """Return the proposal with `count` added nodes instead of one, replayed again.
 
-        The result is None if the count is less than 2, or if the proposal does not consist of adding a node.
+        At most MAX_ADDED_NODES nodes are added. Return None if the count is less than 2, if the fix has no scheduling
+        cycle, or if it consists of anything but adding a node.
         """
         trial = self.fix.trial
         if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:

@@ -160,7 +160,7 @@ class NodeSets:
         return simulation, [outcome.position for outcome in get_waiting_outcomes(simulation, outcomes)]
 
     def _replay(self, counts: Counts, lost_zone: str) -> Replay:
-        """Schedule all pods on the nodes of a set, without those in `lost_zone` unless it is empty.
+        """Schedule all pods on the nodes of a set, leaving out the nodes in `lost_zone` unless it is "".
 
         Only the latest replay is cached. Raises KeyboardInterrupt if the user interrupts.
         """

@@ -183,9 +183,9 @@ def _sort_newest_first(changes: Iterable[VersionChange]) -> tuple[VersionChange,
 
 
 def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
-    """Map each plugin to its rules and messages that differ between versions.
+    """Map each plugin to its rules, including messages, that differ between versions.
 
-    Rules of no plugin are listed under "kube-scheduler".
+    Rules that belong to no plugin are listed under "kube-scheduler".
     """
     by_plugin = {
         name: declaration.plugin.version_changes()

@@ -197,7 +197,10 @@ def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:
 
 
 def _list_left_labels(plot: Plot) -> list[str]:
-    """Return the texts left of the axes."""
+    """Return the labels to the left of the axes: the places and the note of a plot with bars, otherwise the y ticks.
+
+    Long names of places and notes are shortened.
+    """
     if plot.has_bars:
         return [shorten_middle(printable(place), LABEL) for place in (*plot.places, *filter(None, [plot.note]))]
     values = [y for series in plot.series for _, y in build_line(plot, series)]

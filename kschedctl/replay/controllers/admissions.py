@@ -400,7 +400,8 @@ class Admissions:
     def _admit_identical_pods(self, create_request: CreateRequest, most: int) -> Admitted:
         """Admit up to ``most`` pods like the request, ignoring their claims, and charge them to their quotas.
 
-        If LimitRanges in some order would deny the pod, a note says so.
+        LimitRanges apply in random order. The result has no pods only if every order would deny the first pod. If only
+        some orders would, the pods are admitted, and a note is added.
         """
         outcomes = self._try_admission(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)

@@ -284,7 +284,11 @@ def add_headline(not_created: NotCreated) -> NotCreated:
 
 
 def _render_headline(not_created: NotCreated) -> str:
-    """Return the headline, such as ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``."""
+    """Return the headline, such as ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``.
+
+    If the failures are past, it is such as ``some could not be created 5 min ago, all exist now: exceeded quota: …``.
+    The reason is that of the newest failure, followed by a clause about the older ones, if there are any.
+    """
     newest, *older = not_created.failures
     reason = f"{shorten_api_message(newest.message) or NO_REASON}{_describe_other_reasons(older)}"
     if not_created.past:

@@ -144,10 +144,10 @@ def _build_waiting_target(
     own_pods: Sequence[Position],
     removed: Collection[Position] = (),
 ) -> TargetPod:
-    """Return the target with the waiting pod in place of its own, in the cluster that the simulation leaves.
+    """Return the target with the waiting pod in place of its own, against the cluster as it is after the simulation.
 
-    `own_pods` are pods of the workload, of which those in `removed` are gone. The others keep their uids, so that pods
-    that the replay created are still known as such.
+    `own_pods` are the workload's pods. Those in `removed` are deleted from that cluster. The others are put there with
+    their nodes, and keep their uids, which tell which pods the replay created.
     """
     view = simulation.view
     changes: dict[tuple[str, str], Pod | None] = {}

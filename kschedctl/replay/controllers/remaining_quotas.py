@@ -103,7 +103,10 @@ class _ClaimCreation:
         self._claims_by_key = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
 
     def create_pod_claims(self, pod: Pod, workload: str) -> Pod:
-        """Create the pod's claims, and return the pod with only the created claims in its status."""
+        """Create the pod's claims as far as quotas allow, and drop the others from the returned pod's status.
+
+        Claims that are not created from templates exist already. The first denial for the ``workload`` becomes a note.
+        """
         statuses = pod.status.resource_claim_statuses
         allowed = tuple(status for status in statuses if self._create_claim(status, pod.metadata.namespace, workload))
         if len(allowed) == len(statuses):

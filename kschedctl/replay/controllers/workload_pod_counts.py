@@ -101,7 +101,11 @@ class WorkloadPodCounts:
 
     @cached_property
     def _pods_by_owner(self) -> dict[Owner, list[Pod]]:
-        """The pods by their controller and by the workload behind it, limited to what ``owners`` need."""
+        """The pods by their controller and by the workload behind it, including pods that have ended.
+
+        Only pods of certain workloads are included: the ``owners`` asked for, the workloads that created these, and all
+        workloads that those created.
+        """
         # Besides the owners themselves: the workloads behind them, and all that these have created
         owners = frozenset(self._owners)
         top_owners = {self._find_workload_controller(owner) or owner for owner in owners}

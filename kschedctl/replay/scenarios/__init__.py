@@ -117,7 +117,11 @@ def load_scenario(document: JsonObject, where: str = "") -> Scenario:
 
 
 def _describe_schema_error(error: Any, is_step: bool) -> str:
-    """Describe a JSON Schema error. ``is_step`` tells that it is about a whole step, not about one of its fields."""
+    """Describe a JSON Schema error in a scenario.
+
+    ``is_step`` says whether the error is about a whole step, in which case a field that the schema lacks is an unknown
+    step.
+    """
     if error.validator == "anyOf":
         kinds = " or ".join(str(choice.get("type")) for choice in error.validator_value)
         return f"{error.instance!r} is not of type {kinds}"

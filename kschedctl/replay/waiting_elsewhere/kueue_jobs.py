@@ -453,7 +453,11 @@ def _build_outlook(
 
 
 def _find_job_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> WaitReason:
-    """Return what the shown Workload of a job waits for. `shown` is None for a job without Workloads."""
+    """Return what a job waits for, judged by the Workload that its report shows.
+
+    If Kueue will admit this Workload once it has preempted others, that is the reason, in place of what the Workload
+    waits for now. `shown` is None for a job without Workloads, which has no pods.
+    """
     if shown is None:
         return WaitReason("has no pods, so Kueue admits it at once")
     reason = find_wait_reason(shown, queues)

@@ -182,7 +182,9 @@ def _schedule_workload_pods(
 ) -> dict[str, PodPlacement]:
     """Schedule the pods in order, and count for each Workload how many get a node.
 
-    ``pods`` has the new pods by key of the Workload. The ``leaving`` pods are removed from the cluster before.
+    ``pods`` maps the keys of Workloads to their new pods. The ``leaving`` pods, given by namespace and name, are
+    removed from the cluster first. A placement also has the message of the Workload's first pod without a node, if
+    there is one.
     """
     if leaving:
         staying = [pod for pod in cluster.pods if (pod.metadata.namespace, pod.metadata.name) not in leaving]

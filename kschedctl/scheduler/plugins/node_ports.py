@@ -151,7 +151,8 @@ def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
 def _build_port_user_fact(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
     """Build the fact about the first pod on the node that uses a requested host port.
 
-    If no pod on the node uses it, a nominated pod does, and the fact names no pod.
+    If no pod on the node uses one, the port must be held by a pod that is nominated for the node, so the fact names
+    neither a pod nor a port.
     """
     for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:

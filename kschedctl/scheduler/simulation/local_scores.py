@@ -94,10 +94,11 @@ class LocalScores:
         self._store_scores(view.nodes.rows, shared_scores)
 
     def _find_shared_scores(self, key: Hashable) -> Scores | None:
-        """Return the scores before all moves in this fork, shared with other forks, or None if they cannot be shared.
+        """Return the nodes' scores before all moves in this fork, or None if forks cannot share them.
 
-        Forks share scores if they were made from the same parent fork by leaving out nodes. The scores cannot be shared
-        if pods have moved in the parent since, or if the scores depend on more than the nodes and their pods.
+        Forks that leave out nodes of the same parent fork share the scores under ``key``, which are computed once, for
+        all nodes of the parent. Scores cannot be shared if the fork has no such parent, if pods have moved in the
+        parent since, if nodes are closed, or if the pod requests devices.
         """
         view = self.view
         if view.part_of is None or view.closed is not None or self._requests_devices:

@@ -423,9 +423,10 @@ class _SharedQueuePlugins(QueuePlugins):
         return sorted(woken)
 
     def _find_listening_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
-        """Return the numbers of all PodInfos checked so far that events of this kind may affect.
+        """Return the numbers of all PodInfos that events of this kind may affect, from this and earlier calls.
 
-        Each of `info_numbers` is checked only once.
+        Those among `info_numbers` that no earlier call checked for this kind of event are checked now. A PodInfo is
+        affected unless the queueing hints of all plugins skip it.
         """
         listeners = self._listeners.setdefault(event, _Listeners())
         for number in info_numbers - listeners.checked:

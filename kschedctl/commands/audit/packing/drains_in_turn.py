@@ -500,7 +500,11 @@ class DrainsInTurn:
         self._state = state
 
     def _can_share_simulation(self, position: Position) -> bool:
-        """Return whether the pod can be drained in the shared simulation. The result is cached by PodInfo."""
+        """Return whether the pod can be drained in the simulation that several drains share.
+
+        It can if a cordon certainly has no effect on the pod except to keep it off its own node. The result is cached
+        by PodInfo.
+        """
         info_number = int(self.view.pods.info[position])
         if info_number not in self._can_share:
             self._can_share[info_number] = self._cordon_affects_only_its_node(position)

@@ -76,8 +76,9 @@ def find_removable_nodes(
 ) -> EmptyingResult:
     """Try to drain workers one after the other, and report which nodes can be removed.
 
-    The pending pods, at the positions `pending`, are placed first. `limits` decides how many workers are tried. If
-    the user interrupts later, the result has the workers tried so far.
+    The pending pods, at the positions `pending`, are placed first, as far as they fit. `limits` decides how many
+    workers are tried. If the user interrupts the draining, the result covers the workers tried so far. Raises
+    KeyboardInterrupt if the user interrupts the placing of the pending pods.
     """
     candidates = order_removal_candidates(scheduler, pools, pending)
     view = candidates.view

@@ -217,7 +217,11 @@ class _DeployedObjects:
 
     @property
     def _selectors_in_manifests(self) -> dict[Owner, Selector]:
-        """Return the valid selectors of the workloads whose manifests are in the cluster's files."""
+        """Return the selectors of the cluster's workloads that are known from their manifests as written.
+
+        These manifests are in the files that the cluster was read from. Only kinds in SELECTOR_KINDS are included.
+        Invalid manifests, and selectors that are missing or invalid, are left out.
+        """
         selectors = {}
         for owner, document in self.documents.items():
             try:

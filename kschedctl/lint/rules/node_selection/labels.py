@@ -217,7 +217,10 @@ class _WrongValue(NamedTuple):
 
 
 def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
-    """Find values of well-known node labels that no node has, and misspelt names of NodePools."""
+    """Find workloads and NodePools that require a value of a well-known node label that no node has.
+
+    The requirements of workloads are also searched for misspelt names of NodePools.
+    """
     pool_names = {subject.name for subject, _ in context.list_linted(WrittenNodePool)}
     for workload in context.workloads:
         for requirement in _iter_node_label_requirements(workload):

@@ -180,10 +180,10 @@ def _clear_two_levels_below_threshold(
 def _clear_domains_below_threshold(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
 ) -> None:
-    """Set the counts of the domains at one level that hold fewer than ``threshold`` slices to zero.
+    """Set to zero the counts of those domains at a level that have room for fewer than ``threshold`` slices.
 
-    If the request has a leader (``needs_leader``), a domain may reach the threshold only without the leader. Such a
-    domain loses only its counts with the leader.
+    If the request has a leader (``needs_leader``) and the domain has room for one, the room beside the leader must
+    reach the threshold, too. If only this room is too small, only the counts with the leader are set to zero.
     """
     for domain in domains:
         may_lead = needs_leader and counts.leaders[level][domain] > 0

@@ -190,10 +190,11 @@ class DomainSearch:
     def _find_best_fitting_domain(
         self, level: int, domains: Sequence[int] | Indexes, needed: int, leaders: int, *, by_slices: bool
     ) -> int:
-        """Return the domain with the least room that holds ``needed`` and ``leaders``, or the first if none does.
+        """Return the domain with the least room that still suffices, or the first domain if none suffices.
 
-        Only the leading domains with the same affinity score are considered. ``needed`` is a number of slices if
-        ``by_slices``, otherwise of pods.
+        A domain suffices if it has room for ``needed`` slices if ``by_slices``, otherwise for ``needed`` pods, and for
+        ``leaders`` leaders. If there are leaders, only the room beside a leader counts. If affinity counts, only the
+        domains at the beginning that have the same affinity score as the first domain are considered.
         """
         counts = self.counts
         if by_slices:

@@ -140,9 +140,10 @@ class TopologySnapshot:
                 self._add_requests(self._usage, leaf, requests, sign * domain.count)
 
     def _build_columns(self, domains: Sequence[DomainRequests]) -> _DomainColumns:
-        """Add up the requests of pods by domain, as columns.
+        """Sum the requests of pods by leaf domain, with one column for each leaf and one row for each resource.
 
-        If an amount may exceed int64, ``_has_huge_amounts`` is set and empty columns are returned.
+        The pods themselves count as a resource, too. Domains and resources that the tree lacks are left out. If a sum
+        may exceed int64, ``_has_huge_amounts`` is set and empty columns are returned.
         """
         by_leaf: dict[int, list[int]] = {}
         for domain in domains:

@@ -121,9 +121,11 @@ def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResu
 def _add_preemption_outcome(
     cycle: AnyCycle, result: GroupResult, preemption: GroupPreemption, times: int = 1
 ) -> GroupResult:
-    """Return the result with the outcome of preemption, whose message is appended to the reasons `times` times.
+    """Return the result with the outcome of preemption, whose message is appended to the reasons.
 
-    An error of preemption becomes the result's status.
+    The message is appended `times` times, since upstream appends it to a status object once for each group that shares
+    the object. An error of preemption becomes the result's status instead, and nothing else changes. Members are only
+    nominated in releases that do so.
     """
     message = MESSAGE_PREFIX.at(cycle.framework.release) + ", ".join(preemption.status.reasons)
     if preemption.status.code is Code.ERROR:

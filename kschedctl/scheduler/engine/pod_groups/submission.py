@@ -65,9 +65,12 @@ def find_failed_members(result: GroupResult, members: Sequence[Position], view: 
 def _build_failure_before_1_37(
     result: GroupResult, position: Position, member: MemberResult | None, view: Fork
 ) -> MemberFailure:
-    """Build the failure of a member in versions before v1.37. `member` is None if the pod was not tried.
+    """Build a member's failure as versions before v1.37 report it. `member` is None if the pod was not tried.
 
-    A placed member of a group that waits for preemption is nominated for its node.
+    If the group ended with an error, this or the member's own error is the failure. A member that was not tried fails
+    with the group's status, as does a placed member of a group that waits for preemption, which is nominated for its
+    node. A member that fits, although too few others do, is unschedulable because of its group. Any other member fails
+    with its own status.
     """
     if result.status.code is Code.ERROR:
         return _build_error_failure(result, member)

@@ -50,7 +50,7 @@ class DeviceBackedResources:
     def count_devices(self, resource: str) -> tuple[Counts, Counts]:
         """Return, for each of the view's nodes, how many devices back the resource and how many of these are allocated.
 
-        A DeviceClass must back the resource.
+        Raises KeyError if no DeviceClass backs the resource.
         """
         from kschedctl.scheduler.plugins.dynamic_resources.inventory import count_class_devices, get_inventory  # noqa: PLC0415 - for few profiles
 

@@ -303,9 +303,11 @@ class Devices:
             ) from None
 
     def _build_pooled_device(self, resource_slice: ResourceSlice, device: Device) -> PooledDevice:
-        """Build a device of the slice, with its `twin` and `kind` numbers and the counters it consumes.
+        """Build a device of the slice, with the counters that it consumes and with two numbers that tell equal devices.
 
-        Raises QuantityError for an invalid quantity, and for a step that is not positive.
+        Devices that differ at most in their names and allocations have the same `twin` number, and devices that
+        selectors cannot tell apart have the same `kind` number. Raises QuantityError for an invalid quantity, and for a
+        step in the valid range of a capacity that is not positive.
         """
         numbers = self._number_device(resource_slice, device)
         return PooledDevice(

@@ -147,9 +147,10 @@ def _find_volume_of_claim(
 def _predict_provisioned_volume(
     claim: PersistentVolumeClaim, storage: Listers, counts_in_tree: bool
 ) -> AttachedVolume | None:
-    """Return the CSI volume that the claim's class would provision, with the claim as handle.
+    """Return the CSI volume that the claim's class would provision, with the claim's key in place of the volume handle.
 
-    Return None if the class is missing, or if its in-tree volumes do not count as CSI volumes.
+    Return None if the class is missing, or if it provisions in-tree volumes that do not count as CSI volumes. Those
+    that count are volumes of the CSI driver that replaces the in-tree plugin.
     """
     storage_class = storage.classes.get(get_claim_class(claim))
     if storage_class is None:
