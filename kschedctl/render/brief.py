@@ -35,8 +35,8 @@ class BriefText(NamedTuple):
     """Whether the part is an entry of the list that ends with the number of entries that are left out."""
     needs_previous: bool = False
     """Whether the part is left out if the part before it is left out."""
-    shrinks: bool = False
-    """Whether the part is cut to the lines that are free, rather than left out."""
+    text_to_cut: str = ""
+    """The text that is cut to the lines that are free if the part does not fit; empty if the part is then left out."""
 
 
 def to_brief(document: Document, style: Style) -> str:
@@ -69,8 +69,8 @@ def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width:
         if part.needs_previous and index - 1 not in shown:
             continue
         free = MAX_LINES - sum(len(wrapped[other]) for other in shown)
-        if part.shrinks and len(wrapped[index]) >= free > MIN_SHRUNK_LINES:
-            wrapped[index] = _wrap_part(part._replace(lines=free - 1), width)
+        if part.text_to_cut and len(wrapped[index]) >= free > MIN_SHRUNK_LINES:
+            wrapped[index] = _wrap_part(part._replace(text=part.text_to_cut, lines=free - 1), width)
         if len(wrapped[index]) <= free:
             shown.add(index)
     return shown
@@ -222,7 +222,11 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         return
     fix, commands = summary.fixes[0], _get_short_commands(summary)
     label = "not enough" if fix.rival_count else "fix"
-    yield BriefText(f"{label}: {_describe_fix(fix)}", 0, rank=1, shrinks=True)
+    costs = _describe_costs(fix)
+    text = f"{label}: {fix.summary}, but {costs}" if costs else f"{label}: {fix.summary}"
+    # The costs come first in a text that may be cut, since no command is shown without them
+    text_to_cut = f"{label}, but {costs}: {fix.summary}" if costs else text
+    yield BriefText(text, 0, rank=1, text_to_cut=text_to_cut)
     if fix.edits:
         text = f"  in the manifest: {'; '.join(fix.edits)}"
         yield BriefText(text, 0, rank=1, indent="    ", needs_previous=True)
@@ -249,10 +253,9 @@ def _get_short_commands(summary: Summary) -> tuple[str, ...]:
     return commands if are_short else ()
 
 
-def _describe_fix(fix: ShortFix) -> str:
-    """Describe a fix with its costs in their shortest form."""
-    costs = "; ".join(cost.brief for cost in fix.costs if cost.kind is not CostKind.CHECK_FIRST)
-    return f"{fix.summary}, but {costs}" if costs else fix.summary
+def _describe_costs(fix: ShortFix) -> str:
+    """Describe the fix's costs in their shortest form, or return "" if it has none."""
+    return "; ".join(cost.brief for cost in fix.costs if cost.kind is not CostKind.CHECK_FIRST)
 
 
 SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "WakeUps")

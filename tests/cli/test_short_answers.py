@@ -198,3 +198,13 @@ def test_brief_says_what_to_do_about_a_pod_without_fixes(run: Run) -> None:
     assert "Held back: waiting" in run("remedies", "batch/nightly-export-5hx2p", "--demo", "--brief").out
     # remedies has nothing to add for a pod that fits
     assert "remedies" not in run("explain", "shop/web-6d4cf56db6-h8s2k", "--demo", "--brief").out
+
+
+def test_a_fix_that_is_cut_keeps_its_costs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 38 columns, the first fix of this situation has more lines than are left."""
+    monkeypatch.setenv("COLUMNS", "38")
+    file = "tests/field/06-ds-equal-priority/in.yaml"
+    printed = " ".join(run("explain", "ops/agent-x2", "-f", file, "--brief").out.split())
+    assert "…" in printed
+    assert "fix, but it outranks lower-priority pods; evicts one of" in printed
+    assert "restarts 1 running pod of DaemonSet ops/agent" in printed

@@ -8,14 +8,15 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.scheduler.framework import FilterPlugin, PluginError, PreFilterPlugin, offers
 from kschedctl.scheduler.framework.facts import Fact
-from kschedctl.scheduler.plugins.node_affinity import REASON_ENFORCED
-from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
+from kschedctl.scheduler.plugins.node_affinity import REASON_ENFORCED, NodeAffinity
+from kschedctl.scheduler.plugins.node_ports import NodePorts
+from kschedctl.scheduler.plugins.node_resources.fit import Insufficient, NodeResourcesFit
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-KUBELET_CHECKS = ("NodeResourcesFit", "NodeAffinity", "NodePorts")
+KUBELET_CHECKS = (NodeResourcesFit, NodeAffinity, NodePorts)
 """The plugins whose filters the kubelet runs again before it starts a pod."""
 
 
@@ -47,8 +48,8 @@ def _is_critical(pod: Pod) -> bool:
 
 def _iter_rejections(view: Fork, framework: Framework, info: PodInfo, row: int) -> Iterator[str]:
     """Yield what the kubelet's checks find wrong with the pod on the node at a row."""
-    for name in KUBELET_CHECKS:
-        plugin = framework.plugins.get(name)
+    for plugin_class in KUBELET_CHECKS:
+        plugin = framework.plugins.get(plugin_class.name)
         if plugin is None or not offers(plugin, FilterPlugin):
             continue
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -83,9 +83,9 @@ def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Pos
     positions: list[Position] = []
     match rejection.fact:
         case Insufficient(resource=resource):
-            positions = _find_pods_freeing_resources(tried, resource)
+            positions = _exclude_own_replicas(tried, _find_pods_freeing_resources(tried, resource))
         case TooManyPods():
-            positions = view.pods_on(tried.known_row)
+            positions = _exclude_own_replicas(tried, view.pods_on(tried.known_row))
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
             positions = _list_pod_position(tried, pod)
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_CONFLICTING:
@@ -95,6 +95,12 @@ def _find_removable_pods(tried: TriedNode, rejection: NodeRejection) -> list[Pos
         case TooManyVolumes(drivers=(first, *_)):
             positions = find_driver_users(view, tried.known_row, first.driver)
     return [position for position in positions if _is_movable(tried, position)]
+
+
+def _exclude_own_replicas(tried: TriedNode, positions: Sequence[Position]) -> list[Position]:
+    """Leave out pods of the target pod's own workload, which do not have to make room for another replica."""
+    own_workload = find_owner(tried.trial.pod)
+    return [position for position in positions if find_owner(tried.cycle.view.pods.objects[position]) != own_workload]
 
 
 def _list_pod_position(tried: TriedNode, key: str) -> list[Position]:

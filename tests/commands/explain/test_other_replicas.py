@@ -115,6 +115,19 @@ def test_a_rollout_that_gets_stuck(run: Run, write: Write, command: str) -> None
     )
 
 
+def test_no_replica_makes_room_for_another(run: Run, write: Write) -> None:
+    """Only n1 takes new pods. Moving the old one to n2 would make room there, at the cost of a replica that serves."""
+    workload = deployment(2, "2")
+    workload["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    workload["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}
+    with_disk = node("n1", cpu="5")
+    with_disk["metadata"]["labels"] = {"disk": "ssd"}
+    path = write(with_disk, node("n2", cpu="3"), *running_web("3"), workload)
+    document = json.loads(run("remedies", "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
+    assert document["verdict"] == "Unschedulable"
+    assert not [fix["summary"] for fix in document["remedies"] if "Move default/web-1" in fix["summary"]]
+
+
 @pytest.mark.parametrize("workload", [deployment(4, "8"), job(4, "8")], ids=["Deployment", "Job"])
 def test_a_fix_for_one_pod_says_how_many_still_wait(run: Run, write: Write, workload: Json) -> None:
     """With 4 CPUs, one pod of 4 fits, and its three siblings wait."""
