@@ -253,7 +253,7 @@ def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
 
 
 def iter_claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) -> Iterator[Breach]:
-    """Yield the bounds of a LimitRange item that the requests of a claim break."""
+    """Yield a breach for each minimum and maximum of a LimitRange item that a claim's requests violate."""
     for name, minimum in parse_quantities(item.min).items():
         yield from _iter_minimum_breaches(_BoundedAmount(item.type, name, requests.get(name), None, minimum))
     for name, maximum in parse_quantities(item.max).items():

@@ -162,7 +162,10 @@ def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> S
 def _build_capacity_report(
     shared: PodShapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool
 ) -> Capacity:
-    """Build the report on all shapes. If admission denies pods for sure, unread kinds do not make it undecided."""
+    """Build the report on all shapes.
+
+    If the API server certainly denies some of the requested pods, the report is decided even if kinds were not read.
+    """
     unknown = merge_unknown_kinds(shape.unknown for shape in shapes)
     start = describe_search_start(shared.sampling, len(shared.cluster.nodes), seed)
     created = (pod for pods in shared.pods for pod in pods)

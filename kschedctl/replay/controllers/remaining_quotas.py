@@ -55,7 +55,7 @@ class RemainingQuotas:
         )
 
     def release(self, pods: Collection[Pod]) -> None:
-        """Give the resources of deleted pods back to the quotas. Pods of one template are released together."""
+        """Give the resources of deleted pods back to the quotas that they used."""
         # Pods of one template share its containers, so the identity of the containers tells templates apart.
         groups: dict[tuple[str, str, int], list[Pod]] = {}
         for pod in pods:

@@ -430,7 +430,7 @@ class HTTPExtender:
         return {"Pod": pod, "Nodes": {"metadata": {}, "items": list(items)}, "NodeNames": None}
 
     def _call_verb(self, verb: str, payload: JsonObject) -> Json:
-        """Call a verb and return the decoded body.
+        """Call one of the extender's verbs, such as filter, and return the decoded body of the response.
 
         Raises UnknownAnswerError if the extender is not called, and ExtenderError if it does not answer with status
         200.
