@@ -89,7 +89,8 @@ def _find_flavor_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank:
     """Return what the Workload lacks in one flavor of each resource group.
 
     The flavors of a group are ordered by their shortage. Rank 0 is the flavor with the smallest shortage, rank 1 the
-    next. A group with fewer flavors contributes its last flavor. The result is empty if no group has so many flavors, or if a requested resource belongs to no group.
+    next. A group with fewer flavors contributes its last flavor. The result is empty if no group has so many flavors,
+    or if a requested resource belongs to no group.
     """
     queue_and_info = _find_queue_and_requests(trials, trial)
     if queue_and_info is None:
