@@ -6,6 +6,7 @@ lint-settings`` prints the JSON Schema of .kschedctl.yaml.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -125,7 +126,7 @@ def check_rules_exist(
     """Raise UsageError for a pattern that no rule matches."""
     for pattern in patterns:
         if not any(matches_rule(rule.id, (pattern,)) for rule in rules):
-            raise UsageError(f'no rule is named "{pattern}"', hint="kschedctl lint rules lists them")
+            raise _build_unknown_rule_error(pattern)
 
 
 def get_rule(rule_id: str) -> Rule:
@@ -133,7 +134,14 @@ def get_rule(rule_id: str) -> Rule:
     for rule in RULES:
         if rule.id == rule_id:
             return rule
-    raise UsageError(f'no rule is named "{rule_id}"', hint="kschedctl lint rules lists them")
+    raise _build_unknown_rule_error(rule_id)
+
+
+def _build_unknown_rule_error(rule_id: str) -> UsageError:
+    """Build the error that no rule has this id, with a similar id if there is one."""
+    similar_ids = difflib.get_close_matches(rule_id, [rule.id for rule in RULES], 1)
+    hint = "kschedctl lint rules lists them"
+    return UsageError(f'no rule is named "{rule_id}"', hint=f"did you mean {similar_ids[0]}?" if similar_ids else hint)
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:
