@@ -81,7 +81,7 @@ def _build_fixed_table(report: Findings) -> Page:
 
 def _build_rule_counts(report: Findings) -> Page:
     """Build a table with the number of findings of each rule, or nothing if it would mostly repeat the findings."""
-    if len(report.findings) < MIN_FINDINGS_PER_RULE * len(report.rules):
+    if len(report.rules) == 1 or len(report.findings) < MIN_FINDINGS_PER_RULE * len(report.rules):
         return ()
     counts = Counter((finding.severity, finding.rule) for finding in report.findings)
     summaries = {rule.id: rule.summary for rule in report.rules}

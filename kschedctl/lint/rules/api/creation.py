@@ -133,7 +133,9 @@ def _iter_validation_errors(
 
     ignored = _find_ignored_paths(subject, errors, undecodable_paths)
     for error in errors:
-        follows = any(is_at_or_around(error.field, path) for path in undecodable_paths)
+        follows = any(
+            is_at_or_around(error.field, path) or error.field[-1] == path[-1] for path in undecodable_paths if path
+        )
         if error.field not in ignored and not follows:
             yield subject.build_problem(error.field, str(error), advise_correction(subject, error))
 
