@@ -106,9 +106,10 @@ def explain_with_fixes(
     report = replace(explain_target(target), replicas=replicas, as_if=as_if)
 
     if report.verdict == "Schedulable":
-        from kschedctl.commands.explain.waiting import correct_retry_advice, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
+        from kschedctl.commands.explain.waiting import ReplayedCluster, correct_retry_advice, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
 
-        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, target.scheduler, now)
+        audited = ReplayedCluster(target.scheduler, now)
+        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, audited)
     if report.verdict == UNSCHEDULABLE:
         report = replace(report, new_node=find_new_node(target))
     if not remedies:
