@@ -39,8 +39,8 @@ class RemedyWishes:
     max_changes: int = 3
     """The most changes in one set."""
     smallest: bool = False
-    """Whether to stop at the smallest size with a set that harms nobody and needs no values that only the user knows.
-    Corrections of the manifest are then still searched for.
+    """Whether to stop at the smallest size with a set that harms nobody. Corrections of the manifest are then still
+    searched for.
     """
     by: str = ""
     """Only changes that this person can make, `author` or `operator`; empty for both."""
@@ -56,11 +56,6 @@ class RemedyWishes:
     def considers(self, kind: str, by: str) -> bool:
         """Return whether the search considers changes of this kind that `by`, the author or the operator, can make."""
         return self.by in ("", by) and kind not in self.without and (not self.only or kind in self.only)
-
-
-def _is_applicable_and_harmless(trial: RemedyTrial) -> bool:
-    """Return whether the changes harm nobody and can be applied without filling in values first."""
-    return harms_nobody(trial) and not any(fix.needs_values for fix in trial.changes)
 
 
 @dataclass
@@ -107,7 +102,7 @@ class RemedySearch:
         """Try the sets of changes, the smallest sizes first, and add the ones that help to `self.working_trials`."""
         self._deadline = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
-            is_small_enough = self.wishes.smallest and any(map(_is_applicable_and_harmless, self.working_trials))
+            is_small_enough = self.wishes.smallest and any(map(harms_nobody, self.working_trials))
             if is_small_enough:
                 if any(map(keeps_workload, self.working_trials)):
                     break
