@@ -1,9 +1,9 @@
-"""The domains of a Topology: the nodes of a flavor, grouped level by level by their labels.
+"""The domains of a Topology: the nodes of a flavor, grouped level by level by their labels, and their free capacity.
 
 The domains of a level are sorted by the labels from the widest level down, so the domains below one domain are next
-to each other.
+to each other. `PodsOutside` has the room that is taken by pods outside Kueue's topology-aware scheduling.
 
-Upstream: pkg/cache/scheduler/tas_topology_tree.go and tas_nodes_cache.go.
+Upstream: pkg/cache/scheduler/tas_topology_tree.go, tas_nodes_cache.go and tas_non_tas_usage_cache.go.
 """
 
 from __future__ import annotations
@@ -14,13 +14,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kschedctl.api.objects import Node
+from kschedctl.api.objects import Node, Pod
+from kschedctl.api.pod_table import PodTable
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN
 from kschedctl.api.queueing import ResourceFlavor, Topology
-from kschedctl.queueing.kueue.amounts import parse_requests
+from kschedctl.queueing.kueue.amounts import Requests, parse_requests, sum_requests
+from kschedctl.queueing.kueue.pod_requests import compute_requests
 
 HOSTNAME = "kubernetes.io/hostname"
 Indexes = NDArray[np.int64]
 Counts = NDArray[np.int64]
+
+_PLACED_LABEL = "kueue.x-k8s.io/tas"
+"""The label of pods that Kueue assigned to a topology domain. Their Workloads count their room."""
 
 
 class Level(NamedTuple):
@@ -150,3 +156,49 @@ def _build_levels(leaves: Sequence[tuple[str, ...]], depth: int) -> tuple[Level,
             child_ends = np.searchsorted(parents_below, np.arange(len(level_values)), side="right")
         levels.append(Level(tuple(level_values), parents, child_starts, child_ends))
     return tuple(levels)
+
+
+class PodsOutside:
+    """The pods on nodes to which Kueue assigned no topology domain, as columns."""
+
+    def __init__(self, pods: PodTable) -> None:
+        """Compute the requests of each template of pods on nodes. Raises QuantityError if a request is malformed."""
+        self._pods = pods
+        has_node = np.array([bool(node) for node in pods.node.values], np.bool_)
+        bound_templates = set(pods.template[has_node[pods.node.codes]].tolist()) if len(pods) else set()
+        self._requests: list[Requests | None] = [
+            sum_requests([compute_requests(template.spec), {"pods": 1}])
+            if number in bound_templates and _is_outside(template)
+            else None
+            for number, template in enumerate(pods.templates)
+        ]
+        """What a pod of each template requests, or None if such pods take no room."""
+
+    def compute_free_capacity(self, tree: TopologyTree) -> Counts:
+        """Return a topology's capacity minus the requests of these pods, as an array (resources, leaves)."""
+        pods = self._pods
+        if not len(pods):
+            return tree.capacity
+
+        # The leaf of each pod, and the pods that take room in the topology
+        leaf_by_node = np.array([tree.leaf_of_node.get(node, -1) for node in pods.node.values], np.int64)
+        leaves = leaf_by_node[pods.node.codes]
+        takes_room = np.array([requests is not None for requests in self._requests], np.bool_)
+        rows = np.flatnonzero((leaves >= 0) & takes_room[pods.template])
+
+        # Amounts by resource and template. If their sum could exceed int64, Python's unlimited integers are used
+        amounts = [[(requests or {}).get(resource, 0) for requests in self._requests] for resource in tree.resources]
+        largest = max((abs(amount) for of_resource in amounts for amount in of_resource), default=0)
+        dtype = np.int64 if largest * len(rows) <= INT64_MAX // 2 else np.object_
+        used = np.zeros(tree.capacity.shape, dtype)
+        for of_resource, by_template in zip(used, amounts, strict=True):
+            np.add.at(of_resource, leaves[rows], np.array(by_template, dtype)[pods.template[rows]])
+
+        free = tree.capacity.astype(np.object_) - used
+        limited: Counts = np.clip(free, INT64_MIN, INT64_MAX).astype(np.int64)
+        return limited
+
+
+def _is_outside(template: Pod) -> bool:
+    """Return whether the pods of a template still run and were not assigned to a topology domain by Kueue."""
+    return not template.terminated and _PLACED_LABEL not in template.metadata.labels
