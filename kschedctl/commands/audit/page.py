@@ -91,7 +91,7 @@ def build_audit_page(report: Audit, style: Style) -> Page:
 def _describe_interruption(report: Audit) -> str:
     """Return which sections an interruption left out as text."""
     if not report.not_reached:
-        return "the last section is partial"
+        return "the last section is incomplete"
     return f"not audited: {', '.join(report.not_reached)}"
 
 
