@@ -45,7 +45,7 @@ MAX_COUNTED_SHORTFALLS = 3
 NO_TYPE = "no instance type is known"
 
 
-class NearestMiss(NamedTuple):
+class PoolObstacles(NamedTuple):
     """Everything that a pool lacks to take a pod."""
 
     obstacles: tuple[str, ...]
@@ -56,11 +56,11 @@ class NearestMiss(NamedTuple):
 
 def find_nearest_miss(
     setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
-) -> NearestMiss:
+) -> PoolObstacles:
     """Return everything that a pool lacks to take the pod, and the limits that would be enough."""
     search = _ObstacleSearch(setting, _relax_fully(setting, pod), existing, template)
     obstacles = tuple(search.iter_obstacles())
-    return NearestMiss(obstacles, search.sufficient_limits)
+    return PoolObstacles(obstacles, search.sufficient_limits)
 
 
 def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
