@@ -21,13 +21,14 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.commands.drain.stranded_pods import find_stranded_pods
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.drain_costs import list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.edits import cordon, find_nodes
 from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced,
     iter_moved_pods,
+    list_pods_asking_to_stay,
+    list_pods_with_local_data,
     merge_proven_unplaced_counts,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
