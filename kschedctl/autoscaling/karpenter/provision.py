@@ -20,7 +20,7 @@ from kschedctl.autoscaling.karpenter.claims import NewClaim
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launch import build_launched_claim, find_cheapest_offering, truncate_instance_types
-from kschedctl.autoscaling.karpenter.nearest_miss import describe_nearest_miss
+from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, AppliedOverlays
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
@@ -157,7 +157,7 @@ class ProvisioningRun:
             template = templates.get(pool.metadata.name)
             if template is None:
                 return (explain_unusable_pool(self.setting, pool),)
-            return describe_nearest_miss(self.setting, pod, template, existing)
+            return find_nearest_miss(self.setting, pod, template, existing).obstacles
 
         pools = self.setting.cluster.karpenter_node_pools
         by_kind: dict[bytes, dict[str, tuple[str, ...]]] = {}
