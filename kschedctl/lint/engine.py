@@ -6,7 +6,6 @@ lint-settings`` prints the JSON Schema of .kschedctl.yaml.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
@@ -127,11 +126,7 @@ def check_rules_exist(
     """Raise UsageError for a pattern that no rule matches."""
     for pattern in patterns:
         if not any(matches_rule(rule.id, (pattern,)) for rule in rules):
-<<<<<<< HEAD
-            raise _build_unknown_rule_error(pattern)
-=======
             raise _build_unknown_rule_error(pattern, rules)
->>>>>>> main
 
 
 def get_rule(rule_id: str) -> Rule:
@@ -139,16 +134,6 @@ def get_rule(rule_id: str) -> Rule:
     for rule in RULES:
         if rule.id == rule_id:
             return rule
-<<<<<<< HEAD
-    raise _build_unknown_rule_error(rule_id)
-
-
-def _build_unknown_rule_error(rule_id: str) -> UsageError:
-    """Build the error that no rule has this id, with a similar id if there is one."""
-    similar_ids = difflib.get_close_matches(rule_id, [rule.id for rule in RULES], 1)
-    hint = "kschedctl lint rules lists them"
-    return UsageError(f'no rule is named "{rule_id}"', hint=f"did you mean {similar_ids[0]}?" if similar_ids else hint)
-=======
     raise _build_unknown_rule_error(rule_id, RULES)
 
 
@@ -157,7 +142,6 @@ def _build_unknown_rule_error(name: str, rules: Iterable[Rule]) -> UsageError:
     similar = get_close_matches(name, [rule.id for rule in rules])
     suggestion = f"did you mean {' or '.join(similar)}? " if similar else ""
     return UsageError(f'no rule is named "{name}"', hint=f"{suggestion}kschedctl lint rules lists them")
->>>>>>> main
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:

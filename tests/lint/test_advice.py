@@ -137,4 +137,4 @@ def test_an_autoscaler_is_for_the_workload_of_its_name(lint: Lint) -> None:
 def test_what_cannot_be_fixed_or_is_not_known_is_said(lint: Lint) -> None:
     _, out, err = lint(SCALER, "--diff")
     assert (out, "nothing to change" in err) == ("", True)
-    assert "did you mean rq-absurd?" in lint(SCALER, "--select", "rq-absrd")[2]
+    assert "did you mean rq-absurd" in lint(SCALER, "--select", "rq-absrd")[2]
