@@ -284,7 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return exit_code
         except (KschedctlError, typer.TyperException) as error:
             for problem in (error, *getattr(error, "also", ())):
-                _print_error(problem.format_message() if isinstance(problem, typer.TyperException) else str(problem))
+                _print_error(_describe_error(problem))
             return error.exit_code if isinstance(error, KschedctlError) else USAGE
         except BrokenPipeError:
             return BROKEN_PIPE
@@ -295,6 +295,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{type(error).__name__}: {error} (this is a bug of kschedctl: run with -vv and report what it prints)"
             )
             return BUG
+
+
+def _describe_error(error: Exception) -> str:
+    """Describe an error. For one in the use of options and arguments, add a hint at what to write if that is known."""
+    if not isinstance(error, typer.TyperException):
+        return str(error)
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    option = getattr(error, "option_name", "")
+    if context is None:
+        return message
+    if option and context.parent is None:
+        return f"{message} (options follow the command: {get_program_name()} COMMAND {option})"
+    takes_files = any("-f" in parameter.opts for parameter in context.command.params)
+    if message.startswith("Got unexpected extra argument") and takes_files:
+        return f"{message} ({context.command_path} takes no names; files are given with -f)"
+    return message
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:

@@ -30,7 +30,7 @@ from kschedctl.autoscaling.karpenter.labels import (
     PRICE_OVERLAID,
     SIMULATION_LABELS,
 )
-from kschedctl.autoscaling.karpenter.nearest_miss import describe_nearest_miss
+from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, AppliedOverlays
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
@@ -173,7 +173,7 @@ class ProvisioningRun:
             template = templates.get(pool.metadata.name)
             if template is None:
                 return (explain_unusable_pool(self.setting, pool),)
-            return describe_nearest_miss(self.setting, pod, template, existing)
+            return find_nearest_miss(self.setting, pod, template, existing).obstacles
 
         pools = self.setting.cluster.karpenter_node_pools
         by_kind: dict[bytes, dict[str, tuple[str, ...]]] = {}

@@ -9,6 +9,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from difflib import get_close_matches
 from importlib.resources import files
 from itertools import groupby
 from typing import Annotated
@@ -40,8 +41,11 @@ def help(
     else:
         command = root.command.get_command(root, topic)  # type: ignore[attr-defined]
         if command is None:
+            similar = get_close_matches(topic, (*topics, *root.command.list_commands(root)))  # type: ignore[attr-defined]
+            suggestion = f"did you mean {' or '.join(similar)}? " if similar else ""
             raise UsageError(
-                f'no command or topic "{topic}"', hint=f"topics: {', '.join(topics)}; see kschedctl --help"
+                f'no command or topic "{topic}"',
+                hint=f"{suggestion}topics: {', '.join(topics)}; see kschedctl --help",
             )
         typer.echo(command.get_help(typer.Context(command, info_name=topic, parent=root)))
     return 0

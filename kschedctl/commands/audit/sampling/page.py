@@ -24,7 +24,7 @@ from kschedctl.render.page import (
     paragraph,
 )
 from kschedctl.render.plots.plot import Axis, Plot, Series
-from kschedctl.render.sections import build_left_out_lines
+from kschedctl.render.sections import build_interruption_line, build_left_out_lines
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import describe_verdict_doubts
@@ -44,7 +44,10 @@ PODS_TEXTS = {
 def build_sampling_page(report: SamplingCosts, style: Style) -> Page:
     """Build the page: the advice, and for each profile the setting, the kinds of pods and the curve."""
     verdict = report.profiles[0].advice.verdict if report.profiles else "none"
-    page: list[Block] = [paragraph(Marked(report.headline, VERDICTS[verdict]))]
+    page: list[Block] = [
+        *build_interruption_line(report.interrupted, "the kinds of pods so far"),
+        paragraph(Marked(report.headline, VERDICTS[verdict])),
+    ]
     if report.not_created:
         page += build_not_created_section(report.not_created, style)
     if report.undecided:

@@ -259,7 +259,7 @@ def compute_default_sampling_costs(
     """
     for source, kinds in iter_default_pod_kinds(scheduler, max_kinds, namespace):
         report = compute_sampling_costs(scheduler, kinds, source, limits=limits, progress=progress)
-        if any(profile.curve for profile in report.profiles):
+        if report.interrupted or any(profile.curve for profile in report.profiles):
             break
     return report
 
@@ -292,7 +292,9 @@ def compute_sampling_costs(
 ) -> SamplingCosts:
     """Return the costs for one more pod of each kind, by profile. Without kinds only the first profile is reported.
 
-    `source` says where the kinds come from: named, pending or running. Raises UsageError if no profile serves a kind.
+    `source` says where the kinds come from: named, pending or running. If the user interrupts, the report has the kinds
+    so far. Raises UsageError if no profile serves a kind, and KeyboardInterrupt if the user interrupts before a kind is
+    measured.
     """
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
     for name in names.keys() - scheduler.configuration.profiles.keys():
@@ -304,7 +306,8 @@ def compute_sampling_costs(
     # Ordered sets of what was not read and of what is not replayed
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(scheduler.cluster))
     not_replayed: dict[str, None] = {}
-    profiles = []
+    profiles: list[SampledProfile] = []
+    interrupted = False
     first_profile = list(scheduler.configuration.profiles)[:1]
     for name in names or first_profile:
         framework = scheduler.framework(name)
@@ -314,15 +317,22 @@ def compute_sampling_costs(
 
         percentages = sorted({*limits.percentages, setting.effective})
         sampled_kinds = []
-        for kind in kinds:
-            if kind.pod.spec.scheduler_name != name:
-                continue
-            info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
-            kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
-            unknown.update(dict.fromkeys(kind_unknowns))
-            assert kind_framework is not None
-            sampled_kinds.append(measure_pod_kind(kind, kind_framework.without_extenders(), percentages, done))
+        try:
+            for kind in kinds:
+                if kind.pod.spec.scheduler_name != name:
+                    continue
+                info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
+                kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
+                unknown.update(dict.fromkeys(kind_unknowns))
+                assert kind_framework is not None
+                sampled_kinds.append(measure_pod_kind(kind, kind_framework.without_extenders(), percentages, done))
+        except KeyboardInterrupt:
+            if not sampled_kinds and not profiles:
+                raise
+            interrupted = True
 
+        if interrupted and not sampled_kinds:
+            break
         curve = combine_curves_of_kinds(sampled_kinds)
         profiles.append(
             SampledProfile(
@@ -333,6 +343,8 @@ def compute_sampling_costs(
                 curve=curve,
             )
         )
+        if interrupted:
+            break
 
     return SamplingCosts(
         headline=build_sampling_headline(profiles),
@@ -340,6 +352,7 @@ def compute_sampling_costs(
         asked=source,
         profiles=tuple(profiles),
         not_replayed=tuple(not_replayed),
+        interrupted=interrupted,
         **build_unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
     )
 
