@@ -174,7 +174,9 @@ def test_a_taint_that_keeps_pods_from_large_nodes_is_named() -> None:
     tainted["spec"] = {"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]}
     rule = "rq-larger-than-any-node"
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
-    assert message.endswith("; 1 other node has that much, but it does not tolerate its taint team=x:NoSchedule (big)")
+    assert message.startswith(
+        "1 node (big) is large enough, but it does not tolerate its taint team=x:NoSchedule; it fits"
+    )
     tainted["spec"]["unschedulable"] = True
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
     assert "taint" not in message
@@ -239,3 +241,14 @@ def test_a_claim_template_needs_a_default_class(exists: bool) -> None:
     assert found == (
         [] if exists else ["the claim template names no StorageClass, and the cluster has no StorageClass"]
     )
+
+
+def test_daemons_need_room_on_cordoned_nodes_too() -> None:
+    """Node n2 is cordoned and full; n1 has room."""
+    cordoned = make_node("n2")
+    cordoned["spec"] = {"unschedulable": True}
+    daemon = make_workload(1).replace("kind: StatefulSet", "kind: DaemonSet").replace("  replicas: 1\n", "")
+    nodes = (make_node("n1"), cordoned)
+    assert list_messages(daemon, *nodes, make_pod("x", "n2", 3), rule="rq-daemonset-overhead") == [
+        "1 of 2 nodes has no room for it unless it preempts other pods: n2"
+    ]

@@ -82,7 +82,7 @@ def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
     for (first, *others), rows in rows_by_budgets.items():
         names = ", ".join(f"{budget.namespace}/{budget.name}" for budget in others)
         nodes = f"{counted(len(rows), 'node')} ({join_names([view.nodes.names[row] for row in rows], 1)})"
-        message = f"it and {names} allow no eviction and have pods on {nodes}: no order of drains works"
+        message = f"neither it nor {names} allows an eviction, and they share {nodes}: no order of drains works"
         yield first.build_problem(("spec",), message)
 
 
@@ -90,7 +90,7 @@ DRAIN_ORDER_DEADLOCK = Rule(
     "drain-order-deadlock",
     WARNING,
     find_drain_deadlocks,
-    summary="Two budgets that allow no evictions cover pods on the same nodes",
+    summary="Two PodDisruptionBudgets that allow no evictions cover pods on the same nodes",
     why="Each budget waits for pods that cannot become ready until the other allows an eviction: the nodes cannot be "
     "drained in any order.",
     fix="Let at least one of them allow an eviction",

@@ -193,7 +193,7 @@ def find_isolation_by_kubelet_labels(workload: Workload) -> Iterator[Problem]:
     """Find nodeSelector labels that seem to isolate pods although a kubelet may set them itself."""
     for key in workload.spec.node_selector:
         if any(word in key.lower() for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
-            message = f"a compromised kubelet may give its node the label {key}"
+            message = f"a compromised kubelet can set the label {key} on its own node"
             yield workload.build_problem(("nodeSelector", key), message)
 
 
