@@ -252,3 +252,22 @@ def test_daemons_need_room_on_cordoned_nodes_too() -> None:
     assert list_messages(daemon, *nodes, make_pod("x", "n2", 3), rule="rq-daemonset-overhead") == [
         "1 of 2 nodes has no room for it unless it preempts other pods: n2"
     ]
+
+
+def test_limits_that_a_limit_range_sets_make_requests_invalid() -> None:
+    """The default limit of 256Mi is below the request of 512Mi, which the API server finds before the minimum."""
+    limits = {"type": "Container", "default": {"memory": "256Mi"}, "min": {"memory": "600Mi"}}
+    limit_range: Json = {
+        "kind": "LimitRange",
+        "metadata": {"name": "lr", "namespace": "default"},
+        "spec": {"limits": [limits]},
+    }
+    accounts: Json = {"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
+    namespace: Json = {"kind": "Namespace", "metadata": {"name": "default"}}
+    manifest = make_workload(1).replace("{cpu: 2}", "{cpu: 2, memory: 512Mi}")
+    rule = "rq-apply-refused"
+    (message,) = list_messages(manifest, *NODES, limit_range, accounts, namespace, rule=rule)
+    assert "must be less than or equal to memory limit of 256Mi" in message
+    larger = {**limit_range, "spec": {"limits": [{**limits, "default": {"memory": "1Gi"}}]}}
+    (message,) = list_messages(manifest, *NODES, larger, accounts, namespace, rule=rule)
+    assert "minimum memory usage per Container is 600Mi, but request is 512Mi" in message
