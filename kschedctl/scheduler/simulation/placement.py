@@ -7,7 +7,7 @@ are cached (scheduler/simulation/alike_pods.py).
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,6 +39,8 @@ CACHED_KINDS_WHEN_CLOSING = 32 * CACHED_KINDS
 NODE_DOES_NOT_EXIST = (
     "the best node does not exist: an extender returned it, and kube-scheduler would bind the pod to it"
 )
+NodeChooser = Callable[[], Choice | None]
+"""A function that returns the node for the next copy of a pod, or None if only a full attempt can tell."""
 
 
 class _LatestCycle(NamedTuple):
@@ -82,6 +84,34 @@ class Placements(IncomingPods):
             unknowns = unsure_nominations.find_choice_unknowns(choice.info, choice.row, framework, self.view)
             self.unheard.update(dict.fromkeys(unknowns))
         return choice
+
+    def build_node_chooser(self, framework: FrameworkLike, position: Position) -> NodeChooser | None:
+        """Return a function that chooses the node of the next copy of a pod as `choose_node` does.
+
+        Return None if copies may get different answers, because the pod has claims or was nominated, because extenders
+        are called, or because it is not sure which pods are nominated.
+        """
+        info = self.build_arriving_info(position)
+        is_nominated = position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW
+        if is_nominated or self._has_unsure_nominations or self._uses_claims_cached(info):
+            return None
+        if is_any_extender_called(framework.extenders, info.pod):
+            return None
+        try:
+            alike_pods = self._get_alike_pods(framework, info, int(self.view.pods.info[position]))
+        except PluginError:
+            return None
+
+        def choose_node_of_copy() -> Choice | None:
+            """Choose a node from cached answers. Return None if no node is feasible or a plugin fails."""
+            try:
+                nominated = self.view.get_nominated_delta(info.priority) if self._has_nominations else NO_CHANGE
+                tied, feasible = alike_pods.find_best_rows(info, self.sampling, nominated)
+            except PluginError:
+                return None
+            return self._pick_node(info, tied, feasible, {})
+
+        return choose_node_of_copy
 
     def _choose_with_cache(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Choose a node from cached answers if they suffice, otherwise by a full cycle.
