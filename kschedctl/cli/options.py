@@ -290,7 +290,7 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
 def _with_cluster_facts(answer: Answer, source: Source | None) -> Answer:
     """Return the answer with the cluster's name and the scheduler's version, if they are known."""
     facts = {
-        "cluster": source.title if source is not None else "",
+        "cluster": source.title if source is not None and not answer.without_cluster else "",
         "kube-scheduler": str(getattr(answer.document, "kube_version", "")),
     }
     about = tuple((name, value) for name, value in facts.items() if value)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import structs
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
@@ -226,7 +227,10 @@ def lint(
     report = linter(manifests)[0]
     if _has_only_templates(report, paths):
         return display.build_answer(report, UNDECIDED)
-    return _build_findings_answer(report, rule_options, display, settings)
+    answer = _build_findings_answer(report, rule_options, display, settings)
+    if isinstance(answer, Answer) and manifests is not None and cluster is None:
+        return structs.replace(answer, without_cluster=True)
+    return answer
 
 
 def _has_only_templates(report: Findings, paths: list[str]) -> bool:
