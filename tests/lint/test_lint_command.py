@@ -413,11 +413,3 @@ def test_a_name_that_is_not_utf_8_is_escaped(run: Run, tmp_path: Path, form: str
         code, out, err = run("lint", *arguments, "-o", form)
         assert (code, err) == (1, "")
         assert "xff.yaml" in out
-
-
-def test_html_names_a_cluster_only_if_one_was_read(run: Run) -> None:
-    chart = str(Path(__file__).parent / "charts" / "web-app.yaml")
-    _, page, _ = run(chart, "-o", "html")
-    assert "<dt>cluster</dt>" not in page
-    _, page, _ = run(chart, "--demo", "-o", "html")
-    assert "<dt>cluster</dt><dd>demo</dd>" in page
