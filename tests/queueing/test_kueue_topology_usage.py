@@ -8,9 +8,8 @@ from kueue_objects import build_node
 from kschedctl.api.objects import ObjectMeta
 from kschedctl.api.queueing import ResourceFlavor, Topology, TopologyLevel, TopologySpec
 from kschedctl.cluster import Cluster
-from kschedctl.queueing.kueue.topology.pods_outside import PodsOutside
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
-from kschedctl.queueing.kueue.topology.tree import HOSTNAME, TopologyTree, build_topology_tree
+from kschedctl.queueing.kueue.topology.tree import HOSTNAME, PodsOutside, TopologyTree, build_topology_tree
 from kschedctl.queueing.kueue.workloads import DomainRequests
 
 _TOPOLOGY = Topology(ObjectMeta("t"), TopologySpec((TopologyLevel(HOSTNAME),)))

@@ -22,11 +22,10 @@ from kschedctl.queueing.kueue.amounts import (
     subtract_amounts,
 )
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue
-from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
+from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation, iter_unreplayed_features
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
-from kschedctl.queueing.kueue.unreplayed_features import iter_unreplayed_features
 from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, find_wait_reason, is_waiting, parse_time
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 

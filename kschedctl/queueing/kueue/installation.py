@@ -1,20 +1,25 @@
-"""How Kueue is installed in a cluster: its release, and its Configuration."""
+"""How Kueue is installed in a cluster: its release, its Configuration, and features in use that are not replayed."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KUEUE_MAP
-from kschedctl.api.queueing import KueueRelease
+from kschedctl.api.queueing import KueueRelease, KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
+from kschedctl.text.counts import counted
 
 CONFIG_KEY = "controller_manager_config.yaml"
 """The key of the ConfigMap that holds the Configuration."""
 _IMAGE = re.compile(r"(?:^|/)kueue:v?0\.(\d+)(?:[.\-+]|$)")
 _MINOR_OF_OLDEST = 19
+
+_REPLACED_SLICE_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
+"""Upstream: WorkloadSliceReplacementFor in pkg/workloadslicing/workloadslicing.go."""
 
 
 class KueueInstallation(NamedTuple):
@@ -94,3 +99,33 @@ def _choose_release(minor: int) -> KueueInstallation:
         doubt = f"Kueue 0.{minor} is installed, and is replayed as 0.{_MINOR_OF_OLDEST}"
         return KueueInstallation(KueueRelease.V0_19, doubt=doubt)
     return KueueInstallation(KueueRelease.V0_19 if minor == _MINOR_OF_OLDEST else KueueRelease.V0_20)
+
+
+def iter_unreplayed_features(workloads: Iterable[KueueWorkload]) -> Iterator[str]:
+    """Yield a sentence for each feature that unfinished Workloads use but that is not replayed."""
+    gated: list[KueueWorkload] = []
+    on_unhealthy_nodes: list[KueueWorkload] = []
+    slices: list[KueueWorkload] = []
+    for workload in workloads:
+        if any(condition.type == "Finished" and condition.status == "True" for condition in workload.status.conditions):
+            continue
+        if workload.spec.preemption_gates:
+            gated.append(workload)
+        if workload.status.unhealthy_nodes:
+            on_unhealthy_nodes.append(workload)
+        if _REPLACED_SLICE_ANNOTATION in workload.metadata.annotations:
+            slices.append(workload)
+    for limitation, users in (
+        ("preemption gates are not replayed", gated),
+        ("the replacement of failed nodes is not replayed", on_unhealthy_nodes),
+        ("the replacement of Workload slices is not replayed", slices),
+    ):
+        if users:
+            yield _format_limitation(limitation, users)
+
+
+def _format_limitation(limitation: str, workloads: list[KueueWorkload]) -> str:
+    """Return the sentence about a limitation, with the first Workload that it concerns and the number of others."""
+    first = workloads[0].metadata
+    others = f" and {counted(len(workloads) - 1, 'other')}" if len(workloads) > 1 else ""
+    return f"{limitation} (Workload {first.namespace}/{first.name}{others})"

@@ -5,16 +5,22 @@ The replay runs on until no cycle changes anything, or until its states repeat.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from kschedctl.api.copying import replace
 from kschedctl.api.objects import Namespace, ObjectMeta
+from kschedctl.api.queueing import ClusterQueue, Cohort, KueueWorkload
 from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import FlavorResource
+from kschedctl.queueing.kueue.cluster_queues import read_queue_settings
 from kschedctl.queueing.kueue.conditions import ConditionType
+from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.installation import KueueInstallation
-from kschedctl.queueing.kueue.malformed_objects import drop_malformed_objects
+from kschedctl.queueing.kueue.pod_requests import compute_requests
+from kschedctl.queueing.kueue.quota_tree import parse_quotas
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.queueing.kueue.scheduler import WARNING, CycleResult
 from kschedctl.queueing.kueue.workloads import (
@@ -23,6 +29,7 @@ from kschedctl.queueing.kueue.workloads import (
     ScanProgress,
     WorkloadInfo,
     WorkloadState,
+    read_workload,
 )
 from kschedctl.text.counts import counted
 
@@ -37,6 +44,8 @@ A cycle tries one Workload of each ClusterQueue, and a try takes longer the more
 _QUEUEING_CONDITIONS = frozenset({ConditionType.EVICTED, ConditionType.PREEMPTED})
 _QUEUEING_REASONS = frozenset({ADMISSION_CHECK, "PodsReadyTimeout", "InCohortReclaimWhileBorrowing"})
 """The reasons of these conditions whose time may decide the place of a Workload in its queue."""
+
+_Stored = TypeVar("_Stored", ClusterQueue, Cohort, KueueWorkload)
 
 
 class QueuePosition(NamedTuple):
@@ -113,7 +122,7 @@ def start_replay(cluster: Cluster, now: int, installation: KueueInstallation) ->
     Missing namespaces of Workloads are assumed to be created. Unreadable objects are left out and added to the replay's
     ``cache.problems``. ``now`` is in microseconds since 1970.
     """
-    readable, problems = drop_malformed_objects(_with_missing_namespaces(cluster))
+    readable, problems = _drop_malformed_objects(_with_missing_namespaces(cluster))
     replay = KueueReplay(readable, now, installation.configuration, installation.release, keeps_former_admission=False)
     replay.cache.problems.extend(problems)
     replay.start()
@@ -332,3 +341,51 @@ def _share_failure_messages(outlooks: dict[str, WorkloadOutlook], shapes: Mappin
     for key, outlook in queued.items():
         if not outlook.message and not outlook.admitted_in:
             outlook.message = message_by_shape.get(shapes[key], "")
+
+
+def _drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
+    """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message about each."""
+    problems: list[str] = []
+    readable = {
+        "cluster_queues": tuple(
+            _iter_readable_objects("ClusterQueue", cluster.cluster_queues, read_queue_settings, problems)
+        ),
+        "cohorts": tuple(_iter_readable_objects("Cohort", cluster.cohorts, _check_cohort, problems)),
+        "kueue_workloads": tuple(
+            _iter_readable_objects("Workload", cluster.kueue_workloads, _check_workload, problems)
+        ),
+    }
+    if not problems:
+        return cluster, problems
+    return replace(cluster, **readable), problems
+
+
+def _iter_readable_objects(
+    kind: str, objects: Iterable[_Stored], read: Callable[[_Stored], Any], problems: list[str]
+) -> Iterator[_Stored]:
+    """Yield the objects that ``read`` accepts. Append a message to ``problems`` for each object that it rejects."""
+    for stored in objects:
+        try:
+            read(stored)
+        except InputError as error:
+            problems.append(f"{kind} {_format_object_name(stored.metadata)} was left out: {error}")
+        else:
+            yield stored
+
+
+def _format_object_name(metadata: ObjectMeta) -> str:
+    """Return the name of an object, preceded by its namespace if it has one."""
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def _check_cohort(cohort: Cohort) -> None:
+    """Check that the quotas and the weight of a cohort can be read. Raises QuantityError if not."""
+    parse_quotas(cohort.spec.resource_groups)
+    parse_weight(cohort.spec.fair_sharing)
+
+
+def _check_workload(workload: KueueWorkload) -> None:
+    """Check that the times, the usage and the requests of a Workload can be read. Raises InputError if not."""
+    read_workload(workload, (), 0)
+    for pod_set in workload.spec.pod_sets:
+        compute_requests(pod_set.template.spec)

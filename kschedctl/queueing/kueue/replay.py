@@ -24,9 +24,8 @@ from kschedctl.queueing.kueue.pod_requests import adjust_pod_sets, compute_reque
 from kschedctl.queueing.kueue.queues import Events, KueueEvent, Queues, ReplaySettings, WorkloadStore
 from kschedctl.queueing.kueue.quota_tree import QuotaNode
 from kschedctl.queueing.kueue.scheduler import AdmissionScheduler, CycleResult
-from kschedctl.queueing.kueue.topology.pods_outside import PodsOutside
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
-from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree, build_topology_tree
+from kschedctl.queueing.kueue.topology.tree import Counts, PodsOutside, TopologyTree, build_topology_tree
 from kschedctl.queueing.kueue.workload_controller import WorkloadController
 from kschedctl.queueing.kueue.workloads import PodSetAdmission, WorkloadState, read_workload
 from kschedctl.reports.document import Document
