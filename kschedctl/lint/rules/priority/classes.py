@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kschedctl.api.objects import Pod, PriorityClass, ResourceQuota
 from kschedctl.api.priority import SYSTEM_CLASSES
@@ -23,6 +24,8 @@ _NEGATIONS = ("non-", "non", "not ", "no-", "no ", "never-", "never ", "without 
 """Words that turn one of ``PREEMPTING_WORDS`` into its opposite."""
 PREEMPTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
+_MIN_SIMILARITY = 0.8
+"""The similarity, from 0 to 1, from which on an existing class may be meant by a missing one."""
 SYSTEM_NAMESPACE_PREFIXES = ("openshift-", "kube-")
 """Prefixes of namespaces with a distribution's own pods."""
 
@@ -222,9 +225,8 @@ def find_missing_priority_classes(context: LintContext) -> Iterator[Problem]:
         name = workload.spec.priority_class_name
         is_reserved = name.startswith(RESERVED_PREFIX)  # users cannot create such a class
         if name and name not in context.priority_classes and (are_classes_known or is_reserved):
-            similar_name = find_similar_name(name, context.priority_classes)
             message = f'PriorityClass "{name}" does not exist'
-            fix = f"Write {similar_name}" if similar_name else ""
+            fix = _suggest_class(name, context.priority_classes)
             yield workload.build_problem(("priorityClassName",), message, fix)
 
 
@@ -238,6 +240,15 @@ PC_MISSING = Rule(
     fix="Create the PriorityClass, or correct the name",
     source=doc.PRIORITY,
 )
+
+
+def _suggest_class(name: str, known_names: Collection[str]) -> str:
+    """Suggest the known PriorityClass that a missing one resembles, or return "" if none is similar."""
+    misspelt_name = find_similar_name(name, known_names)
+    if misspelt_name:
+        return f"Write {misspelt_name}"
+    similar_names = difflib.get_close_matches(name, known_names, 1, _MIN_SIMILARITY)
+    return f"Create the PriorityClass, or did you mean {similar_names[0]}?" if similar_names else ""
 
 
 def find_workloads_without_priority_class(context: LintContext) -> Iterator[Problem]:
