@@ -285,7 +285,7 @@ def _count_admitted_pods(
     if not pods:
         return AdmittedPods(None, ())
     wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
-    number, messages = admissions.admit_up_to(workload, pods, wanted)
+    number, messages, _ = admissions.admit_up_to(workload, pods, wanted)
     return AdmittedPods(number if messages else None, messages)
 
 
