@@ -130,18 +130,18 @@ def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
     included if it is known.
     """
     if pool.spec.replicas is not None:
-        return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
+        return f"not used: static, with {counted(pool.spec.replicas, 'replica')}"
     if pool.metadata.deletion_timestamp is not None:
-        return "takes no part: it is being deleted"
+        return "not used: it is being deleted"
     if pool in setting.pools.pools:
-        return "takes no part: no instance type is known"
+        return "not used: no instance type is known"
     unready = [
         condition for condition in pool.status.conditions if condition.type == "Ready" and condition.status != "True"
     ]
     messages = (condition.message or condition.reason for condition in unready)
     message = next(filter(None, messages), "")
     reasons = "; ".join(filter(None, (message, setting.node_classes.describe_class_fault(pool))))
-    return f"takes no part: not Ready: {reasons}" if reasons else "takes no part: not Ready"
+    return f"not used: not Ready: {reasons}" if reasons else "not used: not Ready"
 
 
 @dataclass(frozen=True, eq=False)

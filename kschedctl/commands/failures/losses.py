@@ -89,7 +89,7 @@ def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
     units = UNITS[unit](cluster)
     if not units:
         raise UsageError(
-            f"no node has a {unit}", hint="nodes have no label for it" if cluster.nodes else "there are no nodes"
+            f"no node has a {unit}", hint="no node has a label for it" if cluster.nodes else "there are no nodes"
         )
     if not pairs:
         return [Loss(name, tuple(nodes)) for name, nodes in units.items()]
@@ -97,7 +97,7 @@ def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
         raise UsageError(f"--pairs needs two {unit}s; there is only one")
     pair_count = comb(len(units), 2)
     if pair_count > MAX_PAIRS:
-        message = f"{pair_count:,} pairs of {unit}s are too many: at most {MAX_PAIRS:,}"
+        message = f"{pair_count:,} pairs of {unit}s are too many; at most {MAX_PAIRS:,} can be simulated"
         raise UsageError(message, hint="try pairs of zones or pools")
     return [Loss(f"{a} + {b}", (*units[a], *units[b])) for a, b in combinations(units, 2)]
 

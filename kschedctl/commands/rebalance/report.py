@@ -122,7 +122,7 @@ class Rebalancing(Report, frozen=True):
             (len(self.removed), "terminated pod is deleted", "terminated pods are deleted"),
             (self.again, "pod is evicted again", "pods are evicted again"),
             (held_back - self.unsafe, "pod may not be evicted", "pods may not be evicted"),
-            (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
+            (self.unsafe, "eviction would do harm and is not made", "evictions would do harm and are not made"),
         )
         exceptions_text = "; ".join(
             counted(number, singular, plural) for number, singular, plural in exceptions if number

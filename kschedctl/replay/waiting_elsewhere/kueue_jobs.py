@@ -396,7 +396,7 @@ def _build_problem_outlook(owner: Owner, job: Any, queue: str, problem: InputErr
         owner.kind,
         job.metadata,
         WaitingState.NOT_CHECKED if is_unknown else WaitingState.NOT_ADMITTED,
-        headline if is_unknown else f"gets no Workload of {KUEUE}: {problem.what}",
+        headline if is_unknown else f"gets no Workload from {KUEUE}: {problem.what}",
         now=now,
         pods=getattr(job, "expected_pods", None),
         decides=KUEUE,
@@ -465,7 +465,7 @@ def _find_job_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> Wait
     if outlook is not None and outlook.admission is not None and outlook.victims:
         victims = counted(len(outlook.victims), "Workload")
         queue = outlook.admission.cluster_queue
-        return WaitReason(f"is admitted in ClusterQueue {queue} once Kueue has preempted {victims}")
+        return WaitReason(f"will be admitted in ClusterQueue {queue} once Kueue has preempted {victims}")
     return reason
 
 

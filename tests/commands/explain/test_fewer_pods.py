@@ -56,7 +56,7 @@ FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", 
         (workload("Job", {"conditions": [FAILED]}), ["it has ended, Failed: Job has reached its limit"]),
         (
             workload("Job", {"failed": 2}, backoffLimit=4),
-            ["2 pods failed, of 4 allowed; the next one comes after a delay"],
+            ["2 pods failed, of 4 allowed; it creates the next one after a delay"],
         ),
         (
             workload("Job", {"succeeded": 1}, parallelism=2, completions=9),
