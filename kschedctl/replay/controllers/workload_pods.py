@@ -157,7 +157,7 @@ def _describe_pending_group(alike: int, pods: int, owner: Owner) -> str:
     if 1 < alike < pods:
         shared = f", {alike:,} of which are identical"
     elif alike > 1:
-        shared = ", which are alike"
+        shared = ", which are identical"
     return f"one of the {pods:,} pending pods of {owner}{shared}"
 
 

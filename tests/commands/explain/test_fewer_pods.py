@@ -64,7 +64,7 @@ FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", 
         ),
         (
             workload("DaemonSet", {"desiredNumberScheduled": 1}),
-            ["it needs no pod on 1 of 2 nodes, which its node selection and tolerations exclude"],
+            ["it needs no pod on 1 of 2 nodes, which are excluded by its node selection and tolerations"],
         ),
         (workload("Job"), []),
         (workload("Deployment", replicas=1), []),

@@ -69,7 +69,7 @@ def test_the_brief_form_says_what_an_upgrade_brings(run: Run) -> None:
 
 def test_wrong_use(run: Run) -> None:
     code, _, err = run("versions", "1.33")
-    assert (code, "needs a second version to compare 1.33 with" in err) == (2, True)
+    assert (code, "give a second version to compare 1.33 with" in err) == (2, True)
     code, _, err = run("versions", "1.33", "1.99")
     assert (code, "'1.99' is not supported" in err) == (2, True)
 
