@@ -45,7 +45,7 @@ def test_asked_recorded_and_answered_again(run: Run, cluster: str, tmp_path: Pat
 def test_that_there_is_nobody_to_ask_is_told(run: Run, cluster: str) -> None:
     found = run("explain", "web", "-f", cluster, "--call-extenders")
     assert found.code == 0
-    assert "note: no extender was called: the configuration (--config) has none for these pods" in found.err
+    assert "note: no extender was called, because the configuration (--config) has none for these pods" in found.err
 
 
 def test_each_pending_pod_is_asked_about(run: Run, cluster: str, tmp_path: Path) -> None:

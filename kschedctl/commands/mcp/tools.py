@@ -379,7 +379,7 @@ _DECLARED_TOOLS = (
             "instance_types": TYPES,
             "scale": {"type": "number", "minimum": 1, "description": "Multiply each workload's pods by this factor."},
             "keep_zone_loss": KEEP_ZONES,
-            "by_nodes": {"type": "boolean", "description": "Find the fewest nodes, not the cheapest."},
+            "by_nodes": {"type": "boolean", "description": "Find the fewest nodes instead of the cheapest."},
         },
         build_report=size_nodes,
         command="size",
