@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from kschedctl.render.page import (
     Block,
@@ -66,18 +67,13 @@ def build_fixes_section(
     and a note says how many more there are.
     """
     shown, note = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
-    complete: list[Block] = []
-    incomplete: list[Block] = []
-    for number, remedy in enumerate(shown, 1):
-        blocks = incomplete if remedy.needs_values else complete
-        blocks += build_fix_lines(number, remedy, style, with_manifests)
-
+    has_rivals = any(remedy.holds is False for remedy in remedies)
+    title_of_complete = title or (TITLE_WITH_RIVALS if has_rivals else TITLE)
     page: list[Block] = []
-    if complete:
-        has_rivals = any(remedy.holds is False for remedy in remedies)
-        page += section(title or (TITLE_WITH_RIVALS if has_rivals else TITLE), *complete)
-    if incomplete:
-        page += section(TITLE_OF_INCOMPLETE, *incomplete)
+    for is_incomplete, fixes in groupby(enumerate(shown, 1), lambda numbered: bool(numbered[1].needs_values)):
+        heading = TITLE_OF_INCOMPLETE if is_incomplete else title_of_complete
+        blocks = [block for fix in fixes for block in build_fix_lines(*fix, style, with_manifests)]
+        page += section(heading, *blocks)
     if note:
         page.append(paragraph(Marked(note, Tone.FAINT)))
     if impossible:

@@ -48,8 +48,7 @@ from kschedctl.reports.placements import (
 )
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
 from kschedctl.reports.unknown import VERDICT, UnknownKind, advise_reading, describe_unread
-from kschedctl.text.amounts import format_percentage
-from kschedctl.text.counts import agreeing, counted, first_few, first_of
+from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_percentage
 from kschedctl.text.printable import rewrite_fit_error
 
 TIES_SHOWN = 3

@@ -53,7 +53,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
 from kschedctl.reports.section import FINDINGS, SOUND, Section
 from kschedctl.reports.unknown import describe_unread
-from kschedctl.text.amounts import spell_age
+from kschedctl.text.counts import spell_age
 
 MAX_SECTIONS_IN_FULL = 2
 """The maximum number of sections that are all shown with their evidence."""
@@ -91,7 +91,7 @@ def build_audit_page(report: Audit, style: Style) -> Page:
 def _describe_interruption(report: Audit) -> str:
     """Return which sections an interruption left out as text."""
     if not report.not_reached:
-        return "the last section is partial"
+        return "the last section is incomplete"
     return f"not audited: {', '.join(report.not_reached)}"
 
 

@@ -290,7 +290,7 @@ class Browser(TidyApp):
                 answered = AnsweredQuestion(before)
                 if assumptions:
                     target = session.build_target(key, assumptions)
-                    answered = AnsweredQuestion(session.explain(target), before, assumptions)
+                    answered = AnsweredQuestion(session.explain(target, assumptions), before, assumptions)
                 shown = lay_out_answer(answered, room)
             except KschedctlError as error:
                 self.show_later(self._show_error, key, assumptions, str(error))

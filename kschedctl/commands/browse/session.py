@@ -20,6 +20,7 @@ from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.pending_pods import group_pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.explain.waiting import ReplayedCluster, correct_retry_advice, drop_retry_advice
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
@@ -95,9 +96,15 @@ class BrowseSession:
             raise UsageError(f"{key} is gone")
         return apply_suppositions(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), assumptions)
 
-    def explain(self, target: TargetPod) -> Explanation:
-        """Explain the target pod."""
-        return drop_unwritten_message(explain_target(target))
+    @cached_property
+    def _replayed_cluster(self) -> ReplayedCluster:
+        """The cluster with explanations of all pending pods, for advice on retries."""
+        return ReplayedCluster(self.scheduler, self.now)
+
+    def explain(self, target: TargetPod, assumptions: str = "") -> Explanation:
+        """Explain the target pod. Under assumptions, advice on retries of the unchanged pod is left out."""
+        report = drop_unwritten_message(explain_target(target))
+        return drop_retry_advice(report) if assumptions else correct_retry_advice(report, self._replayed_cluster)
 
     def find_remedies(self, target: TargetPod, checkpoint: Checkpoint = lambda: None) -> Remedies:
         """Search for the target pod's fixes, which may take seconds.

@@ -22,7 +22,7 @@ from kschedctl.text.counts import counted, first_few
 EXCEEDED = "exceeded quota"
 MAX_NAMED_SHAPES = 4
 """The number of entries in the first line about several shapes."""
-NO_REQUESTS = "it requests no resources, so that only the number of pods per node limits it"
+NO_REQUESTS = "it requests no resources, so only the number of pods per node limits it"
 
 
 class CapacityLimit(Enum):
@@ -111,8 +111,8 @@ class ShapeCapacity(Document, frozen=True):
             return f"{'The next one is' if self.created else 'They are'} not created: {message}"
         created = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
         if self.created == self.fits and EXCEEDED in message:
-            return f"room and quota end together: {created}, then {message}"
-        return f"room ends first: {created}, then {message}"
+            return f"room and quota run out together: {created}, then {message}"
+        return f"room runs out first: {created}, then {message}"
 
     @property
     def quota_sentence(self) -> str:
@@ -125,8 +125,8 @@ class ShapeCapacity(Document, frozen=True):
             return f"Kueue admits all of them in {self.flavors}"
         number = f"{self.by_quota:,} {'is' if self.by_quota == 1 else 'are'} admitted in {self.flavors}"
         if self.by_quota == self.fits:
-            return f"room and Kueue's quota end together: {number}; with one more it {self.beyond_quota}"
-        return f"Kueue's quota ends first: only {number}; with one more it {self.beyond_quota}"
+            return f"room and Kueue's quota run out together: {number}; with one more it {self.beyond_quota}"
+        return f"Kueue's quota runs out first: only {number}; with one more it {self.beyond_quota}"
 
     @property
     def next_one(self) -> str:
@@ -199,7 +199,10 @@ class Capacity(Report, frozen=True):
         if len(numbered) > MAX_NAMED_SHAPES:
             others = len(numbered) - MAX_NAMED_SHAPES + 1
             numbered[MAX_NAMED_SHAPES - 1 :] = [f"and {counted(others, 'other workload')}"]
-        return (f"{counted(len(self.shapes), 'workload')}, each with all the room for itself:", ", ".join(numbered))
+        return (
+            f"{counted(len(self.shapes), 'workload')}, each as if it had all the room to itself:",
+            ", ".join(numbered),
+        )
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add how many pods of each shape fit, and what stops the next one."""

@@ -24,7 +24,7 @@ from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, Autoscaler
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, ZoneLoss
 from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
 from kschedctl.replay import kubectl
-from kschedctl.replay.drain_costs import list_pods_asking_to_stay, list_pods_with_local_data
+from kschedctl.replay.node_drain import list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import Pools, compare_pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.settling import build_resulting_cluster, find_pending

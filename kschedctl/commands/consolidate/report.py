@@ -12,8 +12,7 @@ from kschedctl.reports.placements import NO_POOL, MovedPod, PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.amounts import format_price
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, format_price
 from kschedctl.text.printable import rewrite_fit_error
 
 ZONES_NOT_EXAMINED = "whether losing a zone would then cost more was not examined: --keep-zone-loss"

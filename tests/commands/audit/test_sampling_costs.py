@@ -146,12 +146,15 @@ def test_what_is_set(config: Json, expected: tuple[int, str, int, int]) -> None:
         (scheduler(99, 7), "All nodes are evaluated, whatever the percentage: there are fewer than 100"),
         (
             scheduler(120, 7, pod("web", nodeSelector={"no": "node"})),
-            "percentageOfNodesToScore is adaptive (50%); no pod fits by which to measure its cost",
+            "percentageOfNodesToScore is adaptive (50%); its cost cannot be measured because no pod fits",
         ),
-        (scheduler(120, 7), "percentageOfNodesToScore is adaptive (50%); no pod fits by which to measure its cost"),
+        (
+            scheduler(120, 7),
+            "percentageOfNodesToScore is adaptive (50%); its cost cannot be measured because no pod fits",
+        ),
         (
             scheduler(120, 7, pod("web"), config=configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}})),
-            "The first node that fits is taken: no plugin scores nodes",
+            "kube-scheduler takes the first node that fits: no plugin scores nodes",
         ),
     ],
 )

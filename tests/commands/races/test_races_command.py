@@ -17,8 +17,8 @@ FEW = ("races", "--nodes", "20", "--rate", "5", "--pods-per-node", "4", "--durat
 def test_the_advice_comes_first(run: Run) -> None:
     code, out, err = run(*FEW, "--expiry", "10s", "--expiry", "never")
     assert (code, err) == (0, "")
-    assert out.startswith("Never expire: 10s double-books ")
-    assert out.splitlines()[0].endswith("% of pods (20 nodes, 5 pods/s)")
+    assert out.startswith("Never expire: with expiry 10s, ")
+    assert out.splitlines()[0].endswith("% of pods are double-booked (20 nodes, 5 pods/s)")
 
 
 def test_the_document_repeats_by_seed(run: Run) -> None:

@@ -22,7 +22,7 @@ NODES = [node(f"n{number:03}") for number in range(120)]
 def test_the_first_line_says_what_to_do(run: Run, write: Write) -> None:
     code, out, err = run("sampling", "-f", write(*NODES, pod("web")))
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "Keep percentageOfNodesToScore, adaptive (50%): it loses 0.0 points per pod"
+    assert out.splitlines()[0] == "Keep percentageOfNodesToScore, adaptive (50%): it costs 0.0 points per pod"
     assert "now, 1.13" in out
 
 

@@ -37,8 +37,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.reports.placements import EvictionFate
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
-from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, spell_age
 
 
 class _UnschedulablePod(NamedTuple):
@@ -128,36 +127,39 @@ STARVING = AuditRule(
     "audit-priorities-starving",
     WARNING,
     "Pods wait long while pods of lower priority run",
-    "Priority does not help them: they may not preempt, no eviction makes room for them, or others go first.",
+    "Their priority does not help: they may not preempt, no eviction makes room for them, or other pods go first.",
     "Run explain to see why evictions do not help",
 )
 OVERTAKEN = AuditRule(
     "audit-priorities-overtaken",
     NOTE,
     "Pods of the lowest tier wait long",
-    "Whatever comes in a tier above goes first: without room of their own they may never run.",
-    "Give their tier its own capacity, or those above a pool or a quota; run remedies for what helps now",
+    "Pods of higher tiers always go first, so without capacity of its own the lowest tier may never run.",
+    "Give the tier its own capacity, or give higher tiers their own pool or a quota; run remedies to see what helps "
+    "now",
 )
 PREEMPTED = AuditRule(
     "audit-priorities-preempted",
     WARNING,
     "Pods are preempted again and again",
-    "Each starts, is evicted for a pod of a higher tier, is recreated and waits: work is started and lost.",
-    "Give the tier its own capacity, those above a quota, or the workload a higher class; make its work resumable",
+    "Each pod starts, is evicted for a pod of a higher tier, is recreated and waits again, so its work is lost.",
+    "Give the tier its own capacity, higher tiers a quota, or the workload a higher PriorityClass; make its work "
+    "resumable",
 )
 VICTIMS = AuditRule(
     "audit-priorities-victims",
     NOTE,
     "If the tier grows, pods of other tiers are evicted",
-    "There is room for it only by evictions; each victim stops within its grace period.",
-    "Keep room for it: more nodes, or placeholder pods of negative priority that may be evicted first",
+    "More pods of the tier fit only if others are evicted. Each victim stops within its grace period.",
+    "Reserve room for the tier: add nodes, or placeholder pods of negative priority that are evicted first",
 )
 EXPOSED = AuditRule(
     "audit-priorities-exposed",
     NOTE,
     "Pods that serve users may be evicted for others",
-    "A pod of a higher tier may evict them where it finds no room, and break budgets if nothing else helps.",
-    "Give what serves users the higher class, or the tiers above preemptionPolicy: Never",
+    "A pod of a higher tier that finds no room may evict them, even against their disruption budgets if nothing else "
+    "helps.",
+    "Give pods that serve users the higher PriorityClass, or set preemptionPolicy: Never for higher tiers",
 )
 RULES = (STARVING, OVERTAKEN, PREEMPTED, VICTIMS, EXPOSED)
 
@@ -288,8 +290,8 @@ def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iter
         unprotected = sum(not workload.budgets for workload in workloads)
         message = (
             f"{exposed_pods} of {counted(len(workloads), 'workload')} behind Services may be evicted for "
-            f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs_text}; "
-            f"{unprotected:,} of these workloads without a PodDisruptionBudget"
+            f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs_text}; {unprotected:,} of "
+            f"these workloads {agreeing(unprotected, 'has', 'have')} no PodDisruptionBudget"
         )
         severity = WARNING if first.jobs_above else NOTE
         yield _build_object_finding(EXPOSED, _format_tier_object(tier), message, severity=severity)

@@ -9,7 +9,7 @@ from kschedctl.commands.audit.races.model import RaceCounts, RaceSetting, RaceSi
 from kschedctl.commands.audit.races.question import FOREVER, NEVER, RaceQuestion, parse_expiry
 from kschedctl.commands.audit.races.report import RaceAssumptions, RaceResult, Races
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import capitalize, counted
 
 
 def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -> Races:
@@ -118,15 +118,16 @@ def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
     if instances > 1 and remaining:
         remaining_worst = _find_worst_result([result for result in results if result.expiry == best_expiry])
         share = format_percent(remaining_worst.share)
-        condition = "even if nothing expires" if best_expiry == NEVER else f"with {best_expiry}"
-        return f"Let one instance place pods: {instances} double-book up to {share}, {condition}"
+        condition = "even without expiry" if best_expiry == NEVER else f"even with expiry {best_expiry}"
+        return f"Let one instance place pods: {instances} instances double-book up to {share} of pods, {condition}"
 
+    expiry_text = "without expiry" if worst.expiry == NEVER else f"with expiry {worst.expiry}"
     worst_text = (
-        f"{worst.expiry} double-books {format_percent(worst.share)} of pods "
+        f"{expiry_text}, {format_percent(worst.share)} of pods are double-booked "
         f"({counted(worst.nodes, 'node')}, {worst.pods_per_second:.3g} pods/s)"
     )
     if worst.expiry == best_expiry:
-        return worst_text
+        return capitalize(worst_text)
     advice = "Never expire" if best_expiry == NEVER else f"Expire after {best_expiry}"
     return f"{advice}: {worst_text}"
 
@@ -188,13 +189,13 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
         share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))
         parts.append(
-            f"{advice}: the informer's lag exceeds the shortest expiry for {share} of bindings, and the room of "
-            "these pods then looks free although it is taken."
+            f"{advice}: the informer's lag exceeds the shortest expiry for {share} of bindings, so the room of these "
+            "pods then looks free although it is taken."
         )
     if question.instances > 1 and remaining:
         parts.append(
-            "No expiry helps against instances that do not see each other's pods in time: let one lead, or give each "
-            "its own nodes (a taint, and a node selector of its pods)."
+            "No expiry helps if instances do not see each other's pods in time: let one instance lead, or give each "
+            "its own nodes (with a taint, and a node selector in its pods)."
         )
-    parts.append("kube-scheduler has not expired assumed pods since 1.25; up to 1.22, it did so after 30 s.")
+    parts.append("Since 1.25, kube-scheduler does not expire assumed pods; up to 1.22, it expired them after 30 s.")
     return " ".join(parts)

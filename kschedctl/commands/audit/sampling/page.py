@@ -77,9 +77,11 @@ def _build_setting_line(setting: SamplingSetting) -> Block:
         current = f"{setting.configured} ({setting.origin})"
     if setting.nodes < MIN_SAMPLED_NODES:
         return paragraph(
-            Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; with so few nodes all are evaluated"
+            Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; with so few nodes, all are evaluated"
         )
-    effect = f"{setting.effective}% of {count(setting.nodes, 'node')}; {setting.enough:,} that fit are enough"
+    effect = (
+        f"{setting.effective}% of {count(setting.nodes, 'node')}; the search stops at {setting.enough:,} feasible nodes"
+    )
     return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; that is {effect}")
 
 
@@ -121,7 +123,10 @@ def _build_curve_table(profile: SampledProfile) -> Table:
     number_columns = ("%", "evaluated", "scored", "mean", "P50", "P90", "max", "missed")
     columns = (*(Column(name, right=True) for name in number_columns), Column("is"))
     rows = tuple((*_build_point_cells(point), _format_marks(point, profile)) for point in profile.curve)
-    note = "missed: starts from which no best node is picked; with several kinds, P50 to max are those of the worst"
+    note = (
+        "missed: starting nodes from which no best node is picked; with several kinds, P50 to max are those of "
+        "the worst kind"
+    )
     return Table(columns, rows, note)
 
 

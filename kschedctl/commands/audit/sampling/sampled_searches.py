@@ -296,7 +296,9 @@ def compute_sampling_costs(
     """
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
     for name in names.keys() - scheduler.configuration.profiles.keys():
-        raise UsageError(f'no profile serves scheduler name "{name}"', hint="--config FILE has its configuration")
+        raise UsageError(
+            f'no profile serves scheduler name "{name}"', hint="specify its configuration with --config FILE"
+        )
 
     done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
     # Ordered sets of what was not read and of what is not replayed
@@ -420,13 +422,15 @@ def _describe_advice(profile: SampledProfile) -> str:
     setting, advice = profile.setting, profile.advice
     now, then = advice.now, advice.then
     if not setting.scores:
-        return "The first node that fits is taken: no plugin scores nodes"
+        return "kube-scheduler takes the first node that fits: no plugin scores nodes"
     if advice.verdict == "idle" or setting.nodes < LEAST_NODES:
         reason = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
         return f"All nodes are evaluated, whatever the percentage: {reason}"
     if now is None or then is None:
-        return f"percentageOfNodesToScore is {_format_setting(setting)}; no pod fits by which to measure its cost"
-    current_loss = f"loses {now.loss:.1f} points per pod"
+        return (
+            f"percentageOfNodesToScore is {_format_setting(setting)}; its cost cannot be measured because no pod fits"
+        )
+    current_loss = f"costs {now.loss:.1f} points per pod"
     if advice.verdict == "keep":
         return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it {current_loss}"
     if advice.verdict == "raise":
