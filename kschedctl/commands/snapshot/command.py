@@ -77,7 +77,7 @@ def save(
     --snapshot FILE, which every command takes, looks at it later, or elsewhere.
     """
     if mapping is not None and not anonymize:
-        raise UsageError("--mapping needs pseudonyms to save", where="--mapping", hint="add --anonymize")
+        raise UsageError("there are no pseudonyms to save", where="--mapping", hint="add --anonymize")
     validate_output_files(output, mapping)
     cluster = load_cluster(source, live=ALL_KINDS)
     stays: tuple[str, ...] = ()

@@ -66,7 +66,7 @@ def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) 
     with serving(MetricsServer(lambda path, query: (200, body))) as server:
         code = main(["latency", "--prometheus", server.url, "--window", "5m"])
     assert code == 2
-    assert "no metric of kube-scheduler" in capsys.readouterr().err
+    assert "no metrics of kube-scheduler" in capsys.readouterr().err
     assert all("%5B300s%5D" in path for _, path, _ in server.asked if "increase" in path)
 
 
