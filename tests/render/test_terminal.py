@@ -88,7 +88,7 @@ def test_a_card_shows_a_number_with_its_later_value() -> None:
         (Column("pool"), *pair, Column("price", right=True)), (("general-purpose-machines", "7", "6", "8.5"),)
     )
     assert render_text((table,), Style(width=30)).splitlines() == [
-        "  general-purpose-machines",
+        "  general-machines",
         "    nodes 7 → 6, price: 8.5",
     ]
 
