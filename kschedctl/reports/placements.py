@@ -270,7 +270,7 @@ class EvictionChain(Document, frozen=True):
             text += f", and {replacements} {first_few(self.evicted_in_turn)} in turn"
         if self.outrun:
             wait = agreeing(len(self.outrun), "keeps waiting", "keep waiting")
-            text += f", and replacements take the node again before {first_few(self.outrun)}, which {wait}"
+            text += f", and replacements take the node before {first_few(self.outrun)}, which {wait}"
         return text
 
     def name_victims(self, victims: Iterable[str]) -> list[str]:

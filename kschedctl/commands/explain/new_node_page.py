@@ -26,7 +26,7 @@ def build_new_node_section(new: NewNode | None, style: Style) -> Page:
     if new.seen_types is not None:
         types = counted(new.seen_types, "instance type")
         were = agreeing(new.seen_types, "was", "were")
-        answer += f"; only the {types} of existing nodes {were} considered, --instance-types FILE adds others"
+        answer += f"; only the {types} of existing nodes {were} considered; add others with --instance-types FILE"
     message = new.message if style.wide else shorten_error(new.message)
     return section(
         "Would a new node come?",
@@ -49,7 +49,7 @@ def _describe_queue_answer(new: NewNode) -> str:
     if queue is None:
         return f"Yes, from {new.autoscaler}"
     if queue.placed and not queue.rivals:
-        return f"Yes, from {new.autoscaler}, whatever else waits"
+        return f"Yes, from {new.autoscaler}, regardless of other waiting pods"
     rivals = counted(len(queue.rivals), "other waiting pod")
     rival_names = f" ({first_few(queue.rivals)})" if queue.rivals else ""
     if queue.placed:
@@ -68,8 +68,8 @@ def _build_autoscaler_event_line(new: NewNode) -> Page:
         return ()
     time = f" at {event.at}" if event.at else ""
     if event.agrees:
-        return (paragraph(f"That is what {new.autoscaler} said{time}."),)
-    return (paragraph(Marked(f"{new.autoscaler} said otherwise{time}:", Tone.WARNING), event.message),)
+        return (paragraph(f"This agrees with what {new.autoscaler} reported{time}."),)
+    return (paragraph(Marked(f"{new.autoscaler} reported otherwise{time}:", Tone.WARNING), event.message),)
 
 
 def build_growth_page(growth: NodeGrowth, style: Style) -> Page:

@@ -48,7 +48,7 @@ def follow_rollout(
     >>> metadata = {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"}
     >>> bound = {"kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": "n1"}}
     >>> str(follow_rollout(cluster, [bound]))
-    'As replayed: 1 of 1 pod went to a node that the replay has among the best'
+    'As replayed: 1 of 1 pod went to a node that the replay ranks among the best'
     """
     placements = parse_placements(events, where)
     done = progress.begin("Following", len(placements))
@@ -58,7 +58,7 @@ def follow_rollout(
 MAX_EVENTS = 200_000
 MAX_NAME_LENGTH = 253
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
+HINT = "save them with kubectl get events -A -o json; events are kept for an hour"
 
 
 def read_placements(path: str) -> list[RealPlacement]:
@@ -145,7 +145,7 @@ def _build_placement(names: Sequence[object], time: object, path: str) -> RealPl
             raise InputError(f"{noun} {str(name)[:60]!r} is not a name", where=path)
     namespace, pod, node = map(str, names)
     if not isinstance(time, str):
-        raise InputError(f"no time when {namespace}/{pod} was scheduled", where=path)
+        raise InputError(f"the time at which {namespace}/{pod} was scheduled is missing", where=path)
     try:
         nanoseconds = parse_nanoseconds(time)
     except InputError as error:

@@ -43,7 +43,7 @@ def build_simulation_page(report: SimulationReport, style: Style) -> Page:
         *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_workloads_table(
-            report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"
+            report.workloads, style, "Workloads, before new nodes are added" if report.growth else "Workloads"
         ),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *(build_growth_page(report.growth, style) if report.growth else build_unplaced_section(report.pending, style)),
@@ -109,7 +109,7 @@ def _iter_permit_waits(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line about the pods that have a node but wait for Permit."""
     if report.waiting:
         number = len(report.waiting)
-        text = f"{number:,} of these {agreeing(number, 'waits', 'wait')} for Permit:"
+        text = f"{number:,} of these {agreeing(number, 'waits', 'wait')} at Permit:"
         yield paragraph(Marked(text, Tone.WARNING), names(tuple(dict.fromkeys(report.waiting.values()))))
 
 

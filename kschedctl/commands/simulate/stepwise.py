@@ -48,7 +48,7 @@ def follow(
     following = StepwiseScheduler(Scheduler(cluster))
     view = following.view
     if retry not in ("now", "end"):
-        raise UsageError(f'retry "{retry}": now or end')
+        raise UsageError(f'retry "{retry}": must be now or end')
     for pod in pods:
         if pod not in view.pods.index:
             raise UsageError(f'pod "{pod}" not found')
@@ -170,7 +170,7 @@ def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> Sampli
 def _validate_start_index(start: int) -> None:
     """Raise UsageError if the start index is negative."""
     if start < 0:
-        raise UsageError(f"start index {start}: 0 or more")
+        raise UsageError(f"start index {start}: must be 0 or more")
 
 
 def _search_nodes_for_pod(
