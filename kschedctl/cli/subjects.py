@@ -238,10 +238,16 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
     if kind == "Pod":
         return references.find_pod(inquiry.cluster, name, None if everywhere else namespace)
 
-    if not everywhere:
-        return Owner(kind, namespace, name)
+    named = Owner(kind, namespace, name)
+    if not everywhere and not same_name:
+        return named
     from kschedctl.replay.controllers.workload_pods import iter_workloads  # noqa: PLC0415 - only if all namespaces are searched
 
+    if not everywhere:
+        if named not in (*inquiry.stored, *iter_workloads(inquiry.cluster)):
+            hint = " or ".join(f"{kind.lower()}/{name} -n {key.namespace}" for key in same_name)
+            raise UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=f"did you mean {hint}?")
+        return named
     all_workloads = (*inquiry.stored, *iter_workloads(inquiry.cluster))
     workloads = dict.fromkeys(key for key in all_workloads if (key.kind, key.name) == (kind, name))
     if len(workloads) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.commands.audit.report import Audit, CreationSection
 from kschedctl.commands.explain.report import Explanation, NodeReport
-from kschedctl.render.html.tiles import Tile, build_tiles
+from kschedctl.render.html.document import Tile, build_tiles
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost
 

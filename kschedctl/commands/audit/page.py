@@ -53,7 +53,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
 from kschedctl.reports.section import FINDINGS, SOUND, Section
 from kschedctl.reports.unknown import describe_unread
-from kschedctl.text.amounts import spell_age
+from kschedctl.text.counts import spell_age
 
 MAX_SECTIONS_IN_FULL = 2
 """The maximum number of sections that are all shown with their evidence."""

@@ -31,8 +31,7 @@ from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_w
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, describe_state_counts
-from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, spell_age
 
 
 class Holder(NamedTuple):

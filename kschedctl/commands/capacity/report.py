@@ -227,6 +227,10 @@ class Capacity(Report, frozen=True):
             if shape.evicts:
                 yield f"{subject}{shape.eviction_sentence}"
 
+    def describe_good_answer(self) -> str:
+        """Return in a clause what a good answer says, for questions about several clusters."""
+        return "enough pods fit"
+
     def build_csv_table(self) -> CsvTable:
         """Return a row for each shape and each node that takes pods of it."""
         rows = [

@@ -275,6 +275,10 @@ class SimulationReport(Report, frozen=True):
         """Return the pods without a node."""
         return tuple(pod for group in self.pending for pod in group.pods)
 
+    def describe_good_answer(self) -> str:
+        """Return in a clause what a good answer says, for questions about several clusters."""
+        return "all pods are created and get a node"
+
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each workload or pod that is not created, not admitted, not placed, or evicted."""
         return [

@@ -34,8 +34,7 @@ from kschedctl.replay.controllers.workload_pod_counts import CREATED_KINDS, Work
 from kschedctl.replay.unknown import CREATION
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, spell_age
 
 EVIDENCE_KINDS = {"Deployment": ("ReplicaSet", "Deployment", "Event"), "CronJob": ("Job", "Event")}
 """Workload kind -> kinds whose conditions and events show its failures; for others the kind itself and Event."""

@@ -45,8 +45,7 @@ from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.snapshot.fork import Fork
-from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, spell_age
 
 OVERCOMMITTED = AuditRule(
     "audit-placed-overcommitted",

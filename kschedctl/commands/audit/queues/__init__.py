@@ -38,8 +38,7 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
 )
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, spell_age
 
 TITLE = "Kueue's queues"
 _DOCS = "https://kueue.sigs.k8s.io/docs/concepts"
