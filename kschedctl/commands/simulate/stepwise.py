@@ -280,7 +280,7 @@ def follow_rollout(
     >>> metadata = {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"}
     >>> bound = {"kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": "n1"}}
     >>> str(follow_rollout(cluster, [bound]))
-    'As replayed: 1 of 1 pod went to a node that the replay has among the best'
+    'As replayed: 1 of 1 pod went to a node that the replay ranks among the best'
     """
     placements = _parse_placements(events, where)
     done = progress.begin("Following", len(placements))
@@ -296,7 +296,7 @@ _MAX_NAME_LENGTH = 253
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
-_HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
+_HINT = "save them with kubectl get events -A -o json; events are kept for an hour"
 
 
 def read_placements(path: str) -> list[RealPlacement]:
@@ -383,7 +383,7 @@ def _build_placement(names: Sequence[object], time: object, path: str) -> RealPl
             raise InputError(f"{noun} {str(name)[:60]!r} is not a name", where=path)
     namespace, pod, node = map(str, names)
     if not isinstance(time, str):
-        raise InputError(f"no time when {namespace}/{pod} was scheduled", where=path)
+        raise InputError(f"the time at which {namespace}/{pod} was scheduled is missing", where=path)
     try:
         nanoseconds = parse_nanoseconds(time)
     except InputError as error:
