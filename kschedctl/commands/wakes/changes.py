@@ -13,7 +13,7 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.api.objects import get_object_key
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, fill_namespace, flatten_lists
-from kschedctl.commands.snapshot.archive_diff import iter_differences
+from kschedctl.commands.snapshot import iter_differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
 from kschedctl.scheduler.framework.events import ChangedObject
