@@ -57,17 +57,21 @@ if TYPE_CHECKING:
 
 
 _MEANINGS = {
-    NOT_FEASIBLE: "not feasible: the scheduler saw other pods or nodes: its cache was stale, or pods are gone since",
-    NOT_BEST: "not the best: an extender, a plugin or weights that this configuration does not have (--config), "
-    "or nodes whose images or labels changed since",
-    NOT_LOOKED_AT: "not evaluated: its search for nodes began elsewhere (--start-index)",
-    OTHER_SCHEDULER: "another scheduler places pods on these nodes, and neither knows what the other is about to do",
-    UNKNOWN_NODE: "unknown node: it was removed since, or these are the nodes of another cluster",
+    NOT_FEASIBLE: (
+        "not feasible: the scheduler saw other pods or nodes, because its cache was stale or pods have gone since"
+    ),
+    NOT_BEST: "not the best: the scheduler had an extender, a plugin or weights that this configuration lacks "
+    "(--config), or images or labels of nodes have changed since",
+    NOT_LOOKED_AT: "not evaluated: kube-scheduler's search for nodes began elsewhere (--start-index)",
+    OTHER_SCHEDULER: (
+        "another scheduler places pods on these nodes, and neither scheduler knows what the other is about to do"
+    ),
+    UNKNOWN_NODE: "unknown node: it has been removed since, or these nodes are from another cluster",
 }
 """Possible causes of each outcome that overlapping bindings do not explain."""
 _OVERLAP = (
-    "overlapping bindings: the replay agrees if the named pods were tried after the pod, or before it; an event says "
-    "when a binding is done, and bindings of a burst wait for each other"
+    "overlapping bindings: the replay agrees if the pod was tried before or after the named pods. An event has the "
+    "time at which a binding was done, and bindings of a burst wait for each other"
 )
 _MAX_SHOWN_PLUGINS = 4
 """The maximum number of plugins whose points are listed."""
@@ -227,12 +231,13 @@ def _iter_verdict_lines(report: FollowedRollout) -> Iterator[Paragraph]:
     reordered = sum(bool(placement.order) for placement in report.placements)
     if reordered:
         yield paragraph(
-            f"{reordered:,} of these if tried milliseconds sooner or later than the event says: bindings overlap"
+            f"{reordered:,} of these agree only if tried milliseconds before or after the time in the event, because "
+            "bindings overlap"
         )
     overlapping = sum(bool(placement.overlapping) for placement in report.placements)
     if overlapping:
         yield paragraph(
-            f"overlapping bindings could explain {overlapping:,} of the {report.otherwise:,} placed otherwise"
+            f"overlapping bindings could explain {overlapping:,} of {count(report.otherwise, 'pod')} placed otherwise"
         )
     best_of_part = sum(placement.outcome == BEST_OF_A_PART for placement in report.placements)
     if best_of_part:
@@ -278,8 +283,8 @@ def _iter_replay_difference_lines(placement: FollowedPlacement) -> Iterator[str]
     elif outcome == OTHER_SCHEDULER:
         yield f"placed by {placement.scheduler or 'another scheduler'}, which no profile replays"
     elif outcome == UNKNOWN_NODE:
-        yield "there is no such node here"
+        yield "the cluster has no such node"
     elif outcome == NOT_LOOKED_AT:
-        yield "it fits, but is not in the part of the nodes that was searched"
+        yield "it fits, but is not among the nodes that were searched"
     else:
         yield ", ".join(placement.reasons)
