@@ -334,7 +334,9 @@ def build_pods_before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCo
 
 
 def build_zone_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ...]:
-    """Build the plot of pods by zone before and after."""
+    """Build the plot of pods by zone before and after, or nothing if the numbers stay the same."""
+    if all(zone.before == zone.after for zone in zones):
+        return ()
     return _build_count_plot("zone", zones, what)
 
 

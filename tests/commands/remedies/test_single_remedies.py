@@ -72,17 +72,17 @@ BOTH_HALF_FULL = [node("n1"), node("n2"), pod("web-2", node_name="n2", cpu="2"),
 
 CASES: dict[str, tuple[str, Json, list[Json]]] = {
     "a typo in the key of a toleration": (
-        "correct the toleration of tean=data:NoSchedule to team=data:NoSchedule, the taint of the node",
+        "correct the toleration from tean=data:NoSchedule to team=data:NoSchedule, the node's taint",
         asked(**TYPO),
         [node("n1", "a", TEAM)],
     ),
     "a toleration with the value in its key": (
-        "correct the toleration of key team/data to key team and value data, the taint of the node",
+        "correct the toleration from key team/data to key team and value data, the node's taint",
         asked(tolerations=[{"key": "team/data", "operator": "Exists", "effect": "NoSchedule"}]),
         [node("n1", "a", TEAM)],
     ),
     "a toleration of another effect": (
-        "correct the toleration of team=data:NoExecute to team=data:NoSchedule, the taint of the node",
+        "correct the toleration from team=data:NoExecute to team=data:NoSchedule, the node's taint",
         asked(tolerations=[{**BOTH, "operator": "Equal"}]),
         [node("n1", "a", TEAM)],
     ),

@@ -25,7 +25,7 @@ def test_the_first_line_says_what_to_do(run: Run, write: Write) -> None:
     code, out, err = run("sampling", "-f", write(*NODES, pod("web")))
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "Keep percentageOfNodesToScore, adaptive (50%): it costs 0.0 points per pod"
-    assert "now, 1.13" in out
+    assert "now, default of 1.13" in out
 
 
 def test_a_named_pod_and_a_manifest(run: Run, write: Write) -> None:
