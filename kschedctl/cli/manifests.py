@@ -166,7 +166,6 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
     new = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
     given_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
     cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
-    missing_namespaces = {namespace.metadata.name for namespace in cluster.namespaces} - given_namespaces
     new_manifests = [entry.manifest for entry in decoded if not is_existing_pod(entry.workload)]
     if new_manifests:
         from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for new objects
@@ -179,8 +178,7 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
         workload = with_namespace(decoded_workload, namespace)
         places[format_title(workload)] = str(manifest.place)
         documents[get_identity(workload)] = manifest.document
-    similar_namespaces = {name: find_similar_name(name, given_namespaces) for name in sorted(missing_namespaces)}
-    return Application(source, cluster, new, places, documents, similar_namespaces)
+    return Application(source, cluster, new, places, documents, find_similar_namespaces(cluster, given_namespaces))
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
@@ -247,6 +245,12 @@ def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source:
     )
     created = [StoredNamespace(ObjectMeta(name, labels={NAME_LABEL: name})) for name in missing]
     return cluster.with_objects({"Namespace": created})
+
+
+def find_similar_namespaces(cluster: Cluster, given_namespaces: set[str]) -> dict[str, str]:
+    """Map each namespace that was added to the given ones to a similar name among these, or an empty string."""
+    added_namespaces = {namespace.metadata.name for namespace in cluster.namespaces} - given_namespaces
+    return {name: find_similar_name(name, given_namespaces) for name in sorted(added_namespaces)}
 
 
 def log_left_out(reading: ReadResult) -> None:
