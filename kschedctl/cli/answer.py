@@ -28,6 +28,8 @@ class Answer(msgspec.Struct, frozen=True):
     style: Style
     """Width, colors and other choices of the output."""
     exit_code: int = SCHEDULES
+    cluster_name: str | None = None
+    """The cluster that the answer is about, "" for none, or None for the cluster that the options name."""
 
     def with_provenance(self, command: str) -> Self:
         """Return the answer with the time and the command line, which saved reports show."""
@@ -38,5 +40,5 @@ class Answer(msgspec.Struct, frozen=True):
     def render(self) -> str | bytes:
         """Render the answer as text, or as bytes for a PNG."""
         if self.style.plots and not find_plots(build_page(self.document, self.style)):
-            log.warning("note: this answer has no plots, so --plot adds nothing")
+            log.warning("note: this answer has no plots, so --plot has no effect")
         return RENDERERS[self.format](self.document, self.style)

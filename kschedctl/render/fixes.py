@@ -58,13 +58,15 @@ def build_fixes_section(
     style: Style,
     title: str = "",
     with_manifests: bool = False,
+    *,
+    gets_new_node: bool = False,
 ) -> Page:
     """Build the section that lists the fixes with their commands, and then the changes that cannot help.
 
     Fixes for which the user must fill in values have a separate heading. ``title`` replaces the heading of the others,
     which otherwise says whether the fixes were replayed with all waiting pods. The manifests to complete are shown as
     YAML if ``with_manifests`` or ``style.patches`` is set. Unless the style is wide, only the first fixes are shown,
-    and a note says how many more there are.
+    and a note says how many more there are. If the pod gets a new node without a fix (``gets_new_node``), that is said.
     """
     shown, note = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
     has_rivals = any(remedy.holds is False for remedy in remedies)
@@ -77,7 +79,10 @@ def build_fixes_section(
     if note:
         page.append(paragraph(Marked(note, Tone.FAINT)))
     if impossible:
-        page += section("What cannot help" if remedies else "No fix was found", Bullets(tuple(impossible)))
+        if gets_new_node and not remedies:
+            page.append(paragraph("No fix is needed: a new node would come"))
+        title_of_impossible = "What cannot help" if remedies or gets_new_node else "No fix was found"
+        page += section(title_of_impossible, Bullets(tuple(impossible)))
     return tuple(page)
 
 

@@ -27,6 +27,8 @@ from kschedctl.reports.karpenter import LaunchedClaim
 from kschedctl.text.counts import counted
 
 READY = Condition("Ready", "True")
+NEW_PROVIDER = "new:///"
+"""Prefix of the provider ids of new nodes. Without one, Karpenter does not count a node for the limits of its pool."""
 
 
 class LaunchingPools:
@@ -144,9 +146,8 @@ def _iter_claim_nodes(claim: LaunchedClaim, name: str, types: dict[str, Instance
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in claim.taints)
     capacity: Resources = {resource: str(amount) for resource, amount in instance_type.capacity.items()}
     allocatable: Resources = {resource: str(amount) for resource, amount in instance_type.allocatable.items()}
-    yield Node(
-        ObjectMeta(name, labels=labels), NodeSpec(taints=taints), NodeStatus(allocatable, capacity, (), (READY,))
-    )
+    spec = NodeSpec(taints=taints, provider_id=f"{NEW_PROVIDER}{name}")
+    yield Node(ObjectMeta(name, labels=labels), spec, NodeStatus(allocatable, capacity, (), (READY,)))
 
 
 def _iter_daemonset_pods(cluster: Cluster, node: Node) -> Iterator[Pod]:

@@ -285,7 +285,7 @@ def _count_admitted_pods(
     if not pods:
         return AdmittedPods(None, ())
     wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
-    number, messages = admissions.admit_up_to(workload, pods, wanted)
+    number, messages, _ = admissions.admit_up_to(workload, pods, wanted)
     return AdmittedPods(number if messages else None, messages)
 
 
@@ -326,8 +326,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     feasible_counts: list[int] = []
     next_positions = _iter_pods_to_try(view, positions, shared.repeated[trial.shape])
     try:
-        for position in islice(next_positions, shared.limit or MAX_PODS):
-            last_outcome = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
+        for last_outcome in simulation.attempt_copies(islice(next_positions, shared.limit or MAX_PODS)):
             if last_outcome.row < 0:
                 break
             rows.append(last_outcome.row)

@@ -17,6 +17,8 @@ from kschedctl.text.printable import rewrite_fit_error
 
 ZONES_NOT_EXAMINED = "not checked: whether losing a zone would then cost more pods (--keep-zone-loss checks it)"
 
+EMPTIEST_FIRST = "The emptiest nodes are tried first, whatever they cost: another order may save more."
+
 
 class RemovableNode(Document, frozen=True):
     """A node that can be removed once the nodes before it are."""
@@ -88,6 +90,8 @@ class NodeConsolidation(Report, frozen=True):
     """The resources of the removable nodes."""
     price: float | None = None
     """The hourly price of the removable nodes whose price is known."""
+    fitting: int = 0
+    """The number of pending pods that fit now. They are placed before the first drain."""
     requested: tuple[RequestedShare, ...] = ()
     zones: tuple[ZoneLoss, ...] = ()
     """The pods that the loss of each zone leaves without a node, if requested."""
@@ -133,6 +137,11 @@ class NodeConsolidation(Report, frozen=True):
             were = agreeing(self.tried, "was", "were")
             text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
         return text
+
+    @property
+    def ignores_prices(self) -> bool:
+        """Whether another order of the nodes might save more: prices are known, and nodes stay."""
+        return bool(self.price and self.staying)
 
     def list_costs(self) -> tuple[FixCost, ...]:
         """Return what the drains cost besides evictions: deleted data, and pods that ask not to be evicted."""

@@ -318,6 +318,10 @@ class Drain(Report, frozen=True):
             *(pod for group in self.unplaced for pod in group.pods),
         )
 
+    def describe_good_answer(self) -> str:
+        """Return in a clause what a good answer says, for questions about several clusters."""
+        return "the nodes are safe to drain"
+
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each pod that blocks the drain, gets no node or quota, is lost, returns or is evicted.
 

@@ -43,7 +43,7 @@ def sampling(
         int, typer.Option("--kinds", metavar="NUMBER", help="Without a POD: number of workloads, largest first.")
     ] = 5,
     max_loss: Annotated[
-        float, typer.Option("--max-loss", metavar="POINTS", help="Points of score that a pod may lose on average.")
+        float, typer.Option("--max-loss", metavar="POINTS", help="Score points that a pod may lose on average.")
     ] = MAX_LOSS,
 ) -> Answer:
     """What does percentageOfNodesToScore cost and save on this cluster?
@@ -72,8 +72,8 @@ def sampling(
 def _choose_code(report: SamplingCosts) -> int:
     """Return the exit code of a report."""
     if report.not_created:
-        return choose_exit_code(good=False, interrupted=False)
-    return choose_exit_code(good=True, interrupted=False, undecided=report.undecided)
+        return choose_exit_code(good=False, interrupted=report.interrupted)
+    return choose_exit_code(good=True, interrupted=report.interrupted, undecided=report.undecided)
 
 
 def _find_targets(

@@ -1,8 +1,8 @@
 """`simulate`: where would the pods of these manifests go?
 
 The analysis is in this module: `prepare_simulation` applies the manifests, `run_once` schedules with one seed, and
-`compare_runs` compares seeds. `follow_rollout` replays a rollout that really happened (`rollout_replay`), and
-`stepwise` schedules named pods one after the other.
+`compare_runs` compares seeds. `stepwise` schedules named pods one after the other, and reads a rollout that really
+happened, which `rollout_replay` replays.
 """
 
 from __future__ import annotations

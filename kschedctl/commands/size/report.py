@@ -28,6 +28,8 @@ class SizedShape(Document, frozen=True):
     """The hourly price of all these nodes, None if unknown."""
     like: Annotated[str, Column("like")] = ""
     """A node of the cluster that the nodes resemble."""
+    peculiarities: Annotated[tuple[str, ...], Column("differs by", every=True)] = ()
+    """The labels and taints in which the nodes differ from others of their pool; empty if the pool has one shape."""
 
 
 class SizingAlternative(Document, frozen=True):

@@ -60,6 +60,8 @@ class Admitted(NamedTuple):
     number: int
     denials: Sequence[str]
     """Messages for the pods that were not admitted; empty if all were."""
+    defaults: tuple[str, ...] = ()
+    """The requests and limits that LimitRanges set in the pods that were not admitted."""
 
 
 class Admissions:
@@ -172,13 +174,14 @@ class Admissions:
         wanted = change.desired
         admitted = 0
         messages = self.admit_workload(owner, change)
+        defaults: tuple[str, ...] = ()
         if change.new and not messages:
-            admitted, messages = self.admit_pods_of(owner, workload, change.new, len(change.new))
+            admitted, messages, defaults = self.admit_pods_of(owner, workload, change.new, len(change.new))
         if not messages:
             return None
         change.denied = len(change.new) - admitted
         del change.new[admitted:]
-        return report_denied(owner, messages, wanted, change.denied)
+        return report_denied(owner, messages, wanted, change.denied, defaults)
 
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
@@ -377,7 +380,7 @@ class Admissions:
         for pod in new_pods:  # pods of one template share their containers
             groups.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in groups.items():
-            admitted, messages = self._admit_identical_pods(
+            admitted, messages, _ = self._admit_identical_pods(
                 self._build_pod_request(owner, strip_admitted_fields(pods[0])), len(pods)
             )
             denied += [(pod, messages) for pod in pods[admitted:]]
@@ -406,7 +409,7 @@ class Admissions:
         outcomes = self._try_admission(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
         if allowed is None or allowed.object is None:
-            return Admitted(0, _collect_messages(outcomes))
+            return Admitted(0, _collect_messages(outcomes), next((a.resource_defaults for a in outcomes), ()))
         if denials_by_chance := _collect_messages(outcomes):
             text = f"by chance, as any LimitRange may come first, a try fails: {denials_by_chance[0]}"
             self.notes.append(WorkloadNote(str(create_request.owner), text))
@@ -414,7 +417,7 @@ class Admissions:
         count = resource_quota.count_admissible_objects(request, most)
         self._quotas.charge(request, count)
         denials = _collect_messages(self._try_admission(create_request)) if count < most else ()
-        return Admitted(count, denials)
+        return Admitted(count, denials, allowed.resource_defaults)
 
     def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
         """Create the claims of a StatefulSet's pods, and return how many pods are admitted with all their claims.

@@ -33,10 +33,11 @@ from kschedctl.scheduler.scheduler import Scheduler
 NO_SENSE = {
     "priority=one": 'as if: priority "one" is not a number',
     "priority=2147483648": "as if: priority 2147483648 is out of range: it must be a 32-bit integer",
-    "cpu=lots": "as if: cpu: quantities must match the regular expression",
+    "cpu=lots": 'as if: cpu: "lots" is not a quantity, write 500m or 2',
+    "memory=8GB": 'as if: memory: "8GB" is not a quantity, write 8G or 8Gi',
     "cpu=-1": "as if: cpu: -1 is negative",
     "cpi=1": 'as if: "cpi" is not a resource that the scheduler counts',
-    "nonsense": 'as if: "nonsense" is not NAME=VALUE',
+    "nonsense": 'as if: "nonsense" must have the form NAME=VALUE',
     "tolerate=gpu:Never": 'as if: "Never" is not a taint effect (NoSchedule, PreferNoSchedule, NoExecute)',
     "class=nope": 'no PriorityClass "nope" (there are: batch-low,',
     "node=nope": 'node "nope" not found',
@@ -52,7 +53,9 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
         assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
         assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
         await press(browser, pilot, "down")
-        assert flat(browser).startswith("batch/etl-ln6zq Not for this scheduler: no profile serves scheduler name")
+        assert flat(browser).startswith(
+            "batch/etl-ln6zq Handled by another scheduler: no profile serves scheduler name"
+        )
 
     drive(demo(), steps)
 

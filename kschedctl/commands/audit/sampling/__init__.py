@@ -47,6 +47,7 @@ def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
         headline=_build_headline(report),
         profiles=report.profiles,
         not_replayed=report.not_replayed,
+        interrupted=report.interrupted,
         **build_verdict((LOSES, WASTES), findings, report.unknown),
     )
 

@@ -62,19 +62,17 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.plugins.helper.resource_allocation import (
+    DEFAULT_RESOURCES,
     STRATEGIES,
     DemandedAmounts,
     NodeUsage,
+    ScoringStrategy,
     Usage,
     compute_node_usage,
+    fill_in_weights,
     get_demanded_amounts,
     list_pod_amounts,
     score_most_allocated,
-)
-from kschedctl.scheduler.plugins.helper.scoring_strategy import (
-    DEFAULT_RESOURCES,
-    ScoringStrategy,
-    fill_in_weights,
     validate_shape,
 )
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
