@@ -37,9 +37,7 @@ from kschedctl.text.counts import capitalize, counted
 def build_remedies_page(report: Remedies, style: Style) -> Page:
     """Build the page for one pod: its verdict, the fixes with their commands, a plan that moves pods, and notes."""
     return (
-        *build_interruption_line(
-            report.interrupted, "the fixes so far, which may not have been checked with other pods"
-        ),
+        *build_interruption_line(report.interrupted, "the fixes so far, which may be unchecked with other pods"),
         *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_fixes_section(report.remedies, report.impossible, style, with_manifests=True),
@@ -82,15 +80,9 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         no_pods_wait = paragraph(Marked(title, tone), *scope)
         return (*not_created, no_pods_wait, *_build_waiting_elsewhere(report, style), *elsewhere)
 
-<<<<<<< HEAD
-    note = paragraph(
-        Marked("chosen by how many pods they clear, each simulated on top of the previous ones", Tone.FAINT)
-    )
-=======
     limit = f"; at most {counted(report.max_changes, 'change')} together" if report.ends_at_limit else ""
     method = f"chosen by how many pods they clear, each simulated on top of the previous ones{limit}"
     note = paragraph(Marked(method, Tone.FAINT))
->>>>>>> main
     fixes: list[Block] = []
     for number, chosen in enumerate(report.chosen, 1):
         fixes += _build_chosen_fix(number, chosen, style)
@@ -98,7 +90,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         fixes.append(note)
     incomplete: Page = ()
     if not report.complete:
-        incomplete_note = "not every change was tried, so there may be better ones"
+        incomplete_note = "not all changes were tried: there may be better ones"
         incomplete = (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)
     return (
         *build_interruption_line(report.interrupted, "the changes so far"),
