@@ -182,7 +182,7 @@ class View(Output):
     ] = False
 
     def _shorten(self, document: Document, style: Style) -> Document:
-        """Return the compact form of the document if `--compact` is given.
+        """Return the compact form of the document if `--compact` is given, else what the base class returns.
 
         Raises UsageError if `--compact` is combined with `--brief`, `--summary` or a format for people.
         """

@@ -148,7 +148,7 @@ class DefaultEvictor:
     def _unprotected_pods(self) -> Bools:
         """The pods that nothing protected when the round began, as a (P,) mask."""
         is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
-        return ~(is_protected | self._is_too_young | self._has_too_few_replicas)
+        return ~(is_protected | self._young_pods | self._has_too_few_replicas)
 
     @property
     def evictable(self) -> Bools:
@@ -161,10 +161,10 @@ class DefaultEvictor:
         return self._seen.select_infos(lambda pod: pod.metadata.annotations.evict is not None)[self._seen.info]
 
     @cached_property
-    def _is_too_young(self) -> Bools:
+    def _young_pods(self) -> Bools:
         """The pods that are too young to be evicted, as a (P,) mask.
 
-        Pods that earlier rounds moved are considered old enough.
+        Pods that earlier rounds moved, and pods that request their eviction, are considered old enough.
         """
         seconds, seen = self.arguments.min_age_seconds, self._seen
         if seconds is None:
@@ -223,8 +223,8 @@ class DefaultEvictor:
         # other pods that are protected by their age or their number
         is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
         further_reasons = (
-            (TOO_YOUNG, self._is_too_young),
-            (TOO_FEW, self._has_too_few_replicas & ~self._is_too_young),
+            (TOO_YOUNG, self._young_pods),
+            (TOO_FEW, self._has_too_few_replicas & ~self._young_pods),
         )
         for reason, has_reason in further_reasons:
             count = int((has_reason & chosen & ~is_protected).sum())

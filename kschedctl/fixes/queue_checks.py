@@ -106,7 +106,9 @@ class QueueChecks:
         count = min(max(estimate_nodes_needed(trial), 2), MOST_NODES)
         while enough - too_few > 1:
             multiplied_fix = adding.with_node_count(count)
-            multiplied_trial = self.trials.replay(multiplied_fix if fix is adding else fix for fix in trial.changes)
+            multiplied_trial = self.trials.replay_changes(
+                multiplied_fix if fix is adding else fix for fix in trial.changes
+            )
             result = self.check_in_queue(multiplied_trial)
             if result is None:
                 break  # too many replays

@@ -149,26 +149,28 @@ class LintContext:
         workloads = tuple(find_cluster_workloads(cluster))
         return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_get_gates(cluster))
 
-    def iter_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
+    def iter_applied_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
         """Yield the context of each set of objects that are applied together with ``subject``.
 
         The context is restricted to the objects of the set, and is cached. There is none if the object is in no set.
         """
         for applied in sorted(self.applied_sets.get(subject, ())):
             if applied not in self._set_contexts:
-                self._set_contexts[applied] = self._build_set_context(applied)
+                self._set_contexts[applied] = self._narrow_to_applied_set(applied)
             yield self._set_contexts[applied]
 
-    def _build_set_context(self, applied: AppliedSet) -> LintContext:
+    def _narrow_to_applied_set(self, applied: AppliedSet) -> LintContext:
         """Build the context for linting only the objects that are applied together as this set."""
         members = self._objects_by_set[applied]
-        sets = dict.fromkeys(members.subjects, frozenset({applied})) if applied.loose else NO_SETS
+        # In a closed set, no object is an alternative of another one. A loose set is a guess, which Variants checks.
+        subjects_with_alternatives = () if applied.closed else members.subjects
+        guessed_sets = dict.fromkeys(members.subjects, frozenset({applied})) if applied.loose else NO_SETS
         return replace(
             self,
             workloads=tuple(members.workloads),
             items=members.by_kind,
             subjects=tuple(members.subjects),
-            variants=Variants(() if applied.closed else members.subjects, sets),
+            variants=Variants(subjects_with_alternatives, guessed_sets),
             applied_sets=NO_SETS,
             enclosing=self,
         )

@@ -74,6 +74,7 @@ def build_fixes_section(
 
     page: list[Block] = []
     if complete:
+        # `holds` is False if other waiting pods would take the place, and None if the waiting pods were not replayed.
         has_rivals = any(remedy.holds is False for remedy in remedies)
         page += section(title or (TITLE_WITH_RIVALS if has_rivals else TITLE), *complete)
     if incomplete:

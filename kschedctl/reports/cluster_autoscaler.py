@@ -260,16 +260,13 @@ class ScaleUp(Report, frozen=True):
         Also add the number of unschedulable pods and of those that get a node, a warning about pods that are ignored,
         and a fix for each group without nodes whose template lacks tags.
         """
-        unhelped = tuple(
-            ShortPods(
-                len(pods),
-                pods[0],
-                "",
-                "; ".join(f"group {group}: {reason}" for group, reason in reasons) or "no group is known",
-            )
-            for reasons, pods in self.group_by_reasons().items()
+        unhelped: list[ShortPods] = []
+        for reasons, pods in self.group_by_reasons().items():
+            why = "; ".join(f"group {group}: {reason}" for group, reason in reasons) or "no group is known"
+            unhelped.append(ShortPods(pods=len(pods), such_as=pods[0], workload="", why=why))
+        waiting = tuple(
+            ShortPods(pods=1, such_as=pod, workload="", why=message) for pod, message in self.still_pending.items()
         )
-        waiting = tuple(ShortPods(1, pod, "", message) for pod, message in self.still_pending.items())
         ignored = self.describe_ignored()
         fixes = tuple(
             ShortFix(

@@ -37,7 +37,7 @@ from kschedctl.scheduler.framework.declaration import (
     Declaration,
     DeclaredPlugin,
     find_extension_points,
-    find_needless_kinds,
+    find_irrelevant_kinds,
     list_kinds_read,
 )
 from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_to_skip, find_unknowns
@@ -185,9 +185,9 @@ class Scheduler:
             (self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates
         )
 
-    def find_needless_kinds(self, specs: Iterable[PodSpec]) -> dict[str, str]:
+    def find_irrelevant_kinds(self, specs: Iterable[PodSpec]) -> dict[str, str]:
         """Return the kinds that cannot affect any answer about these pods, each with the reason."""
-        return find_needless_kinds(self._declared.values(), specs)
+        return find_irrelevant_kinds(self._declared.values(), specs)
 
     @cached_property
     def view(self) -> Fork:

@@ -272,11 +272,12 @@ class Snapshot:
     @cached_property
     def allocatable(self) -> Amounts:
         """A matrix (nodes, resources) of what each node offers, in millicores, bytes or units."""
-        if self.demand_rows is None:
+        if self.demand_rows is None:  # the nodes are those of `demands`, whose matrix is shared
             return self.demands.allocatable
-        allocatable = self.demands.allocatable[self.demand_rows]
+        allocatable = self.demands.allocatable[self.demand_rows]  # a copy
         if self.resized:
-            allocatable[list(self.resized)] = self.demands.build_offer_matrix(list(self.resized.values()))
+            resized_rows = list(self.resized)
+            allocatable[resized_rows] = self.demands.build_offer_matrix(list(self.resized.values()))
         return allocatable
 
     @cached_property

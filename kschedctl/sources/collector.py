@@ -25,7 +25,7 @@ from kschedctl.api.operator_resources import build_custom_resource, may_create_p
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
 from kschedctl.api.validation.written import AROUND_PODS
-from kschedctl.api.versions_read import describe_accepted, is_newer_version, is_version_readable
+from kschedctl.api.versions_read import check_api_version, describe_accepted, is_newer_version
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
     CREATION_KINDS,
@@ -204,7 +204,7 @@ class Collector:
             return self._items.build_rows(items, get_place)
         if kind in OBSERVED:
             return self._filter_relevant(kind, [to_plain_struct(kind, item) for item in items])
-        if KINDS[kind].names:
+        if KINDS[kind].names:  # only objects with these names are read, such as certain ConfigMaps
             read_items = [item for item in items if is_read_name(kind, item.metadata.name)]
             self.skipped[kind] += len(items) - len(read_items)
             items = read_items
@@ -243,7 +243,7 @@ class Collector:
             raise place.error(
                 f"a {kind} is not an object of a cluster", hint="print the objects with -o json or -o yaml"
             )
-        return is_version_readable(kind, version, place.error)
+        return check_api_version(kind, version, place.error)
 
     @property
     def gaps(self) -> dict[str, Gap]:

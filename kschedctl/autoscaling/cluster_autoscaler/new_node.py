@@ -100,28 +100,31 @@ class _GroupVerdicts:
 
     def _build_negative_verdict(self, group: AutoscaledGroup) -> PoolVerdict:
         """Build the verdict for a group that does not grow for the pod, with the most specific known reason."""
-        rejected = self._remaining.rejected if self._remaining else {}
+        # The rejection is None if a new node would accept the pod, and empty if the amounts are not known.
         has_template = group.id in self._run.loop.templates
-        figures = self._run.describe_rejection_by_new_node(self._pod, group.id) if has_template else ""
+        rejection = self._run.describe_rejection_by_new_node(self._pod, group.id) if has_template else ""
+        accepts_pod = rejection is None
         if group.id in self._skipped:
-            return self._build_skipped_verdict(group, figures, self._describe_skip_reason(group))
+            return self._build_skipped_verdict(group, self._describe_skip_reason(group), accepts_pod=accepts_pod)
+
+        rejected = self._remaining.rejected if self._remaining else {}
         if group.id in rejected:
             refusal = rejected[group.id]
-            answer = ": ".join(filter(None, (refusal.plugin, ", ".join(refusal.reasons), figures)))
+            answer = ": ".join(filter(None, (refusal.plugin, ", ".join(refusal.reasons), rejection)))
             return PoolVerdict(group.id, False, answer, plugin=refusal.plugin)
-        if figures is None:
+        if accepts_pod:
             return PoolVerdict(group.id, False, "one more node would take it; not in this loop", would_take=True)
-        return PoolVerdict(group.id, False, figures or self._default_answer)
+        return PoolVerdict(group.id, False, rejection or self._default_answer)
 
-    def _build_skipped_verdict(self, group: AutoscaledGroup, figures: str | None, reason: str) -> PoolVerdict:
-        """Build the verdict for a group that may not grow: the reason, and whether its new node would accept the pod.
+    def _build_skipped_verdict(self, group: AutoscaledGroup, reason: str, *, accepts_pod: bool) -> PoolVerdict:
+        """Build the verdict for a group that may not grow: the reason, and whether a new node would accept the pod.
 
-        ``figures`` describes why the new node would reject the pod, and is None if the node would accept it.
+        Whether a new node ``accepts_pod`` is not said for a group without a template.
         """
         if group.id not in self._run.loop.templates:
             return PoolVerdict(group.id, False, reason)
-        template_answer = "one more node would take it" if figures is None else "one more node would not take it either"
-        return PoolVerdict(group.id, False, f"{reason}; {template_answer}", would_take=figures is None)
+        template_answer = "one more node would take it" if accepts_pod else "one more node would not take it either"
+        return PoolVerdict(group.id, False, f"{reason}; {template_answer}", would_take=accepts_pod)
 
     def _describe_skip_reason(self, group: AutoscaledGroup) -> str:
         """Return the reason why the group may not grow, in words for users."""

@@ -112,7 +112,8 @@ def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], cata
         name = next(name for name in _iter_node_names(claim.node_pool) if name not in used_names)
         used_names.add(name)
         pool_nodes = nodes_by_pool.get(claim.node_pool, ())
-        nodes_by_pool[claim.node_pool] = (*pool_nodes, *_iter_claim_nodes(claim, name, types))
+        node = _build_claim_node(claim, name, types)
+        nodes_by_pool[claim.node_pool] = pool_nodes if node is None else (*pool_nodes, node)
     nodes = chain.from_iterable(nodes_by_pool.values())
     daemons = tuple(pod for node in nodes for pod in _iter_daemonset_pods(cluster, node))
     return NewNodes(nodes_by_pool, daemons, {})
@@ -123,13 +124,15 @@ def _iter_node_names(pool: str) -> Iterator[str]:
     return (f"{pool}-new-{number}" for number in count(1))
 
 
-def _iter_claim_nodes(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> Iterator[Node]:
-    """Yield the node that the claim launches, or nothing if the claim has no offering."""
+def _build_claim_node(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> Node | None:
+    """Build the node that the claim launches, or return None if the claim has no offering."""
     if claim.cheapest is None:
-        return
-    type_name, zone, capacity_type = claim.cheapest.options[0].split("|")
+        return None
+    cheapest_option = claim.cheapest.options[0]  # such as "m5.large|us-east-1a|spot"
+    type_name, zone, capacity_type = cheapest_option.split("|")
     instance_type = types[type_name]
-    # Of a type's requirements, only those that list values become labels.
+
+    # Of a type's requirements, only those that list values become labels. Kubelets also set deprecated labels.
     listed_values = {
         key: requirement.choose_value()
         for key, requirement in instance_type.requirements.items()
@@ -138,15 +141,13 @@ def _iter_claim_nodes(claim: LaunchedClaim, name: str, types: dict[str, Instance
     type_labels = {key: value for key, value in listed_values.items() if value}
     offering_labels = {key: value for key, value in ((ZONE, zone), (CAPACITY_TYPE, capacity_type)) if value}
     labels = {**claim.labels, **type_labels, **offering_labels, HOSTNAME: name, REGISTERED: "true", INITIALIZED: "true"}
-    labels |= {
-        old: labels[new] for old, new in NORMALIZED.items() if new in labels
-    }  # kubelets also set the deprecated labels
+    labels |= {deprecated: labels[key] for deprecated, key in NORMALIZED.items() if key in labels}
+
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in claim.taints)
     capacity: Resources = {resource: str(amount) for resource, amount in instance_type.capacity.items()}
     allocatable: Resources = {resource: str(amount) for resource, amount in instance_type.allocatable.items()}
-    yield Node(
-        ObjectMeta(name, labels=labels), NodeSpec(taints=taints), NodeStatus(allocatable, capacity, (), (READY,))
-    )
+    status = NodeStatus(allocatable, capacity, (), (READY,))
+    return Node(ObjectMeta(name, labels=labels), NodeSpec(taints=taints), status)
 
 
 def _iter_daemonset_pods(cluster: Cluster, node: Node) -> Iterator[Pod]:

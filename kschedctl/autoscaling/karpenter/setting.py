@@ -375,7 +375,7 @@ class KarpenterSetting:
     def _build_run_topology(
         self, domains: dict[str, Domains], removed_nodes: Sequence[StateNode], excluded: Mapping[str, Pod]
     ) -> RunTopology:
-        """Build the topology of a run, which counts existing pods but neither removed nodes nor excluded pods."""
+        """Build the topology of a run, which counts existing pods except excluded pods and pods on removed nodes."""
         return RunTopology(
             domains,
             self.counts,

@@ -362,7 +362,7 @@ def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: Audi
     finding is a note. Unread data does not matter for a pod whose gang is deadlocked with another gang.
     """
     first = group[0].explanation
-    if rule is UNSERVED:
+    if rule is UNSERVED:  # a scheduler that was not read may serve the pods
         return NOTE if _find_unread_scheduler_kinds(audited) else rule.severity
     is_deadlocked = first.pod_group is not None and bool(first.pod_group.deadlocked_with)
     if first.undecided and not is_deadlocked:

@@ -235,7 +235,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         preemption=report_preemption(post_filter, cycle) if unschedulable and cycle.view.nodes.names else None,
         queue={name: _to_status_report(status) for name, status in cycle.queue.items()},
         pre_filter={name: _to_pre_filter_report(result) for name, result in cycle.pre_filter.results.items()},
-        unschedulable_plugins=tuple(sorted(cycle.unschedulable_plugins)),
+        unschedulable_plugins=tuple(sorted(cycle.rejecting_plugins)),
         post_filter=_to_post_filter_report(post_filter),
         scheduler_name=cycle.info.spec.scheduler_name,
         kube_version=scheduler.cluster.kube_version,

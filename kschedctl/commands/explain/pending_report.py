@@ -144,6 +144,7 @@ class PendingPods(Report, frozen=True):
             status = agreeing(len(self.asked_about), "its status", "their status")
             text = f"{verb} not wait for anything, according to {status}{describe_doubt(self.unknown)}"
             return (", ".join(self.asked_about), text)
+        # If the user named objects, no others are in `waiting_elsewhere`.
         first = self.waiting_elsewhere[0]
         if len(self.waiting_elsewhere) == 1:
             return (first.resource, first.headline)

@@ -70,7 +70,7 @@ def find_movable_pods(
         if count:
             counts[reason] += count
 
-    # Ask the PodDisruptionBudgets about the remaining candidates.
+    # Ask the PodDisruptionBudgets about the remaining candidates, and count those that may not be evicted.
     unheld_pods = np.flatnonzero(is_candidate & ~is_held)
     budgeted = _find_budgeted_infos(simulation)
     is_denied = _find_denied_by_budgets(simulation, unheld_pods, budgeted, counts)

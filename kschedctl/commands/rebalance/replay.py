@@ -85,8 +85,8 @@ class EvictionReplay:
     def start(cls, scheduler: Scheduler, seed: int, stand_ins: dict[str, str]) -> EvictionReplay:
         """Schedule the pending pods and return a replay that is ready for its first round.
 
-        `stand_ins` maps the stand-ins for terminating pods to these pods, both as `namespace/name`. Raises
-        KeyboardInterrupt if the user interrupts.
+        `stand_ins` maps each stand-in to the terminating pod for which it stands, both as `namespace/name`. The
+        stand-ins are taken off their nodes first. Raises KeyboardInterrupt if the user interrupts.
         """
         simulation = Simulation(scheduler, seed=seed, preemption=False)
         lingering = LingeringPods.take_off_nodes(simulation.view, stand_ins)

@@ -119,7 +119,7 @@ def remedies(
         if len(targets) == 1:
             collect_pod_extras(call_extender, targets, inquiry, source)
             now = get_cluster_time(inquiry.cluster, source)
-            pod_report, code = _find_pod_fixes(targets[0], wishes, now, node_groups)
+            pod_report, code = _build_pod_report_and_exit_code(targets[0], wishes, now, node_groups)
             if not pod_arguments:
                 pod_report, code = _add_new_resources(pod_report, code, inquiry)
             return view.answer(pod_report, code)
@@ -191,7 +191,7 @@ def _find_target_pods(
     return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
-def _find_pod_fixes(
+def _build_pod_report_and_exit_code(
     target: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput
 ) -> tuple[Remedies, int]:
     """Return the report of the fixes for one pod, and the exit code.
@@ -205,9 +205,7 @@ def _find_pod_fixes(
     waiting = search_admission_fixes(target.scheduler.cluster, target.waiting_elsewhere, now, manifests)
     if waiting:
         report = structs.replace(report, waiting_elsewhere=waiting)
-    if has_unadmitted(waiting):
-        return report, choose_exit_code(good=False, interrupted=report.interrupted, undecided=report.undecided)
-    is_good = report.verdict in FINE
+    is_good = report.verdict in FINE and not has_unadmitted(waiting)
     return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)
 
 

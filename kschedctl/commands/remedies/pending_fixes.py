@@ -83,14 +83,16 @@ class Proposal:
         cycle, or if it consists of anything but adding a node.
         """
         trial = self.fix.trial
-        if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
+        only_adds_node = [fix.kind for fix in trial.changes] == [FixKind.ADD_NODE]
+        if count < 2 or trial.cycle is None or not only_adds_node:
             return None
         (adding_fix,) = trial.changes
-        node_edit = adding_fix.edits[0]
+        (node_edit, *_) = adding_fix.edits
+
         view = trial.scheduler.view
-        model = view.nodes.objects[view.nodes.index[node_edit.like]]
-        multiplied_fix = build_added_nodes_fix(view, model, min(count, MAX_ADDED_NODES))
-        multiplied_trial = Trials(trial.scheduler, self.pods[0]).replay((multiplied_fix,))
+        model_node = view.nodes.objects[view.nodes.index[node_edit.like]]
+        multiplied_fix = build_added_nodes_fix(view, model_node, min(count, MAX_ADDED_NODES))
+        multiplied_trial = Trials(trial.scheduler, self.pods[0]).replay_changes((multiplied_fix,))
         return replace(self, fix=self.fix._replace(trial=multiplied_trial))
 
 

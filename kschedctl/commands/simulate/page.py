@@ -76,14 +76,14 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
     return (
         *build_interruption_line(report.interrupted),
         paragraph(Marked(verdict, tone), sentence),
-        *_iter_fitting_workload_lines(report),
+        *_iter_fit_summary(report),
         *(paragraph(Marked(line[:1].upper() + line[1:], Tone.WARNING)) for line in report.iter_harm()),
         *map(paragraph, report.autoscaled),
         *_iter_permit_waits(report),
     )
 
 
-def _iter_fitting_workload_lines(report: SimulationReport) -> Iterator[Paragraph]:
+def _iter_fit_summary(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line that says how many of several workloads fit, and which do not.
 
     Nothing is yielded if all fit, or if the answer depends on seeds or new nodes.

@@ -138,7 +138,7 @@ class NodeSets:
 
         Raises KeyboardInterrupt if the user interrupts.
         """
-        simulation, outcomes = self._replay(counts, "")
+        simulation, outcomes = self._schedule_on_nodes(counts, "")
         index = simulation.view.nodes.index
         rows = {
             name: np.array([index[node] for node in map(self.shapes[name].get_node_name, range(number))], np.int64)
@@ -153,13 +153,13 @@ class NodeSets:
         The set's nodes in `lost_zone` are missing from the replay, unless `lost_zone` is empty. Also records the unread
         kinds that the replay depends on and, if no zone is lost, the state of the pools.
         """
-        simulation, outcomes = self._replay(counts, lost_zone)
+        simulation, outcomes = self._schedule_on_nodes(counts, lost_zone)
         self.unknown = find_simulation_unknowns(simulation)
         if not lost_zone:
             self._pools[freeze_counts(counts)] = compute_pools(simulation.view)
         return simulation, [outcome.position for outcome in get_waiting_outcomes(simulation, outcomes)]
 
-    def _replay(self, counts: Counts, lost_zone: str) -> Replay:
+    def _schedule_on_nodes(self, counts: Counts, lost_zone: str) -> Replay:
         """Schedule all pods on the nodes of a set, leaving out the nodes in `lost_zone` unless it is "".
 
         Only the latest replay is cached. Raises KeyboardInterrupt if the user interrupts.
@@ -233,7 +233,7 @@ class NodeSets:
         messages: dict[str, str] = {}
         for zone in self._list_losses(counts):
             prefix = f"after the loss of zone {zone}: " if zone else ""
-            for key, message in _collect_messages(*self._replay(counts, zone)).items():
+            for key, message in _collect_messages(*self._schedule_on_nodes(counts, zone)).items():
                 messages.setdefault(key, f"{prefix}{message}")
         return {key: messages[key] for key in keys if key in messages}
 

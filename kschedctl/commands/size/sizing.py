@@ -37,7 +37,7 @@ from kschedctl.commands.size.shapes import (
     split_by_zone,
 )
 from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
-from kschedctl.commands.size.type_shapes import find_exceeded_limits
+from kschedctl.commands.size.type_shapes import iter_limit_warnings
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, UNKNOWN_PARTS, Progress, Workers, run_all
 from kschedctl.replay.pools import PoolState, compare_pool_states
@@ -385,7 +385,7 @@ class _Sizing:
         sets = self._list_best_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
         self._explain_pods_without_node(best)
-        doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
+        doubts = (*doubts, *iter_limit_warnings(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(
             pods=self.pod_count,
             nodes=best.nodes,
@@ -465,12 +465,13 @@ class _Sizing:
     def _iter_sized_shapes(self, node_set: NodeSet) -> Iterator[SizedShape]:
         """Yield the shapes of a set with their nodes, zones and price.
 
-        Nodes of a part of a shape in one zone count as nodes of the shape. The price is None if some price is unknown.
+        The parts of a shape that are limited to one zone are counted together. The price is None if some price is
+        unknown.
         """
         for name, parts in _count_by_shape(node_set, self.shapes).items():
             zones: Counter[str] = Counter()
             for part, number in parts.items():
-                node_zones = map(self.shapes[part].get_zone, range(number))
+                node_zones = map(self.shapes[part].get_zone, range(number))  # one zone for each node
                 zones.update(zone for zone in node_zones if zone)
             prices = [self.shapes[part].compute_price(number) for part, number in parts.items()]
             known_prices = [price for price in prices if price is not None]

@@ -155,11 +155,12 @@ def _build_version_change(aspect: VersionedAspect, since: str, before: str, afte
     """
     releases = tuple(since.split())
     *_, newest_release = releases
-    basis: Basis = "answers"
-    if aspect.values.from_notes in releases:
-        basis = "release notes"
-    elif KubeVersion.parse(newest_release).minor > VERIFIED_MINOR:
+    if aspect.values.from_notes in releases:  # known only from the release notes
+        basis: Basis = "release notes"
+    elif KubeVersion.parse(newest_release).minor > VERIFIED_MINOR:  # no real scheduler was compared
         basis = "source"
+    else:
+        basis = "answers"
     return VersionChange(
         aspect.sort,
         aspect.where,

@@ -187,7 +187,7 @@ class CachedQueue:
         self.problems = [("Stopped", "is stopped")] if self.settings.is_stopped else []
         if missing := [name for name in flavors if name not in inventory.flavors]:
             self.problems.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
-        self._read_admission_checks(inventory)
+        self._resolve_admission_checks(inventory)
         if Gate.TOPOLOGY_AWARE_SCHEDULING in gates and not self.uses_multikueue:
             for flavor, topology in sorted(self.topology_flavors.items()):
                 if topology not in inventory.topologies:
@@ -195,8 +195,11 @@ class CachedQueue:
                     self.problems.append(("TopologyNotFound", message))
         self.status = QueueStatus.PENDING if self.problems else QueueStatus.ACTIVE
 
-    def _read_admission_checks(self, inventory: ReferencedObjects) -> None:
-        """Look up the queue's admission checks by controller, and add what is wrong with them to the problems."""
+    def _resolve_admission_checks(self, inventory: ReferencedObjects) -> None:
+        """Look up the queue's admission checks, and add what is wrong with them to the problems.
+
+        Sets `uses_multikueue`, and `provisioning_flavors` to the flavors whose checks are ProvisioningRequests.
+        """
         checks = self.settings.checks
         existing = [name for name in sorted(checks) if name in inventory.checks]
         controllers = {name: inventory.checks[name].spec.controller_name for name in existing}
@@ -213,6 +216,8 @@ class CachedQueue:
             self.problems.append(
                 ("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}")
             )
+
+        # MultiKueue: one check, for all flavors, and none of ProvisioningRequest
         multikueue_names = ",".join(multikueue)
         if len(multikueue) > 1:
             message = (

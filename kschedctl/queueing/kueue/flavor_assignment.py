@@ -196,8 +196,10 @@ class FlavorAssigner:
         error = ""
         attempts: dict[str, FlavorAttempt] = {}
         for resource, amount in requests.items():
+            has_flavor = resource in choices
             is_covered = self.queue.settings.find_resource_group(resource) is not None
-            if resource in choices or (not is_covered and (amount == 0 or self.ignores_undeclared)):
+            needs_no_flavor = not is_covered and (amount == 0 or self.ignores_undeclared)
+            if has_flavor or needs_no_flavor:
                 continue
             indexes = [member.index for member in group]
             search = self._find_best_flavor(indexes, requests, resource, assignment.quota)

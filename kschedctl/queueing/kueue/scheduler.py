@@ -295,7 +295,8 @@ class AdmissionScheduler:
     def _find_initial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome:
         """Find flavors for all pods or, if they do not fit and partial admission is allowed, for as many as possible.
 
-        If no number of pods fits, return the assignment for all pods without targets. Upstream: getInitialAssignments.
+        If no number of pods fits, return the assignment for all pods, with no preemption targets. Upstream:
+        getInitialAssignments.
         """
         full = assigner.assign_flavors()
         outcome = self._find_fitting_outcome(assigner, full)

@@ -122,15 +122,13 @@ class MissingPods:
     """Returns a scheduler of the cluster."""
 
     def find_fixes(self, start: FixState, replay: CreationReplay) -> Sequence[CreationFix]:
-        """Return the fixes that let all missing pods be created, each with the scheduler's answer.
+        """Return at most MAX_FIXES fixes that let all missing pods be created, each with the scheduler's answer.
 
-        Fixes that the author of the manifest can make come first.
+        If the pods are denied now, a fix that asks for fewer replicas may follow. Fixes that the author of the manifest
+        can make come first.
         """
-        fixes = [
-            self._build_fix(state, stored)
-            for state, stored in islice(self._iter_fixed_states(start, replay), MAX_FIXES)
-            if state.steps and stored is not None
-        ]
+        fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
+        fixes = [self._build_fix(state, stored) for state, stored in fixed_states if state.steps and stored is not None]
         attempt = replay(start, self.count)
         if attempt.denials and attempt.stored is not None:
             fixes += self._iter_fewer_replicas_fixes(attempt.stored)

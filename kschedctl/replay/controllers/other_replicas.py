@@ -86,7 +86,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
         placed=len(positions) - len(unplaced),
         total=len(positions),
         victims=tuple(view.pods.objects[position].key for position in list_victims(outcomes)),
-        waiting=_build_waiting_target(target, simulation, unplaced[0], own_pods=positions),
+        waiting=_retarget_to_waiting_pod(target, simulation, unplaced[0], own_pods=positions),
     )
 
 
@@ -129,14 +129,14 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
             for position in list_victims(outcomes)
             if position not in {*old_pods, *new_pods}
         ),
-        waiting=_build_waiting_target(
+        waiting=_retarget_to_waiting_pod(
             target, simulation, next(iter(rollout.waiting)), own_pods=[*old_pods, *new_pods], removed=removed
         ),
         rollout=rollout.status,
     )
 
 
-def _build_waiting_target(
+def _retarget_to_waiting_pod(
     target: TargetPod,
     simulation: Simulation,
     waiting: Position,
@@ -150,7 +150,7 @@ def _build_waiting_target(
     their nodes, and keep their uids, which tell which pods the replay created.
     """
     view = simulation.view
-    changes: dict[tuple[str, str], Pod | None] = {}
+    changes: dict[tuple[str, str], Pod | None] = {}  # None deletes a pod
     for position in own_pods:
         pod, row = view.pods.objects[position], int(view.node[position])
         key = pod.metadata.namespace, pod.metadata.name

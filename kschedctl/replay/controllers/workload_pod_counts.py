@@ -106,10 +106,13 @@ class WorkloadPodCounts:
         Only pods of certain workloads are included: the ``owners`` asked for, the workloads that created these, and all
         workloads that those created.
         """
-        # Besides the owners themselves: the workloads behind them, and all that these have created
+        # A Deployment's pods are counted over all its ReplicaSets. A pod may name a Deployment that was not read.
         owners = frozenset(self._owners)
-        top_owners = {self._find_workload_controller(owner) or owner for owner in owners}
-        top_owners |= {find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_owners_of(pod)}
+        controllers = {self._find_workload_controller(owner) or owner for owner in owners}
+        owners_named_by_pods = {
+            find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_owners_of(pod)
+        }
+        top_owners = controllers | owners_named_by_pods
         created = {created for top_owner in top_owners for created in self.find_created_workloads(top_owner)}
         relevant_owners = owners | top_owners | created
 

@@ -45,7 +45,7 @@ def find_rejectors(cycle: Cycle) -> Rejectors:
     """
     if cycle.error is not None or cycle.schedulable:
         return NO_REJECTORS
-    return Rejectors(cycle.unschedulable_plugins)
+    return Rejectors(cycle.rejecting_plugins)
 
 
 class PostFilterOutcome(msgspec.Struct, frozen=True):

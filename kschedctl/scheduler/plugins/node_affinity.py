@@ -205,7 +205,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             matches_profile & ~matches_pod,
             Code.UNRESOLVABLE,
             REASON,
-            lambda row: _build_unmet_fact(info.spec, view, row),
+            lambda row: _build_node_affinity_unmet_fact(info.spec, view, row),
         )
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[CompiledPreferredTerms]:
@@ -315,7 +315,7 @@ def _find_allowed_node_names(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[s
     return frozenset(names)
 
 
-def _build_unmet_fact(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
+def _build_node_affinity_unmet_fact(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
     """Build the fact about the labels of the pod's nodeSelector that the node lacks.
 
     If the nodeSelector matches, the fact is about the unmet requirements of each required term instead.

@@ -111,7 +111,9 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
     if not plugins:
         return False
     if event.resource in registrations.pre_checked:
-        return choose_strategy(registrations, Rejectors(plugins), info, occurrence, view) is not SKIP
+        # The pre-check depends on which plugins rejected the pod: assume all that registered for the event.
+        all_registered = Rejectors(plugins)
+        return choose_strategy(registrations, all_registered, info, occurrence, view) is not SKIP
     hints: list[HintFunction | None] = []
     for plugin in plugins:
         hints += registrations.find_hints(plugin, event)

@@ -245,10 +245,7 @@ class SchedulingLoop(ABC):
             self.preempt(position, effect.victims, effect.row)
 
     def _leave_node(self, position: Position, framework: Framework, pod: Pod) -> None:
-        """Take a pod off its node, and release the waiting pods of its gang.
-
-        The failure of the gang is recorded.
-        """
+        """Take a pod off its node. If it belongs to a gang, record the gang's failure and reject its pods at Permit."""
         self.pods.take_back(position)
         if plugin := find_gang_plugin(framework):
             plugin.record_failure(pod, self.view)

@@ -142,6 +142,7 @@ class GroupedRanking:
 
         Raises PluginError if a plugin fails.
         """
+        # A group of equal nodes is scored by one of its nodes, which is wrong if a score depends on all other nodes.
         if any(get_peers(fixed.plugin) is Peers.ALL for fixed in consulted.fixed):
             return None
         answers = RowAnswers.from_plugins(consulted)

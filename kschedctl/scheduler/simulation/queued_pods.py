@@ -415,14 +415,14 @@ class _SharedQueuePlugins(QueuePlugins):
             return []
         self._additions_at_event[event_id] = additions
 
-        listening = info_numbers & self._find_listening_infos(info_numbers, occurrence.event)
+        listening = info_numbers & self._check_and_find_affected_infos(info_numbers, occurrence.event)
         unaffected = self._unaffected.setdefault(event_id, set())
         to_ask = listening - unaffected
         woken = {number for number in to_ask if self._may_wake(number, occurrence)}
         unaffected |= to_ask - woken
         return sorted(woken)
 
-    def _find_listening_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
+    def _check_and_find_affected_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
         """Return the numbers of all PodInfos that events of this kind may affect, from this and earlier calls.
 
         Those among `info_numbers` that no earlier call checked for this kind of event are checked now. A PodInfo is

@@ -333,7 +333,9 @@ class PodCollector:
                 self._builder.extend(rows)
                 return len(page.items)
             except msgspec.ValidationError:
-                pass  # a field that stayed JSON so far is null: the pods are decoded without nulls below
+                pass  # a field of a pod is null, which only the slower way below accepts
+
+        # Decode the whole page again, without nulls.
         pods = _decode_items(page._replace(items=None), Pod)
         validate_stored_names(chain.from_iterable(map(get_key, pods)))
         self._builder.add(pods)

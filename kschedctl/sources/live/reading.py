@@ -214,10 +214,10 @@ def _read_kinds(
     # Then come the kinds that its plugins read. Some of them may be needless, which depends on the pods
     creation_kinds = () if options.pods_alone else READ_FOR_NEW_PODS
     plugin_kinds = [kind for kind in (*scheduler.list_kinds_read(), *creation_kinds) if kind not in futures]
-    possibly_needless = scheduler.find_needless_kinds(()) if options.pods_alone else {}
+    possibly_needless = scheduler.find_irrelevant_kinds(()) if options.pods_alone else {}
     futures |= submit_lists(kind for kind in plugin_kinds if kind not in possibly_needless)
     pods = futures["Pod"].result().listing
-    needless = scheduler.find_needless_kinds(_iter_pod_specs(pods)) if possibly_needless else {}
+    needless = scheduler.find_irrelevant_kinds(_iter_pod_specs(pods)) if possibly_needless else {}
     futures |= submit_lists(kind for kind in plugin_kinds if kind in possibly_needless and kind not in needless)
     futures |= submit_lists(sorted(find_group_kinds(_get_pod_templates(pods)) - futures.keys()))
     results = {kind: future.result() for kind, future in futures.items()}
@@ -227,7 +227,7 @@ def _read_kinds(
     unwatched_listings = {kind: listings.pop(kind) for kind in UNWATCHED_KINDS if kind in listings}
     synchronized = _synchronize_lists(server, listings, threads, cached_lists)
     listings = synchronized.listings | unwatched_listings
-    still_needless = scheduler.find_needless_kinds(_iter_pod_specs(listings["Pod"]))
+    still_needless = scheduler.find_irrelevant_kinds(_iter_pod_specs(listings["Pod"]))
     if needless.keys() - still_needless.keys():
         return _read_kinds(connection, replace(options, pods_alone=False), threads, cached_lists)
 

@@ -144,7 +144,7 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
         if lease.lease == str(own_lease):
             yield from _iter_own_lease_findings(lease, audited)
         elif lease.stale or not lease.holder:
-            yield _build_left_behind_finding(lease, audited)
+            yield _build_stale_lease_finding(lease, audited)
         yield from _iter_election_findings(lease, audited)
     lease_names = {lease.lease for lease in leases}
     if own_lease and str(own_lease) not in lease_names and not audited.cluster.gap(LEASE, own_lease.namespace):
@@ -175,7 +175,7 @@ def _build_lease_finding(rule: AuditRule, lease: SchedulerLease, message: str, *
     return rule.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace, severity=severity)
 
 
-def _build_left_behind_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
+def _build_stale_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
     """Build the finding about another scheduler's stale lease. It is a warning for a day and a note after that."""
     seconds_silent = audited.measure_seconds_since(lease.renewed)
     is_recent = seconds_silent is None or seconds_silent < DAY

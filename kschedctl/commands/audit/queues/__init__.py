@@ -145,7 +145,7 @@ def build_queues_section(audited: AuditedCluster) -> QueuesSection:
         *_iter_waiting_findings(long_waiting),
         *_iter_starving_findings(starving),
         *_iter_unplaced_findings(unplaced),
-        *_iter_unused_findings(unused),
+        *_iter_unused_flavor_findings(unused),
     ]
     return QueuesSection(
         title=TITLE,
@@ -210,7 +210,7 @@ def _iter_unplaced_findings(unplaced: Iterable[UnplacedWorkload]) -> Iterator[Fi
         yield UNPLACED.build_finding(f"Workload {workload.workload}", message, namespace=namespace)
 
 
-def _iter_unused_findings(unused: Iterable[UnusedFlavor]) -> Iterator[Finding]:
+def _iter_unused_flavor_findings(unused: Iterable[UnusedFlavor]) -> Iterator[Finding]:
     """Yield a finding for each unused flavor: no ClusterQueue has quota in it, or no Workload holds this quota."""
     for flavor in unused:
         message = "no ClusterQueue has quota in it"

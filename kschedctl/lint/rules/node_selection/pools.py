@@ -104,7 +104,8 @@ def _can_pool_offer_label_value(needed: AllowedValues, offered: AllowedValues | 
     pool's nodes do not have the label.
     """
     if not is_declared:
-        return not needed.requires_label and not needed.present
+        requires_existence = bool(needed.present)  # by the operator Exists
+        return not needed.requires_label and not requires_existence
     if offered is None:
         return True
     if needed.present is False:

@@ -25,9 +25,9 @@ from kschedctl.scheduler.engine.pod_groups.cycle import (
     GroupResult,
     MemberResult,
     PodGroupCycle,
+    build_placement_mask,
     choose_first_by_name,
     format_no_fitting_placement,
-    mask_placement,
     wrap_as_group_rejection,
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy import EntityKey, GroupTree
@@ -186,7 +186,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         """
         inner_view = view.fork()
         below = GroupResults()
-        inner_view.placement = mask_placement(placement, view)
+        inner_view.placement = build_placement_mask(placement, view)
         status, view_after = self._try_children(inner_view, tree, below)
         return _PlacementAttempt(GroupResult(status, placement=placement, nominated_rows={}), below, view_after)
 

@@ -232,9 +232,10 @@ class Victims:
         return self._build_ordered_candidates(rows, order)
 
     def _order_by_importance(self) -> Positions:
-        """Return an order of all victims that sorts the remaining victims of each node by importance.
+        """Return an order of all victims in which the removed victims of each node are sorted by importance.
 
-        Only nodes on which some but not all victims violate PDBs have to be sorted again.
+        The victims that were put back stay where they are. Only nodes on which some but not all victims violate PDBs
+        have to be sorted, because the victims of all other nodes are sorted by importance already.
         """
         nodes = len(self.view.nodes)
         violating_counts = np.bincount(self.node, self.violating, nodes)
