@@ -73,7 +73,7 @@ def set_verbosity(verbose: int, quiet: bool) -> None:
 
 
 def _check_version(version: str | None) -> str | None:
-    """Raise ConfigurationError if the version is not supported."""
+    """Return the version unchanged, or None without one. Raise ConfigurationError if it is not supported."""
     if version is not None:
         KubeVersion.parse_supported(version)
     return version

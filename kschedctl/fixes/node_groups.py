@@ -113,7 +113,7 @@ def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, Pool
     The maximum is only raised if it is reached and a new node of the group would help the pod.
     """
     id = str(group["id"])
-    verdict = verdicts.get(id, PoolVerdict(id, False, ""))
+    verdict = verdicts.get(id, PoolVerdict(id, takes=False, answer=""))
     target = int(str(group.get("target") or 0))
     max_size = int(str(group.get("max") or 0))
     if target >= max_size and verdict.would_take:

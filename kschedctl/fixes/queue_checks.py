@@ -18,7 +18,7 @@ MOST_VARIANTS = 3
 """The number of variants of a fix that are tried, and of alternatives that are kept."""
 MOST_NODES = 64
 """The number of nodes that a fix adds at most."""
-HOLDS = QueueResult(True)
+HOLDS = QueueResult(holds=True)
 """The result of a fix with which no other pod can interfere."""
 
 

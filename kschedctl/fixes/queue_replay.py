@@ -90,12 +90,12 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
 
     if trial.authored_pod.key not in node_by_pod:
-        return QueueResult(False, rivals=tuple(pods_in_new_room) or gaining_pods)
+        return QueueResult(holds=False, rivals=tuple(pods_in_new_room) or gaining_pods)
     placed_pods = list(node_by_pod)
     pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.authored_pod.key)])
     ahead_in_new_room = tuple(key for key in pods_in_new_room if key in pods_ahead)
     return QueueResult(
-        True,
+        holds=True,
         ahead=ahead_in_new_room,
         also_places=gaining_pods,
         waiting_siblings=_count_waiting_siblings(simulation, find_owner(trial.authored_pod)),

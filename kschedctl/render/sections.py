@@ -301,7 +301,10 @@ def _format_count(number: int) -> str:
 
 
 def build_variation_section(variation: Variation | None) -> Page:
-    """Build the table of how the results of a simulation differ between runs, by workload and domain."""
+    """Build the table of how the results of a simulation differ between runs, by workload and domain.
+
+    Return () if the simulation ran only once.
+    """
     if variation is None:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
@@ -351,7 +354,7 @@ def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple
 
 
 def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> Page:
-    """Build a table and plots of how a plan changes node pools."""
+    """Build a table and plots of how a plan changes node pools. Return () without pools."""
     if not pools:
         return ()
     changes: dict[str, dict[str, float]] = {

@@ -86,7 +86,7 @@ def build_struct_table(
     """Build a table of structs from the columns declared with their fields. `cells` overrides fields.
 
     `numbered` is the name of an additional first column that counts the rows. In a narrow style, some columns are
-    stacked below the first cell.
+    stacked below the first cell. Return () if there are no structs.
     """
     if not rows:
         return ()
@@ -147,7 +147,10 @@ def _build_cell(value: object, column: Column) -> Cell | Stack:
 
 
 def _format_value(value: object, column: Column) -> str:
-    """Format a value as its column declares."""
+    """Format a value as its column declares.
+
+    Return "" for None, and for a number that is not above the column's threshold.
+    """
     if value is None or (column.above is not None and isinstance(value, NUMBERS) and value <= column.above):
         return ""
     if column.counted and isinstance(value, Sized):

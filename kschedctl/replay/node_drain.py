@@ -195,7 +195,7 @@ class NodeDrain:
         return admitted
 
     def report_not_created(self) -> list[NotCreated]:
-        """Report the workloads that lack pods because successors are denied."""
+        """Report the workloads that lack pods because successors are denied. Return [] if admission is not replayed."""
         if self.admissions is None:
             return []
         pods = self.simulation.view.pods.objects

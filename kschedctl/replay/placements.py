@@ -157,7 +157,7 @@ def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str
 def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
     """Return the placed pods that Permit makes wait on their node, as ``namespace/name``, with the reasons.
 
-    All outcomes must have a node.
+    All outcomes must have a node. Return {} if no profile has Permit plugins.
     """
     if not _has_permit_plugins(simulation.scheduler):
         return {}

@@ -168,7 +168,7 @@ class Collector:
             self._add_list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._set_configuration(document, place)
-        elif self.is_kind_read(get_unique_kind_name(kind, version), version, place):
+        elif self.check_kind_and_version(get_unique_kind_name(kind, version), version, place):
             self._add_object_in_any_version(document, get_unique_kind_name(kind, version), version, place)
         elif may_create_pods(document) and (resource := build_custom_resource(document)):
             self.add_objects(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
@@ -232,7 +232,7 @@ class Collector:
             ObjectBatch(kind, origin, [meta.namespace for meta in metas], [meta.name for meta in metas])
         )
 
-    def is_kind_read(self, kind: str, version: str, place: Place) -> bool:
+    def check_kind_and_version(self, kind: str, version: str, place: Place) -> bool:
         """Return whether objects of this kind are read.
 
         Raises InputError if the document is not an object or is in a version that is too old to be read.

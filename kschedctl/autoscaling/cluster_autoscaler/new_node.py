@@ -94,7 +94,7 @@ class _GroupVerdicts:
         """Yield the verdict of each node group."""
         for group in self._run.loop.groups.all:
             if group.id in self._accepting_groups:
-                yield PoolVerdict(group.id, True, "one more node takes it")
+                yield PoolVerdict(group.id, takes=True, answer="one more node takes it")
             else:
                 yield self._build_negative_verdict(group)
 
@@ -111,10 +111,12 @@ class _GroupVerdicts:
         if group.id in rejected:
             refusal = rejected[group.id]
             answer = ": ".join(filter(None, (refusal.plugin, ", ".join(refusal.reasons), rejection)))
-            return PoolVerdict(group.id, False, answer, plugin=refusal.plugin)
+            return PoolVerdict(group.id, takes=False, answer=answer, plugin=refusal.plugin)
         if accepts_pod:
-            return PoolVerdict(group.id, False, "one more node would take it; not in this loop", would_take=True)
-        return PoolVerdict(group.id, False, rejection or self._default_answer)
+            return PoolVerdict(
+                group.id, takes=False, answer="one more node would take it; not in this loop", would_take=True
+            )
+        return PoolVerdict(group.id, takes=False, answer=rejection or self._default_answer)
 
     def _build_skipped_verdict(self, group: AutoscaledGroup, reason: str, *, accepts_pod: bool) -> PoolVerdict:
         """Build the verdict for a group that may not grow: the reason, and whether a new node would accept the pod.
@@ -122,9 +124,9 @@ class _GroupVerdicts:
         Whether a new node ``accepts_pod`` is not said for a group without a template.
         """
         if group.id not in self._run.loop.templates:
-            return PoolVerdict(group.id, False, reason)
+            return PoolVerdict(group.id, takes=False, answer=reason)
         template_answer = "one more node would take it" if accepts_pod else "one more node would not take it either"
-        return PoolVerdict(group.id, False, f"{reason}; {template_answer}", would_take=accepts_pod)
+        return PoolVerdict(group.id, takes=False, answer=f"{reason}; {template_answer}", would_take=accepts_pod)
 
     def _describe_skip_reason(self, group: AutoscaledGroup) -> str:
         """Return the reason why the group may not grow, in words for users."""

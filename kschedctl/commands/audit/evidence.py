@@ -117,7 +117,7 @@ def _iter_group_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
 
 
 def _format_other_wake_ups(rejector: RejectorReport) -> str:
-    """Return how many other changes wake a rejector's pods, as the end of a line."""
+    """Return how many other changes wake a rejector's pods, as the end of a line. Return "" if there are none."""
     further = len(rejector.wake_ups) - 1
     return f", or {counted(further, 'other change')}" if further else ""
 

@@ -221,7 +221,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
     ]
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _find_unread_scheduler_kinds(audited)
-    unknown += [*find_unread_waiting_kinds(audited.cluster), *_iter_unchecked_resources(elsewhere)]
+    unknown += [*find_unread_waiting_kinds(audited.cluster), *_iter_unchecked_resource_unknown(elsewhere)]
 
     return PendingSection(
         title="Pending, by cause",
@@ -250,7 +250,7 @@ def _build_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Findin
     return rule.build_finding(entry.resource, "; ".join(parts), namespace=get_namespace(entry))
 
 
-def _iter_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
+def _iter_unchecked_resource_unknown(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
     """Yield an unknown for custom resources that request pods which do not exist."""
     headlines = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
     if headlines:

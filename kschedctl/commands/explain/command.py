@@ -367,7 +367,7 @@ def _log_caveats(report: Explanation | Explanations | PendingPods) -> None:
 
 
 def _list_creation_failures(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
-    """Return the workloads that currently fail to create pods."""
+    """Return the workloads that currently fail to create pods. Failures in the past are left out."""
     match report:
         case Explanation():
             return (report.not_created,) if report.not_created and not report.not_created.past else ()

@@ -125,7 +125,7 @@ def _report_cycle_with_group(
     group = pod_group.report_pod_group_with_tree(scheduler, framework, info.pod)
     group = group or gang.report_gang(scheduler, framework, info.pod)
     report = pod_group.add_group_report(pod_report, group)
-    return _mark_gang_as_undecided(_add_unread_kinds(report, (*unknowns, *pod_group.iter_tree_order_unknowns(group))))
+    return _mark_gang_as_undecided(_add_unread_kinds(report, (*unknowns, *pod_group.iter_tree_order_unknown(group))))
 
 
 def _names_group(pod: Pod) -> bool:

@@ -31,7 +31,7 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
     """Build the table of the best nodes, with a line about the choice and perhaps a plot.
 
     Each plugin has a column, or all share one if the page is too narrow. Plugins that score all shown nodes alike are
-    named in one line instead.
+    named in one line instead. Return () if no node has a score. A single feasible node has a table only in wide output.
     """
     if not report.total or (len(report.total) == 1 and not style.wide):  # a single feasible node needs no score
         return ()

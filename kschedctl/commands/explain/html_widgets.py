@@ -165,7 +165,7 @@ def _choose_tone(node: NodeReport) -> str:
 
 
 def _format_total(node: NodeReport, is_best: bool) -> str:
-    """Format a node's total score, with a star for the best nodes. A rejected node has none."""
+    """Format a node's total score, with a star for the best nodes. Return "" for a rejected node."""
     if node.total is None:
         return ""
     star = "★ " if is_best else ""

@@ -84,7 +84,7 @@ def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]
     """
 
     def find_reason(pod: Pod) -> str:
-        """Return the reason for one pod."""
+        """Return the reason against moving a pod, or "" if it may move."""
         reason = find_reason_against_moving(pod)
         if reason:
             return reason

@@ -208,7 +208,10 @@ def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
 
 
 def _build_relaxations(report: Provisioning, style: Style) -> Page:
-    """Build a table of the preferences that pods gave up. Unless the output is wide, only count these preferences."""
+    """Build a table of the preferences that pods gave up. Unless the output is wide, only count these preferences.
+
+    Return () if no pod did.
+    """
     relaxations = report.relaxations
     if style.wide:
         return build_struct_table(relaxations, style, title="Preferences given up, in order")

@@ -104,7 +104,7 @@ def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]
 def _get_path(replay: KueueReplay, node: QuotaNode) -> str:
     """Return the names of the cohorts above a queue, from the root down, joined by slashes.
 
-    If the cohorts form a circle, only the nearest one is returned.
+    If the cohorts form a circle, only the nearest one is returned. Return "" for a queue without a cohort.
     """
     if node.parent is None:
         return ""

@@ -330,7 +330,7 @@ def build_edits_for_all_pods(
     read_from_cluster = build_object_reader(cluster)
 
     def read(key: ObjectKey) -> Struct | None:
-        """Return the object as the earlier edits left it."""
+        """Return the object as the earlier edits left it, or None if it does not exist."""
         return earlier_edits[key].after if key in earlier_edits else read_from_cluster(key)
 
     # Edit objects other than the pods.

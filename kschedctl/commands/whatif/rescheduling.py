@@ -140,7 +140,7 @@ class ChangeAttribution:
         """Find the causes of the pods' other best nodes, and group the pods by workload, best nodes and causes."""
 
         def find_best_nodes(probe: _SchedulerProbe, position: Position) -> Nodes | None:
-            """Return the pod's best nodes."""
+            """Return the pod's best nodes, or None if a plugin fails."""
             return probe.find_best_nodes(position, set())
 
         causes_by_pod = self._find_causes({pod.pod: pod.before for pod in pods}, find_best_nodes)

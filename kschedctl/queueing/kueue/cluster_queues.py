@@ -169,7 +169,7 @@ class CachedQueue:
         if self.status == QueueStatus.PENDING:
             first_reason, _ = self.problems[0]
             messages = ", ".join(message for _, message in self.problems)
-            return Readiness(False, first_reason, f"Can't admit new workloads: {messages}.")
+            return Readiness(status=False, reason=first_reason, message=f"Can't admit new workloads: {messages}.")
         return Readiness(self.status == QueueStatus.ACTIVE, "Ready", "Can admit new workloads")
 
     def update_status(self, inventory: ReferencedObjects, gates: FeatureGates) -> None:

@@ -634,7 +634,10 @@ class FlavorAssigner:
         return usage
 
     def _count_admitted_pods_by_domain(self) -> dict[tuple[str, tuple[str, ...]], int]:
-        """Return the number of pods in the Workload's current admission, by pod set and domain values."""
+        """Return the number of pods in the Workload's current admission, by pod set and domain values.
+
+        Return {} if it is not admitted.
+        """
         admission = self.info.workload.admission
         if admission is None:
             return {}

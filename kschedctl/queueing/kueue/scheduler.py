@@ -580,7 +580,7 @@ class AdmissionScheduler:
                 f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_REASONS_IN_WORDS[target.reason]}; "
                 f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
             )
-            condition = WorkloadCondition(True, target.reason, message, self._now)
+            condition = WorkloadCondition(status=True, reason=target.reason, message=message, since=self._now)
             evicted = mark_evicted(
                 victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now
             )

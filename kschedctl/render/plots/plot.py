@@ -197,11 +197,11 @@ def build_scale(axis: Axis, values: Sequence[float]) -> AxisScale:
         chosen = choose_ticks(values or (0.0,))
         if all(float(value).is_integer() for value in values):
             chosen = [tick for tick in chosen if tick.is_integer()]
-        return AxisScale(False, {tick: format_number(tick) for tick in chosen})
+        return AxisScale(decades=False, ticks={tick: format_number(tick) for tick in chosen})
     powers = [math.log10(value) for value in values] or [0.0]
     first = math.floor(min(powers))
     last = max(math.ceil(max(powers)), first + 1)
-    return AxisScale(True, {float(power): format_number(10.0**power) for power in range(first, last + 1)})
+    return AxisScale(decades=True, ticks={float(power): format_number(10.0**power) for power in range(first, last + 1)})
 
 
 def choose_ticks(values: Sequence[float]) -> list[float]:

@@ -147,8 +147,9 @@ class Admissions:
         return not self.admit_up_to(workload, change.new, pod_count).denials
 
     def admit(self, workload: Struct, change: WorkloadChange) -> NotCreated | None:
-        """Admit the new pods of a workload, and drop denied pods from ``change``. Return a report if some are
-        denied.
+        """Admit the new pods of a workload, and drop denied pods from ``change``.
+
+        Return a report if some pods are denied, otherwise None.
         """
         return next(iter(self.admit_all([workload], [change])), None)
 
@@ -442,7 +443,10 @@ class Admissions:
         return self.admit_object(build_claim_request(template, namespace, name))
 
     def admit_object(self, create_request: CreateRequest) -> Sequence[str]:
-        """Admit an object other than a pod and charge it to its quotas. Return the denial messages."""
+        """Admit an object other than a pod and charge it to its quotas. Return the denial messages.
+
+        Return () if it is admitted.
+        """
         outcomes = self._try_admission(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
         if allowed is None or allowed.object is None:

@@ -69,7 +69,10 @@ def place_replicas(target: TargetPod) -> PlacedReplicas | None:
 
 
 def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
-    """Schedule the target and the other replicas of its workload, which has no pods yet."""
+    """Schedule the target and the other replicas of its workload, which has no pods yet.
+
+    Return None if there are no other replicas, or if all replicas or none of them get a node.
+    """
     cluster, others = _create_other_replicas(target)
     if not others:
         return None
@@ -91,7 +94,10 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
 
 
 def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None:
-    """Replay how the controller updates a workload that has pods: it creates more, or rolls out another template."""
+    """Replay how the controller updates a workload that has pods: it creates more, or rolls out another template.
+
+    Return None if the controller creates no pods or all of its new pods get a node.
+    """
     cluster = target.scheduler.cluster
     existing = ExistingPods(cluster)
     workload = existing.with_current_replicas(workload)

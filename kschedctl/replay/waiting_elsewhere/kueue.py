@@ -362,7 +362,7 @@ class WaitingQueues:
 
     @cached_property
     def _placements(self) -> dict[str, PodPlacement]:
-        """The placements of the pods of Workloads that get quota."""
+        """The placements of the pods of Workloads that get quota. It is empty without an outlook."""
         if self.outlook is None:
             return {}
         jobs = {

@@ -77,7 +77,7 @@ def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
 
 
 def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
-    """Return the controller of a PodGroup. Without one, return the Job with the PodGroup's name, if any.
+    """Return the controller of a PodGroup. Without one, return the Job with the PodGroup's name, or None.
 
     Volcano may append the Job's UID to the PodGroup's name.
     """

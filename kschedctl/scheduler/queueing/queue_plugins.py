@@ -134,7 +134,8 @@ def does_event_concern_pod(
         return is_same_pod(occurrence.change.new, info.pod)
     if occurrence.up_to_priority is not None and info.priority > occurrence.up_to_priority:
         return False
-    if gating_plugin and not GATE_DECIDES.at(registrations.gates.release):
+    does_gating_plugin_decide = GATE_DECIDES.at(registrations.gates.release)
+    if gating_plugin and not does_gating_plugin_decide:
         return SchedulingGates.name not in rejectors.unschedulable
     return not gating_plugin or is_registered(registrations, gating_plugin, occurrence.event)
 

@@ -87,7 +87,7 @@ class OverReserve:
         elif scored.any():
             yield Unknown(Dependency(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
 
-    def find_preemption_unknowns(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
+    def iter_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
         """Yield an unknown if evictions would free amounts on NUMA nodes whose topology publishes container placements.
 
         `decided` (N,) masks the nodes on which available amounts decide whether the pod fits.

@@ -199,7 +199,10 @@ class AlikePods:
 
     @cached_property
     def _row_answers(self) -> RowAnswers | None:
-        """The answers about any rows, used while nodes are not in groups. Raises PluginError if a plugin fails."""
+        """The answers about any rows, used while nodes are not in groups.
+
+        They are None if a plugin cannot answer for single rows. Raises PluginError if a plugin fails.
+        """
         return RowAnswers.from_plugins(self._consulted_plugins)
 
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:

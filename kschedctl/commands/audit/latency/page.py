@@ -33,7 +33,7 @@ def build_latency_evidence(report: LatencySection, style: Style) -> Page:
 def _plot_attempts(report: LatencySection) -> Page:
     """Plot the share of attempts that are done within a time, with a curve for each result and profile.
 
-    The names of the curves leave out a label in which all curves agree.
+    The names of the curves leave out a label in which all curves agree. Return () if there are no curves.
     """
     curves = report.attempt_curves
     if not curves:

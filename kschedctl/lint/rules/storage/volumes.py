@@ -339,7 +339,10 @@ VL_NO_DEFAULT = Rule(
 
 
 def _get_folder(subject: Subject) -> str:
-    """Return the folder of an object's file. Classes in other folders may be for other clusters."""
+    """Return the folder of an object's file. Classes in other folders may be for other clusters.
+
+    Return "" if the file is unknown.
+    """
     return posixpath.dirname(subject.location.file) if subject.location else ""
 
 

@@ -159,7 +159,8 @@ def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
         *_, name = cycle.key
         return GroupPreemption(Status(Code.ERROR, (NO_GROUP.format(name),)))
     constraints = group.spec.scheduling_constraints
-    if constraints is not None and constraints.topology and not CONSTRAINED_PREEMPT.at(release):
+    is_constrained = constraints is not None and bool(constraints.topology)
+    if is_constrained and not CONSTRAINED_PREEMPT.at(release):
         return GroupPreemption(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
     if never_preempts(group, (cycle.infos[member] for member in cycle.members), cycle.view):
         return GroupPreemption(Status(Code.UNSCHEDULABLE, (NEVER,)))
