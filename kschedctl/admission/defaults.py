@@ -53,7 +53,7 @@ def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
         _set_missing(spec, enableServiceLinks=True)
     for name in ("containers", "initContainers"):
         for container in _list_objects(spec.get(name)):
-            _set_container_defaults(container, bool(spec.get("hostNetwork")), is_pod)
+            _set_container_defaults(container, host_network=bool(spec.get("hostNetwork")), is_pod=is_pod)
     for volume in _list_objects(spec.get("volumes")):
         _set_volume_defaults(volume)
     if isinstance(spec.get("overhead"), dict):

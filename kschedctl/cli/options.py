@@ -271,7 +271,7 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
     def run(**values: Any) -> Result:
         """Fill the option groups from the values, call the function, and add facts about the cluster to an Answer."""
         if "verbose" in values:
-            set_verbosity(values["verbose"], values["quiet"])
+            set_verbosity(values["verbose"], quiet=values["quiet"])
         # Collect the values of each group; the others are the function's own options and arguments
         filled_groups = {}
         for name, group in groups.items():

@@ -57,7 +57,7 @@ def describe_nearest_miss(
 
 def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
     """Return the pod without its preferences. Karpenter last tries to place the pod in this form."""
-    while relaxed := relax_pod(pod, setting.pools.has_soft_taints):
+    while relaxed := relax_pod(pod, tolerate_prefer_no_schedule=setting.pools.has_soft_taints):
         pod = relaxed.pod
     return pod
 

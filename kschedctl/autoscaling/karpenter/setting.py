@@ -72,7 +72,10 @@ class UsablePools:
         pools_with_types = [pool for pool in pools if len(columns[pool.metadata.name])]
         templates = [
             build_claim_template(
-                pool, columns[pool.metadata.name], setting.catalog.well_known, setting.options.relaxes_min_values
+                pool,
+                columns[pool.metadata.name],
+                setting.catalog.well_known,
+                relax_min_values=setting.options.relaxes_min_values,
             )
             for pool in pools_with_types
         ]
@@ -290,7 +293,7 @@ class KarpenterSetting:
         for state in staying:
             node_limits = volume_limits.get(state.node.metadata.name, {}) if state.node else {}
             existing.append(
-                ExistingNode.from_state(state, pools.daemons, node_limits, self.volumes, is_settling(state))
+                ExistingNode.from_state(state, pools.daemons, node_limits, self.volumes, settling=is_settling(state))
             )
         return ExistingColumns(existing)
 

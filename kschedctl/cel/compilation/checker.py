@@ -193,7 +193,7 @@ class Checker:
                 elif not is_dyn(result) and overload_result != result:
                     result = DYN
         if result is None:
-            return self._add_unmatched_call_error(node, name, argument_types, target is not None)
+            return self._add_unmatched_call_error(node, name, argument_types, member=target is not None)
         self.calls[node] = Resolution(name, tuple(matching), target)
         return result
 

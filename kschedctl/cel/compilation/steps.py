@@ -357,7 +357,7 @@ def build_loop(loop: Loop) -> Run:
 
     def run(frame: Frame) -> Value:
         """Run the loop and return its result. Raises CostLimitError if the loop costs too much."""
-        values = _iter_elements(ranged(frame), len(variables) == 2)
+        values = _iter_elements(ranged(frame), with_keys=len(variables) == 2)
         frame[accumulator] = DeferredAccumulator(initial)
         for element in values:
             for slot, value in zip(variables, element, strict=True):

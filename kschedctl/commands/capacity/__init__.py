@@ -129,7 +129,9 @@ def capacity(
     if len(trials) == 1:
         shape_capacity = run_trial(shared, trials[0], progress.begin("Placing", most or 0))
         is_interrupted = shape_capacity.verdict == ""
-        return _build_capacity_report(shared, seed, _add_quota_room(shared, [shape_capacity]), is_interrupted)
+        return _build_capacity_report(
+            shared, seed, _add_quota_room(shared, [shape_capacity]), interrupted=is_interrupted
+        )
 
     # The trials of a shape follow each other
     results = run_all(_run_uninterrupted_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
@@ -320,7 +322,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     last_outcome = Outcome(positions[0], SCHEDULED)
     rows: list[Row] = []
     feasible_counts: list[int] = []
-    next_positions = _iter_pods_to_try(view, positions, shared.repeated[trial.shape])
+    next_positions = _iter_pods_to_try(view, positions, repeated=shared.repeated[trial.shape])
     try:
         for position in islice(next_positions, shared.limit or MAX_PODS):
             last_outcome = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)

@@ -138,7 +138,7 @@ def build_plugin_matrix(report: Explanation) -> Matrix:
         [(node.name, _choose_tone(node)) for node in nodes],
         [(node.zone, "plain") for node in nodes],
         [(_join_refusals(node), "plain") for node in nodes],
-        [(_format_total(node, node.name in best), _choose_tone(node)) for node in nodes],
+        [(_format_total(node, is_best=node.name in best), _choose_tone(node)) for node in nodes],
     ]
 
     # A column for each plugin

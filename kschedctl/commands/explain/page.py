@@ -246,7 +246,7 @@ def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style
         if nearest:
             columns.append(Column("closest node"))
     # Rows end with the closest node, which is cut off if there is no column for it
-    rows = [_build_elimination_row(elimination, is_stacked)[: len(columns)] for elimination in eliminations]
+    rows = [_build_elimination_row(elimination, stacked=is_stacked)[: len(columns)] for elimination in eliminations]
     return build_table(rows, columns, keep_row, limit=None, title="Why nodes are rejected", full=False)
 
 

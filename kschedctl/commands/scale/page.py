@@ -130,7 +130,7 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     def build_row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
         """Return the cells for a node. Its reason includes the cause of an exhausted budget and the node's mark."""
         name, node = item
-        *cells, reason = _build_node_cells(report, name, name in deleted)
+        *cells, reason = _build_node_cells(report, name, is_deleted=name in deleted)
         if ignored := report.ignored_pods.get(name):
             remains = "otherwise empty" if reason == EMPTY else reason
             reason = f"{remains}; {first_of(ignored)} {'ends' if len(ignored) == 1 else 'end'} with the node"

@@ -261,7 +261,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        demands = _describe_node_demands(info, self.added_required is not None)
+        demands = _describe_node_demands(info, has_added_affinity=self.added_required is not None)
         if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node with {demands} is added or changes")
             return

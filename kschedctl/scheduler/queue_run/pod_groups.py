@@ -269,4 +269,6 @@ class _GroupAttempt:
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
             pod = self.run.exact.get_pod(position)
-            self.run.view.preempting.add(get_preemptor_key(pod, gates.enabled("WorkloadAwarePreemption")))
+            self.run.view.preempting.add(
+                get_preemptor_key(pod, workload_aware=gates.enabled("WorkloadAwarePreemption"))
+            )

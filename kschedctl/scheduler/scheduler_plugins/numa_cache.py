@@ -253,7 +253,7 @@ def has_exclusive_resources(pod: Pod, published_names: frozenset[str]) -> bool:
     guaranteed = compute_qos_class(pod) is QualityOfService.GUARANTEED
     containers = (*(c for c in pod.spec.init_containers if c.restart_policy == "Always"), *pod.spec.containers)
     return any(
-        _is_exclusive(name, amount, guaranteed, published_names)
+        _is_exclusive(name, amount, is_guaranteed=guaranteed, published_names=published_names)
         for container in containers
         for name, amount in parse_container_requests(pod, container).items()
     )

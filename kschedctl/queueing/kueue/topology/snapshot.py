@@ -253,7 +253,7 @@ class TopologySnapshot:
 
         Raises PlacementError if there is no placement.
         """
-        request = self._build_placement_request(workers, leader is not None)
+        request = self._build_placement_request(workers, has_leader=leader is not None)
         exclusions = Exclusions()
         counts = self._count_fitting_pods(workers, leader, assumed, exclusions, assume_empty=assume_empty)
         counts.sum_up_levels(
