@@ -114,7 +114,9 @@ def load_surroundings(
         from kschedctl.cli.manifest_validation import validate_other_objects  # noqa: PLC0415 - only for new objects
 
         validate_other_objects(reading.around)
-    if (reading.objects.get("Node") or source.assume_complete) and not (source.demo or source.snapshot):
+    describe_themselves = bool(reading.objects.get("Node")) or source.assume_complete
+    has_other_cluster = source.demo or bool(source.snapshot)
+    if describe_themselves and not has_other_cluster:
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
     cluster = load_cluster(around, namespace, live=CREATION_LIMIT_KINDS.union(live))

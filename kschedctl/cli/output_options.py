@@ -75,7 +75,9 @@ def output_option(*names: str) -> object:
         if isinstance(text, OutputFormat):
             return text
         name, equals, template = text.removeprefix("=").partition("=")
-        if (name in names and not equals) or (name in TEMPLATES and template):
+        is_plain_format = name in names and not equals
+        is_complete_template = name in TEMPLATES and bool(template)
+        if is_plain_format or is_complete_template:
             return OutputFormat(name, template)
         choices = ", ".join(f"'{choice}'" for choice in (*names, *(f"{choice}=…" for choice in TEMPLATES)))
         raise typer.BadParameter(f"'{text}' is not one of {choices}.")

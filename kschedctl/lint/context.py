@@ -342,7 +342,8 @@ class LintContext:
             return False
         if not self.variants.can_coexist(first, second):
             return False
-        if first.location is None or second.location is None or (first.namespace and second.namespace):
+        both_name_namespace = first.namespace and second.namespace
+        if both_name_namespace or first.location is None or second.location is None:
             return True
         first_folder = f"{posixpath.dirname(first.location.file)}/"
         second_folder = f"{posixpath.dirname(second.location.file)}/"

@@ -151,7 +151,8 @@ def _format_value(value: object, column: Column) -> str:
 
     Return "" for None, and for a number that is not above the column's threshold.
     """
-    if value is None or (column.above is not None and isinstance(value, NUMBERS) and value <= column.above):
+    is_too_low = column.above is not None and isinstance(value, NUMBERS) and value <= column.above
+    if value is None or is_too_low:
         return ""
     if column.counted and isinstance(value, Sized):
         return f"{len(value):,}"

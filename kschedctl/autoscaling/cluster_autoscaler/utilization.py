@@ -35,7 +35,9 @@ class UtilizationRules(NamedTuple):
 
     def is_pod_skipped(self, pod: Pod) -> bool:
         """Return whether the utilization leaves out pods of this kind under the rules."""
-        return (self.skip_daemon_sets and is_daemon_set_pod(pod)) or (self.skip_mirror_pods and is_mirror_pod(pod))
+        if self.skip_daemon_sets and is_daemon_set_pod(pod):
+            return True
+        return self.skip_mirror_pods and is_mirror_pod(pod)
 
 
 def compute_utilization(

@@ -281,7 +281,8 @@ def build_membership_test(value: Run, container: Value) -> Computation:
     def run(frame: Frame) -> Value:
         """Evaluate the value, and return whether the container has it."""
         wanted = value(frame)
-        if is_set and (type(wanted) is bytes or (type(wanted) is Opaque and wanted.type_name in _UNHASHABLE)):
+        is_unhashable = type(wanted) is bytes or (type(wanted) is Opaque and wanted.type_name in _UNHASHABLE)
+        if is_set and is_unhashable:
             raise AbortedError("internal error: runtime error: hash of unhashable type")
         return operators.is_in(wanted, container)
 

@@ -161,9 +161,10 @@ def _find_fixes_of_queued_objects(
     exist.
     """
     report = None
+    selects_pods = bool(inquiry.targets or scope.namespace or scope.all_namespaces or scope.selector)
     if words and not are_all_pods(words):
         report = build_waiting_objects_report(inquiry, words, scope, source, inquiry.now, remedies=True)
-    elif not (words or inquiry.targets or scope.namespace or scope.all_namespaces or scope.selector):
+    elif not words and not selects_pods:
         report = report_new_resources(inquiry.cluster, inquiry.now, queued_only=True, remedies=True)
     if report is None:
         return None

@@ -113,7 +113,8 @@ def _is_pod_covered(pod: Pod, moments: Moments, keys: Collection[str] | None, *,
     """
     is_served = moments.before.view.stored(pod).spec.scheduler_name in moments.before.configuration.profiles
     waits = is_pending(pod) and (include_ended or not _describe_end_of_wait(pod, moments.after))
-    return is_served and waits and (keys is None or pod.key in keys)
+    is_wanted = keys is None or pod.key in keys
+    return is_served and waits and is_wanted
 
 
 def _find_pod_after_changes(pod: Pod, after: Scheduler) -> Pod | None:

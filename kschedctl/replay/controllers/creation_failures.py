@@ -161,7 +161,8 @@ class CreationFailures:
             return False
         counts = self._pod_counts.count_pods(owner)
         updated = workload.status.updated_replicas if owner.kind == "Deployment" else None
-        return counts.missing != 0 or (updated is not None and updated < (counts.wanted or 0))
+        has_outdated_pods = updated is not None and updated < (counts.wanted or 0)
+        return counts.missing != 0 or has_outdated_pods
 
     def _iter_failures(
         self, owner: Owner, condition: Condition | None, events: Iterable[Event]

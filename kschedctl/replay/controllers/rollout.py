@@ -350,7 +350,8 @@ def find_rollout_fixes(
     def completes(changes: Sequence[WorkloadChange], quotas: Admissions) -> bool:
         """Return whether the rollout completes with these changes and quotas."""
         replayed = replay(changes, quotas)[index]
-        return replayed.denied is None and not (replayed.old or replayed.waiting or replayed.coming)
+        is_unfinished = bool(replayed.old or replayed.waiting or replayed.coming)
+        return replayed.denied is None and not is_unfinished
 
     # Remove each old pod before a new one is created
     if stuck.change.pace is Pace.ROLLING and stuck.change.surge:

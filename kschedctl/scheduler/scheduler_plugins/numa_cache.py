@@ -260,10 +260,15 @@ def has_exclusive_resources(pod: Pod, published_names: frozenset[str]) -> bool:
 
 
 def _is_exclusive(name: str, amount: int, is_guaranteed: bool, published_names: frozenset[str]) -> bool:
-    """Return whether a container gets the requested resource exclusively."""
+    """Return whether a container gets the requested resource exclusively.
+
+    A native resource is exclusive in a Guaranteed pod, CPU only in whole cores. Any other resource is exclusive if the
+    topology publishes it.
+    """
     if not is_native(name):
         return name in published_names
-    return is_guaranteed and is_affine(name) and amount > 0 and (name != CPU or amount % 1000 == 0)
+    is_whole = name != CPU or amount % 1000 == 0
+    return is_guaranteed and is_affine(name) and amount > 0 and is_whole
 
 
 def _collect_resource_names(topology: NodeResourceTopology) -> frozenset[str]:

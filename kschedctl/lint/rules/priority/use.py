@@ -34,7 +34,8 @@ def find_missing_priority_classes(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         name = workload.spec.priority_class_name
         is_reserved = name.startswith(RESERVED_PREFIX)  # users cannot create such a class
-        if name and name not in context.priority_classes and (are_classes_known or is_reserved):
+        would_be_known = are_classes_known or is_reserved
+        if name and name not in context.priority_classes and would_be_known:
             similar_name = find_similar_name(name, context.priority_classes)
             message = f'PriorityClass "{name}" does not exist'
             fix = f"Write {similar_name}" if similar_name else ""

@@ -287,8 +287,10 @@ def complete_results(tree: GroupTree, results: Mapping[EntityKey, GroupResult]) 
     parent_results: dict[EntityKey, GroupResult] = {}
     for node in tree.nodes:
         result, parent = results.get(node.key), parent_results.get(node.key)
-        if parent is not None and (result is None or (result.placed and not parent.placed)):
-            result = GroupResult(parent.status, nominated_rows={})
+        if parent is not None:
+            fits_without_parent = result is not None and result.placed and not parent.placed
+            if result is None or fits_without_parent:
+                result = GroupResult(parent.status, nominated_rows={})
         assert result is not None  # the root was tried
         completed[node.key] = result
         parent_results |= {child.key: result for child in node.children}
