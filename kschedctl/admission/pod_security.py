@@ -116,7 +116,7 @@ def _get_at(value: object, *path: str) -> object:
 
 def _format_name_list(names: Sequence[str], noun: str = "container") -> str:
     """Return a noun with quoted names, such as ``container "a"`` or ``containers "a", "b"``."""
-    return f"{_pluralize(noun, names)} {_quote_all(names)}"
+    return f"{_pluralize(noun, names)} {_quote_names(names)}"
 
 
 def _pluralize(noun: str, things: Sequence[object] | set[str]) -> str:
@@ -124,7 +124,7 @@ def _pluralize(noun: str, things: Sequence[object] | set[str]) -> str:
     return noun if len(things) == 1 else f"{noun}s"
 
 
-def _quote_all(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     """Return the names in quotes, separated by commas."""
     return ", ".join(f'"{name}"' for name in names)
 
@@ -167,7 +167,7 @@ def _check_app_armor(pod: CheckedPod) -> Iterator[Violation]:
     if setters:
         values = [*sorted(field_values), *annotations]
         summary = _pluralize("forbidden AppArmor profile", values)
-        yield summary, f"{' and '.join(setters)} must not set AppArmor profile type to {_quote_all(values)}"
+        yield summary, f"{' and '.join(setters)} must not set AppArmor profile type to {_quote_names(values)}"
 
 
 def _is_safe_app_armor(profile: str) -> bool:
@@ -181,7 +181,7 @@ def _check_added_capabilities(pod: CheckedPod) -> Iterator[Violation]:
     if names:
         yield (
             "non-default capabilities",
-            f"{_format_name_list(names)} must not include {_quote_all(capabilities)} in {_ADDED_CAPABILITIES}",
+            f"{_format_name_list(names)} must not include {_quote_names(capabilities)} in {_ADDED_CAPABILITIES}",
         )
 
 
@@ -270,7 +270,7 @@ def _check_restricted_proc_mount(pod: CheckedPod) -> Iterator[Violation]:
     mounts = pod.get_security_values("procMount").of_containers
     forbidden = [(name, str(value)) for name, value in mounts if value != "Default"]
     if forbidden:
-        values = _quote_all(sorted({value for _, value in forbidden}))
+        values = _quote_names(sorted({value for _, value in forbidden}))
         yield (
             "procMount",
             f"{_format_name_list([name for name, _ in forbidden])} must not set securityContext.procMount to {values}",
@@ -335,7 +335,7 @@ def _check_seccomp_fields(pod: CheckedPod) -> Iterator[Violation]:
         if is_pod_forbidden:
             values.add(str(pod_profile))
         requirement = "must not set securityContext.seccompProfile.type to"
-        yield "seccompProfile", f"{setters} {requirement} {_quote_all(sorted(values))}"
+        yield "seccompProfile", f"{setters} {requirement} {_quote_names(sorted(values))}"
 
 
 def _check_sysctls(pod: CheckedPod) -> Iterator[Violation]:
@@ -385,7 +385,7 @@ def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
     adding, capabilities = _find_forbidden_capabilities(pod, ("NET_BIND_SERVICE",))
     if adding:
         names = _format_name_list(adding)
-        details.append(f"{names} must not include {_quote_all(capabilities)} in {_ADDED_CAPABILITIES}")
+        details.append(f"{names} must not include {_quote_names(capabilities)} in {_ADDED_CAPABILITIES}")
     if details:
         yield "unrestricted capabilities", "; ".join(details)
 

@@ -129,7 +129,7 @@ class PodTable(Sequence[Pod]):
         is_selected = np.array([predicate(template) for template in self.templates], np.bool_)
         return np.flatnonzero(is_selected[self.template])
 
-    def iter_unbound(self) -> Iterator[Pod]:
+    def iter_unbound_pods(self) -> Iterator[Pod]:
         """Yield the pods without a node. No other pod is built."""
         is_unbound = np.array([not name for name in self.node.values], np.bool_)
         return (self[row] for row in np.flatnonzero(is_unbound[self.node.codes]).tolist())

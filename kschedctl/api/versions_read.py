@@ -106,7 +106,7 @@ def describe_skipped(version: str, reason: str) -> str:
     return f"in apiVersion {version}, which is newer than this kschedctl, were left out ({reason})"
 
 
-def describe_accepted(kind: str, version: str) -> str:
+def describe_accepted_version(kind: str, version: str) -> str:
     """Return the note that objects of a newer version were read."""
     api_kind = KINDS[kind]
     return f"{api_kind.kind} in apiVersion {version} is newer than this kschedctl: read as {api_kind.versions[0]}"

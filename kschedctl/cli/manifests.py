@@ -153,7 +153,7 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
     decoded = _decode_manifests(reading)
     listed_pods = _find_listed_pods(reading)
     workloads = [entry.workload for entry in decoded]
-    workloads += [pod for pod in listed_pods.iter_unbound() if not is_existing_pod(pod)]
+    workloads += [pod for pod in listed_pods.iter_unbound_pods() if not is_existing_pod(pod)]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
     existing_pods = listed_pods.apply_changes(
         {_get_pod_key(pod): pod if is_existing_pod(pod) else None for pod in pods}

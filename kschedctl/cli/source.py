@@ -113,9 +113,9 @@ def with_admission_plugins(cluster: Cluster, source: Source) -> Cluster:
 
 def _read_live_cluster(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
     """Read the live cluster that the options name."""
-    from kschedctl.sources.live.reading import read_live  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.reading import read_live_cluster  # noqa: PLC0415 - only live clusters need the client
 
-    reading = read_live(connect_to_cluster(source), build_live_request(source, namespace, pods_alone, live))
+    reading = read_live_cluster(connect_to_cluster(source), build_live_request(source, namespace, pods_alone, live))
     return reading.build_cluster()
 
 

@@ -22,7 +22,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.edits import ObjectKey, add_pods
 from kschedctl.replay.pending_pods import is_pending
-from kschedctl.replay.settling import find_pending, recreate_evicted, schedule_victims
+from kschedctl.replay.settling import find_pods_still_pending, recreate_evicted_pods, schedule_victims
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
@@ -50,8 +50,8 @@ def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     """Try all waiting pods of the unchanged cluster, and return which pods get a node and whether anything moves."""
-    simulation = recreate_evicted(Simulation(scheduler))
-    waiting = find_pending(simulation)
+    simulation = recreate_evicted_pods(Simulation(scheduler))
+    waiting = find_pods_still_pending(simulation)
     _try_until_stable(simulation, waiting)
     view = simulation.view
     placed = frozenset(view.pods.objects[position].key for position in waiting if view.node[position] >= 0)
@@ -107,7 +107,7 @@ def _count_waiting_siblings(simulation: Simulation, owner: Owner) -> int:
     if owner.kind == "Pod":
         return 0
     pods = simulation.view.pods.objects
-    return sum(find_owner(pods[position]) == owner for position in find_pending(simulation))
+    return sum(find_owner(pods[position]) == owner for position in find_pods_still_pending(simulation))
 
 
 def _try_concerned_pods(
@@ -121,10 +121,10 @@ def _try_concerned_pods(
     nodes_with_new_room = None
     if replay_queue_without_fix(trial.scheduler).nothing_moves:
         nodes_with_new_room = find_nodes_with_new_room(trial, target_key)
-    simulation = recreate_evicted(Simulation(scheduler))
+    simulation = recreate_evicted_pods(Simulation(scheduler))
     position = simulation.view.pods.find_position(trial.authored_pod.key)
     assert position is not None, trial.authored_pod.key
-    waiting = find_pending(simulation)
+    waiting = find_pods_still_pending(simulation)
     if _enters_queue_last(trial, target_key):
         waiting = [*(other for other in waiting if other != position), position]
     if nodes_with_new_room is not None:
@@ -132,7 +132,7 @@ def _try_concerned_pods(
         outcomes = _try_until_stable(simulation, concerned)
         if not simulation.evictions:
             return simulation, outcomes
-        simulation = recreate_evicted(Simulation(scheduler))
+        simulation = recreate_evicted_pods(Simulation(scheduler))
     return simulation, _try_until_stable(simulation, waiting)
 
 
@@ -249,7 +249,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     target_turn = (-trial.cycle.info.priority, target_position)
     turns = {
         position: (-int(view.pods.priority[view.pods.info[position]]), position)
-        for position in find_pending(simulation)
+        for position in find_pods_still_pending(simulation)
     }
     pods_ahead = sorted((position for position in turns if turns[position] < target_turn), key=turns.__getitem__)
 

@@ -213,7 +213,7 @@ class LintContext:
         assert self.cluster is not None
         if self.enclosing is not None:
             return self.enclosing.facts
-        linted_classes = [item.value for item in self.list_linted(api.PriorityClass)]
+        linted_classes = [item.value for item in self.list_linted_objects(api.PriorityClass)]
         return ClusterFacts(self.cluster.with_objects({"PriorityClass": linted_classes}))
 
     @cached_property
@@ -229,20 +229,20 @@ class LintContext:
             return None
         return PoolTypeCatalog(self.instance_types, self.cluster)
 
-    def list_linted(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
+    def list_linted_objects(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
         """Return the linted objects of a kind."""
         return self.items.get(kind, ())
 
     def list_all_objects(self, kind: type[N]) -> list[N]:
         """Return the objects of a kind: linted objects, then objects of the cluster with other names."""
-        linted = [item.value for item in self.list_linted(kind)]
+        linted = [item.value for item in self.list_linted_objects(kind)]
         linted_names = {_get_full_name(obj) for obj in linted}
         cluster_objects: Iterable[N] = getattr(self.cluster, FIELDS[kind.__name__]) if self.cluster else ()
         return linted + [obj for obj in cluster_objects if _get_full_name(obj) not in linted_names]
 
     def list_all_items(self, kind: type[N]) -> list[TypedObject[N]]:
         """Return the objects of a kind that `list_all_objects` returns, each with its subject."""
-        linted = self.list_linted(kind)
+        linted = self.list_linted_objects(kind)
         return [*linted, *map(_to_typed_object, self.list_all_objects(kind)[len(linted) :])]
 
     def are_all_read(self, *kinds: str) -> bool:
@@ -326,7 +326,7 @@ class LintContext:
 
         An invalid selector selects none.
         """
-        for subject, budget in self.list_linted(api.PodDisruptionBudget):
+        for subject, budget in self.list_linted_objects(api.PodDisruptionBudget):
             selector = compile_selector(budget.spec.selector)
             workloads: list[Workload] = []
             if selector is not None:
@@ -396,7 +396,7 @@ class LintContext:
             for subject in self.subjects
         )
 
-    def list_coexisting(self, subject: Subject, items: Iterable[TypedObject[T]]) -> list[T]:
+    def list_coexisting_values(self, subject: Subject, items: Iterable[TypedObject[T]]) -> list[T]:
         """Return the values of the items that can be in one cluster with an object."""
         return [item.value for item in items if self.variants.can_coexist(subject, item.subject)]
 
@@ -426,7 +426,7 @@ class LintContext:
             if volume.persistent_volume_claim is None:
                 continue
             key = workload.namespace, volume.persistent_volume_claim.claim_name
-            linted_claims = self.list_coexisting(workload.subject, self._linted_claims.get(key, ()))
+            linted_claims = self.list_coexisting_values(workload.subject, self._linted_claims.get(key, ()))
             claim = linted_claims[0] if linted_claims else self._cluster_claims.get(key)
             if claim is not None:
                 yield i, claim
@@ -434,7 +434,7 @@ class LintContext:
     @cached_property
     def _linted_claims(self) -> dict[tuple[str, str], list[TypedObject[api.PersistentVolumeClaim]]]:
         """Return the linted claims by namespace and name."""
-        claims = self.list_linted(api.PersistentVolumeClaim)
+        claims = self.list_linted_objects(api.PersistentVolumeClaim)
         return _group_values_by_key(
             ((claim.subject.namespace or "default", claim.subject.name), claim) for claim in claims
         )

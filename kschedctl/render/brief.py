@@ -134,7 +134,8 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
     Entries of Capacity and Rebalancing count pods or evictions of a workload.
     """
     if summary.summarizes == "Capacity":
-        return f"{pods.workload}: {f'{pods.pods:,} more, then' if pods.pods else 'none'}"
+        room = f"{pods.pods:,} more, then" if pods.pods else "none"
+        return f"{pods.workload}: {room}"
     if summary.summarizes == "Rebalancing":
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload

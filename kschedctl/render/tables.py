@@ -165,10 +165,13 @@ def _format_value(value: object, column: Column) -> str:
 
 def format_amounts(resources: Mapping[str, int]) -> str:
     """Format resources as text, such as `7.5 CPUs, 12Gi memory`."""
-    return ", ".join(
-        f"{format_rounded(name, amount)} {('CPU' if amount == 1000 else 'CPUs') if name == CPU else name}"
-        for name, amount in resources.items()
-    )
+    texts = []
+    for name, amount in resources.items():
+        unit = name
+        if name == CPU:
+            unit = "CPU" if amount == 1000 else "CPUs"
+        texts.append(f"{format_rounded(name, amount)} {unit}")
+    return ", ".join(texts)
 
 
 def _build_line_below(cell: Cell | Stack, column: Column) -> Marked:

@@ -225,7 +225,7 @@ class ScaleUp(Report, frozen=True):
         """The pods that get one of the new nodes."""
         return tuple(pod for pod in self.triggered if pod not in self.still_pending)
 
-    def describe_ignored(self) -> str:
+    def describe_ignored_pods(self) -> str:
         """Describe the pods that the autoscaler ignores for their low priority, or return "" if there are none."""
         if not self.ignored:
             return ""
@@ -267,7 +267,7 @@ class ScaleUp(Report, frozen=True):
         waiting = tuple(
             ShortPods(pods=1, such_as=pod, workload="", why=message) for pod, message in self.still_pending.items()
         )
-        ignored = self.describe_ignored()
+        ignored = self.describe_ignored_pods()
         fixes = tuple(
             ShortFix(
                 f"Declare {' and '.join(gap.settings)} on node group {gap.group}: it has no nodes, and its template "

@@ -250,10 +250,12 @@ class Snapshot:
             nodes=ChangedNodes(self.nodes, nodes, [added for _, added in more]),
             node=node,
             demand_rows=np.append(rows, rows[[similar_row for similar_row, _ in more]]),
-            resized={**self.resized, **dict(self._iter_resized(nodes, more))},
+            resized={**self.resized, **dict(self._iter_resized_nodes(nodes, more))},
         )
 
-    def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
+    def _iter_resized_nodes(
+        self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
+    ) -> Iterator[tuple[int, Node]]:
         """Yield the row and the node of each changed or added node that may be resized.
 
         Such a node may offer different amounts than in `demands`.

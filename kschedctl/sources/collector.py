@@ -25,7 +25,7 @@ from kschedctl.api.operator_resources import build_custom_resource, may_create_p
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
 from kschedctl.api.validation.written import AROUND_PODS
-from kschedctl.api.versions_read import check_api_version, describe_accepted, is_newer_version
+from kschedctl.api.versions_read import check_api_version, describe_accepted_version, is_newer_version
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
     CREATION_KINDS,
@@ -309,7 +309,7 @@ class Collector:
         if gap is not None:
             self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1
-        elif (warning := describe_accepted(kind, str(document["apiVersion"]))) not in self.warnings:
+        elif (warning := describe_accepted_version(kind, str(document["apiVersion"]))) not in self.warnings:
             self.warnings.append(warning)
 
     def _add_object(self, document: dict[str, object], kind: str, place: Place) -> None:

@@ -122,7 +122,7 @@ class ListReader:
         # Decode all items at once or, if one of them does not fit, one by one
         try:
             items: list[object] = get_items_decoder(self._unique_kind).decode(array)
-            self._collect_decoded(items)
+            self._collect_decoded_items(items)
             checked_pods = self._check_new_fields(array, items)
             only_pods = len(set(map(type, items))) == 1 and get_item_kind(items[0]) == "Pod"
             # Pods of one template have the same flags, so one of them is enough.
@@ -166,7 +166,7 @@ class ListReader:
         """Warn about new fields of the pod at an index of the list."""
         self._collector.warn_of_new_pod_fields(pod, self._place.item(index))
 
-    def _collect_decoded(self, items: list[object]) -> None:
+    def _collect_decoded_items(self, items: list[object]) -> None:
         """Collect decoded items. If one of them is invalid, none is collected.
 
         Raises InputError or msgspec.ValidationError for an invalid item.

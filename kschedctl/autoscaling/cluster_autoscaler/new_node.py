@@ -25,7 +25,7 @@ from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
     would_group_accept_pod,
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import iter_template_gaps
-from kschedctl.autoscaling.growth import mark_unschedulable
+from kschedctl.autoscaling.growth import mark_pod_unschedulable
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
 from kschedctl.reports.cluster_autoscaler import ScaleUp
@@ -41,7 +41,7 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
 
     If the pod fits on an existing or upcoming node, no group is explained. Raises InputError if ``now`` is invalid.
     """
-    waiting = mark_unschedulable(pod)
+    waiting = mark_pod_unschedulable(pod)
     pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
     groups = read_autoscaled_groups(node_groups.groups)
     flags, faults = read_autoscaler_options(node_groups.options)

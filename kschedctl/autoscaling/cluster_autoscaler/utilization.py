@@ -49,7 +49,7 @@ def compute_utilization(
     counts. The result is None if such a node offers no CPU or no memory.
     """
     pods = list(pods)
-    allocatable = node_facts.get_allocatable(node)
+    allocatable = node_facts.get_allocatable_amounts(node)
     if has_gpu_label(node, options):
         gpu = _compute_requested_share(node_facts.GPU, allocatable, pods, rules)
         return Utilization(gpu=gpu or 0.0, resource=node_facts.GPU, value=gpu or 0.0)

@@ -11,7 +11,7 @@ from itertools import chain, count
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Condition, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Resources, Taint
-from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
+from kschedctl.autoscaling.growth import NewNodes, mark_pod_unschedulable
 from kschedctl.autoscaling.karpenter.daemons import Daemons, get_daemonset_pods
 from kschedctl.autoscaling.karpenter.instance_types import (
     InstanceType,
@@ -83,7 +83,7 @@ class LaunchingPools:
         If NodePool limits are ignored, the pools in the result have no limits.
         """
         waiting = {
-            (pod.metadata.namespace, pod.metadata.name): _mark_provisionable(pod)
+            (pod.metadata.namespace, pod.metadata.name): _mark_pod_provisionable(pod)
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
@@ -94,9 +94,9 @@ class LaunchingPools:
         return marked
 
 
-def _mark_provisionable(pod: Pod) -> Pod:
+def _mark_pod_provisionable(pod: Pod) -> Pod:
     """Return the pod marked as unschedulable, without a nomination, because Karpenter skips nominated pods."""
-    pod = mark_unschedulable(pod)
+    pod = mark_pod_unschedulable(pod)
     return replace(pod, status=replace(pod.status, nominated_node_name=""))
 
 

@@ -249,7 +249,7 @@ class KarpenterSetting:
     @cached_property
     def waiting(self) -> list[Pod]:
         """Unschedulable pods, including pods that Karpenter rejects."""
-        return [pod for pod in self.cluster.pods.iter_unbound() if is_provisionable(pod)]
+        return [pod for pod in self.cluster.pods.iter_unbound_pods() if is_provisionable(pod)]
 
     @cached_property
     def rejections(self) -> dict[str, str]:

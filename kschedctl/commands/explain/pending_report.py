@@ -12,7 +12,12 @@ from kschedctl.reports.not_created import NOT_CREATED, NotCreated
 from kschedctl.reports.report import GateProblem, Report, with_pod_count
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, list_fixes
+from kschedctl.reports.waiting_elsewhere import (
+    WaitingElsewhere,
+    describe_state_counts,
+    find_unadmitted_objects,
+    list_fixes,
+)
 from kschedctl.text.counts import agreeing, capitalize, counted, negate_scope
 from kschedctl.text.printable import describe_shared_reason
 
@@ -183,7 +188,7 @@ class PendingPods(Report, frozen=True):
             for group in self.groups
             if group.verdict not in FINE
         ]
-        elsewhere = (entry.gate_problem for entry in find_unadmitted(self.waiting_elsewhere))
+        elsewhere = (entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere))
         return [*(workload.gate_problem for workload in self.not_created), *waiting, *elsewhere]
 
 

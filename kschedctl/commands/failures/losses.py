@@ -28,7 +28,7 @@ from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
-    count_always_unplaced,
+    count_always_unplaced_pods,
     merge_proven_unplaced_counts,
     shuffle_returning_pods,
 )
@@ -51,7 +51,7 @@ from kschedctl.replay.settling import schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import list_unplaced_evicted
+from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -228,7 +228,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     requested_after[~is_lost_node] = simulation.view.requested
     always_unplaced: dict[str, int] = {}
     if view_without_lost_pods is not None:
-        always_unplaced = count_always_unplaced(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
+        always_unplaced = count_always_unplaced_pods(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
     reasons = group_unplaced_pods(simulation, outcomes, {}, displaced_from=frozenset(loss.nodes))
     lost = find_positions(is_on_lost_node & is_bare)
     return Failure(
@@ -236,7 +236,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         nodes=loss.nodes,
         displaced=len(displaced),
         unplaced=sum(outcome.row < 0 for outcome in outcomes),
-        unplaced_evicted=len(list_unplaced_evicted(reasons)),
+        unplaced_evicted=len(list_unplaced_evicted_pods(reasons)),
         evicted=len(list_evicted_elsewhere(simulation, frozenset(loss.nodes))),
         lost=len(lost),
         reasons=reasons,

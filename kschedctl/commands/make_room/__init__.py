@@ -55,7 +55,7 @@ def make_room(
     True
     """
     if isinstance(pods, str):
-        return make_room_for_waiting(
+        return make_room_for_waiting_pods(
             [find_or_create_target(cluster, pods, call_extender)],
             wishes,
             seed=seed,
@@ -68,7 +68,7 @@ def make_room(
     )
 
 
-def make_room_for_waiting(
+def make_room_for_waiting_pods(
     targets: Sequence[TargetPod],
     wishes: RoomWishes = RoomWishes(),
     *,

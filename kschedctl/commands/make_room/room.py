@@ -25,7 +25,7 @@ from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.parallel import WorkerPool
 from kschedctl.replay.pools import Pools
-from kschedctl.replay.settling import find_pending, schedule_victims
+from kschedctl.replay.settling import find_pods_still_pending, schedule_victims
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -155,7 +155,7 @@ class RoomMaking:
 
         # Schedule all other pods.
         simulation = Simulation(scheduler, seed=seed)
-        others = [position for position in find_pending(simulation) if position not in wanted]
+        others = [position for position in find_pods_still_pending(simulation) if position not in wanted]
         outcomes = schedule_victims(simulation, simulation.schedule(others))
         if simulation.interrupted:
             raise KeyboardInterrupt
@@ -418,7 +418,7 @@ def _replay_course_once(
     if replayed is None:
         return None
     uncordoned = replayed.stage.with_cordoned(NO_NODES)
-    rows = uncordoned.place_waiting()
+    rows = uncordoned.place_all_waiting_pods()
     if rows is None:  # a waiting pod would preempt other pods
         return None
     lacks_node = any(rows[position] < 0 for position in unit)

@@ -180,12 +180,10 @@ def _build_pool_obstacles_table(report: Provisioning, style: Style) -> Page:
     for pod, obstacles_by_pool in report.missing.items():
         stopped_pools = tuple((pool, obstacles) for pool, obstacles in obstacles_by_pool.items() if obstacles)
         pods_by_obstacles.setdefault(stopped_pools, []).append(pod)
-    rows = [
-        (first_of(pods), pool, obstacle)
-        for stopped_pools, pods in pods_by_obstacles.items()
-        for pool, obstacles in stopped_pools
-        for obstacle in obstacles
-    ]
+    rows: list[tuple[str, str, str]] = []
+    for stopped_pools, pods in pods_by_obstacles.items():
+        for pool, obstacles in stopped_pools:
+            rows += [(first_of(pods), pool, obstacle) for obstacle in obstacles]
     columns = (Column("pods"), POOL, Column("what stops it"))
     return build_table(rows, columns, lambda row: row, style, title="What stops each NodePool", full=False)
 

@@ -44,7 +44,7 @@ from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, find_unadmitted, has_unadmitted, has_unchecked
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, find_unadmitted_objects, has_unadmitted, has_unchecked
 
 EXAMPLES = (
     "kschedctl remedies shop/web-6d4cf56db6-h8s2k",
@@ -253,7 +253,7 @@ def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) ->
     if not scope.selector:  # the selector is about labels of pods
         namespace = found_pods.get_scope_namespace(scope)
         waiting = find_waiting_elsewhere(inquiry.cluster, namespace, inquiry.now)
-        unadmitted = search_admission_fixes(inquiry.cluster, tuple(find_unadmitted(waiting)), inquiry.now)
+        unadmitted = search_admission_fixes(inquiry.cluster, tuple(find_unadmitted_objects(waiting)), inquiry.now)
         report = structs.replace(report, waiting_elsewhere=unadmitted)
     is_good = not report.waiting and not unadmitted
     return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)

@@ -230,7 +230,7 @@ class GreedyChoice:
         `after` is the cluster after the best proposal.
         """
         waiting = self._count_relevant_pods(self.settled.waiting)
-        max_cleared = min(self.cleared.get(proposal, waiting), self._count_reachable(proposal))
+        max_cleared = min(self.cleared.get(proposal, waiting), self._count_reachable_pods(proposal))
         return self._is_no_better(proposal, waiting - max_cleared, best, after)
 
     def _is_no_better(self, proposal: Proposal, waiting: int, best: Proposal, after: UnexplainedSettling) -> bool:
@@ -241,7 +241,7 @@ class GreedyChoice:
         best_rank = _build_proposal_rank(best, self._count_relevant_pods(after.waiting))
         return _build_proposal_rank(proposal, waiting) >= best_rank
 
-    def _count_reachable(self, proposal: Proposal) -> int:
+    def _count_reachable_pods(self, proposal: Proposal) -> int:
         """Return the maximum number of waiting pods that the proposal can help.
 
         A proposal that changes pods only helps these pods. Any other proposal may help all relevant pods.

@@ -61,7 +61,7 @@ def _build_filtered_out_lines(report: ScaleUp) -> Page:
     if count:
         fit = counted(count, "pod fits", "pods fit")
         lines.append(paragraph(f"{fit} on existing or upcoming nodes."))
-    if ignored := report.describe_ignored():
+    if ignored := report.describe_ignored_pods():
         lines.append(paragraph(Marked(f"The autoscaler {ignored}.", Tone.WARNING)))
     return tuple(lines)
 

@@ -23,7 +23,7 @@ from kschedctl.commands.size.shapes import NodeShape
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import report_parts
 from kschedctl.replay.pools import Pools, PoolState, compute_pool_states
-from kschedctl.replay.settling import find_pending, get_waiting_outcomes
+from kschedctl.replay.settling import find_pods_still_pending, get_waiting_outcomes
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -100,7 +100,7 @@ class NodeSets:
             self._replayed[frozen_counts] = waiting
         return self._replayed[frozen_counts]
 
-    def iter_replayed(self) -> Iterator[tuple[Counts, WaitingPods]]:
+    def iter_replayed_sets(self) -> Iterator[tuple[Counts, WaitingPods]]:
         """Yield the sets replayed so far with their waiting pods."""
         for frozen_counts, waiting in self._replayed.items():
             yield dict(frozen_counts), waiting
@@ -225,7 +225,7 @@ class NodeSets:
                 if not has_part_for_zone and not is_lost:
                     yield name, node
 
-    def explain_waiting(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
+    def explain_waiting_pods(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
         """Map each of these pods that gets no node of the set to kube-scheduler's message.
 
         If a pod only waits after the loss of a zone, its message names the first such zone.
@@ -270,11 +270,11 @@ def _schedule_all(cluster: Cluster) -> Replay:
     """
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
-    outcomes = simulation.schedule_uninterrupted(find_pending(simulation), report_parts)
+    outcomes = simulation.schedule_uninterrupted(find_pods_still_pending(simulation), report_parts)
     return simulation, outcomes
 
 
-def explain_unplaced(cluster: Cluster) -> dict[str, str]:
+def explain_unplaced_pods(cluster: Cluster) -> dict[str, str]:
     """Schedule all pending pods of the cluster, and map those without a node to kube-scheduler's message."""
     return _collect_messages(*_schedule_all(cluster))
 

@@ -24,7 +24,7 @@ from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
 from kschedctl.commands.size.program import Counts, Cut, PlainPacking, StartingSets, build_program, format_counts
-from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced
+from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced_pods
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_set, improve_set
 from kschedctl.commands.size.shapes import (
@@ -206,7 +206,7 @@ class _Sizing:
 
         Ties go to the cheapest set. Nothing happens if no set was replayed.
         """
-        replayed_sets = [(self._build_set(counts), waiting) for counts, waiting in sets.iter_replayed()]
+        replayed_sets = [(self._build_set(counts), waiting) for counts, waiting in sets.iter_replayed_sets()]
         if not replayed_sets:
             return
         fullest_set, waiting = min(replayed_sets, key=lambda entry: (len(entry[1]), entry[0].cost))
@@ -229,7 +229,7 @@ class _Sizing:
             unplaceable_pods = PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
             cluster_of_unplaceable = replace(self.cluster, pods=unplaceable_pods)
             cluster_with_nodes = sets.build_cluster(self._one_per_zone, cluster=cluster_of_unplaceable)
-            self._remove_from_cluster(unplaceable, explain_unplaced(cluster_with_nodes))
+            self._remove_from_cluster(unplaceable, explain_unplaced_pods(cluster_with_nodes))
 
     def _find_sets(self, progress: Progress) -> None:
         """Propose starting sets, grow them until they take all pods, make them cheaper, and check all cheaper sets.
@@ -423,9 +423,9 @@ class _Sizing:
         cluster_of_unplaceable = replace(self._all_pods, pods=PodTable.from_pods(unplaceable_pods))
         some_pods_fit_a_shape = self.homeless.keys() > self._unplaceable
         try:
-            messages = explain_unplaced(sets.build_cluster(best.counts, cluster=cluster_of_unplaceable))
+            messages = explain_unplaced_pods(sets.build_cluster(best.counts, cluster=cluster_of_unplaceable))
             if some_pods_fit_a_shape:
-                messages_with_all_pods = explain_unplaced(sets.build_cluster(best.counts))
+                messages_with_all_pods = explain_unplaced_pods(sets.build_cluster(best.counts))
                 messages = messages_with_all_pods | messages
         except KeyboardInterrupt:
             self.interrupted = True

@@ -150,7 +150,7 @@ def _compute_shortages(queue: CachedQueue, flavor: str, requests: Mapping[str, i
     shortages = {}
     for resource, amount in requests.items():
         key = FlavorResource(flavor, resource)
-        shortage = subtract_amounts(amount, queue.node.compute_available(key))
+        shortage = subtract_amounts(amount, queue.node.compute_available_quota(key))
         if 0 < shortage < UNLIMITED:
             shortages[key] = shortage
     return shortages

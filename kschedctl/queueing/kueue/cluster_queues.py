@@ -297,9 +297,9 @@ class QueueSnapshot:
         names = [self.name, *(cohort.name for cohort in self.node.iter_ancestors())]
         return "/" + "/".join(reversed(names))
 
-    def compute_available(self, key: FlavorResource) -> int:
+    def compute_available_quota(self, key: FlavorResource) -> int:
         """Return how much more of a resource the queue can use, including what it can borrow, at least 0."""
-        return max(0, self.node.compute_available(key))
+        return max(0, self.node.compute_available_quota(key))
 
     def add_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
         """Add a usage of quota and, with ``with_topology``, of room in topology domains."""
@@ -324,7 +324,7 @@ class QueueSnapshot:
 
     def fits_quota(self, usage: WorkloadUsage) -> bool:
         """Return whether the queue has enough available quota for an additional usage."""
-        return not any(self.compute_available(key) < amount for key, amount in usage.quota.items())
+        return not any(self.compute_available_quota(key) < amount for key, amount in usage.quota.items())
 
     def fits_topology(self, usage: WorkloadUsage) -> bool:
         """Return whether the topology domains of an additional usage have enough room for its pods."""

@@ -440,7 +440,7 @@ class FlavorAssigner:
 
         # No more than is free now
         borrowing, may_reclaim = find_covering_height(self.queue.node, key, total)
-        available = self.queue.compute_available(key)
+        available = self.queue.compute_available_quota(key)
         if total <= available:
             return _QuotaFit(PreemptionMode.FIT, borrowing)
 

@@ -148,7 +148,7 @@ class PreemptionSearch:
         for key, amount in request.usage.quota.items():
             if not allows_borrowing and request.queue.node.would_borrow(key, amount):
                 return False
-            if amount > request.queue.compute_available(key):
+            if amount > request.queue.compute_available_quota(key):
                 return False
         if not request.placements:
             return True

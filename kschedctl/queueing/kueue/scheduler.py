@@ -39,7 +39,7 @@ from kschedctl.queueing.kueue.workloads import (
     WorkloadUsage,
     get_queue_time,
     get_wait_start,
-    mark_evicted,
+    mark_workload_evicted,
     release_quota,
     reserve_quota,
     sync_admitted_condition,
@@ -581,7 +581,7 @@ class AdmissionScheduler:
                 f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
             )
             condition = WorkloadCondition(status=True, reason=target.reason, message=message, since=self._now)
-            evicted = mark_evicted(
+            evicted = mark_workload_evicted(
                 victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now
             )
             self._store.patch_status(evicted)

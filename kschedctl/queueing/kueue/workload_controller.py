@@ -21,7 +21,7 @@ from kschedctl.queueing.kueue.workloads import (
     RETRY,
     CheckState,
     WorkloadState,
-    mark_evicted,
+    mark_workload_evicted,
     release_quota,
     sync_admitted_condition,
 )
@@ -200,7 +200,7 @@ class WorkloadController:
             if self._end_backoff(workload):
                 return
         elif not workload.is_evicted:
-            self._evict_deactivated(workload)
+            self._evict_deactivated_workload(workload)
             return
         local_queue = self._queues.find_local_queue(workload)
         if self._requeue_after_queue_restart(workload, local_queue):
@@ -238,7 +238,7 @@ class WorkloadController:
         self._store.patch_status(workload.with_condition(ConditionType.REQUEUED, condition))
         return True
 
-    def _evict_deactivated(self, workload: WorkloadState) -> None:
+    def _evict_deactivated_workload(self, workload: WorkloadState) -> None:
         """Evict a Workload that was deactivated. A condition DeactivationTarget gives the reason."""
         target = workload.conditions.get(ConditionType.DEACTIVATION_TARGET)
         reason, message = _DEACTIVATED, "The workload is deactivated"
@@ -249,7 +249,7 @@ class WorkloadController:
 
     def _evict_workload(self, workload: WorkloadState, reason: str, message: str) -> None:
         """Mark a Workload as evicted, and record an Event if it has an admission."""
-        self._store.patch_status(mark_evicted(workload, reason, message, self._now))
+        self._store.patch_status(mark_workload_evicted(workload, reason, message, self._now))
         if workload.admission is not None:
             self._record_event(workload, NORMAL, f"EvictedDueTo{reason}", message)
 

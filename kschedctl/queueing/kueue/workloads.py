@@ -304,7 +304,7 @@ def release_quota(workload: WorkloadState, reason: str, message: str, gates: Fea
     return sync_admitted_condition(workload, gates, now)
 
 
-def mark_evicted(workload: WorkloadState, reason: str, message: str, now: int) -> WorkloadState:
+def mark_workload_evicted(workload: WorkloadState, reason: str, message: str, now: int) -> WorkloadState:
     """Return the Workload with the condition Evicted, and with its admission checks reset to pending.
 
     It keeps its quota until the quota is released. Upstream: prepareForEviction.

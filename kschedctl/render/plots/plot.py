@@ -121,7 +121,8 @@ def describe_plot(plot: Plot) -> str:
     """Describe the plot in words, for people who cannot see it."""
     if plot.has_bars:
         values = ", ".join(f"{place}: {_describe_amounts(plot, i)}" for i, place in enumerate(plot.places))
-        return printable(f"{plot.y.title} by {plot.x.title}: {values}{f', {plot.note}' if plot.note else ''}")
+        note = f", {plot.note}" if plot.note else ""
+        return printable(f"{plot.y.title} by {plot.x.title}: {values}{note}")
     lines = ((series.name, filter_finite(series.points, plot.x)) for series in plot.series)
     values = "; ".join(f"{name} {_describe_ends(points)}" for name, points in lines if points)
     return printable(f"{plot.y.title} over {plot.x.title}: {values}")

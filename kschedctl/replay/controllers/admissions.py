@@ -32,7 +32,7 @@ from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodGroup, Resource
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, get_identity
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.replay.controllers.creation_failures import report_denied, report_denied_pods
+from kschedctl.replay.controllers.creation_failures import build_denied_pods_report, report_denied_pods
 from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_pod_security_steps_from_message
 from kschedctl.replay.controllers.creation_fixes import (
     CreationAttempt,
@@ -179,7 +179,7 @@ class Admissions:
             return None
         change.denied = len(change.new) - admitted
         del change.new[admitted:]
-        return report_denied(owner, messages, wanted, change.denied)
+        return build_denied_pods_report(owner, messages, wanted, change.denied)
 
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
@@ -612,7 +612,7 @@ def _iter_denied_objects(
             owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False
         )
         if messages := admissions.admit_object(create_request):
-            yield owner, report_denied(owner, messages, 1, 1)
+            yield owner, build_denied_pods_report(owner, messages, 1, 1)
 
 
 def _is_new_to_server(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:

@@ -255,7 +255,7 @@ def _is_before(time: str, other: str) -> bool:
         return False
 
 
-def report_denied(owner: Owner, messages: Iterable[str], wanted: int, denied: int) -> NotCreated:
+def build_denied_pods_report(owner: Owner, messages: Iterable[str], wanted: int, denied: int) -> NotCreated:
     """Report that ``denied`` of a workload's ``wanted`` pods are denied.
 
     The API server gives one of the messages; which one is left to chance.
@@ -274,7 +274,7 @@ def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], w
     denied = len(messages_by_pod)
     all_messages = dict.fromkeys(message for messages in messages_by_pod for message in messages)
     if all(len(messages) == len(all_messages) for messages in messages_by_pod):
-        return report_denied(owner, all_messages, wanted, denied)
+        return build_denied_pods_report(owner, all_messages, wanted, denied)
     failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
     return add_headline(NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures))
 

@@ -306,7 +306,7 @@ def _drop_spec_field(name: str, spec: Writable) -> None:
     spec.pop(name, None)
 
 
-def _drop_privileged(spec: Writable) -> None:
+def _drop_privileges(spec: Writable) -> None:
     """Make all containers of the pod spec unprivileged."""
     for container in _list_containers(spec):
         (container.get("securityContext") or {}).pop("privileged", None)
@@ -323,7 +323,7 @@ _HOST_ACCESS = (
     _HostAccess("hostNetwork", "use the node's network", partial(_drop_spec_field, "hostNetwork")),
     _HostAccess("hostPID", "see the node's processes", partial(_drop_spec_field, "hostPID")),
     _HostAccess("hostIPC", "share memory with the node's processes", partial(_drop_spec_field, "hostIPC")),
-    _HostAccess("privileged", "use the node's devices and kernel", _drop_privileged),
+    _HostAccess("privileged", "use the node's devices and kernel", _drop_privileges),
     _HostAccess("hostPort", "be reached at ports of the node", _drop_host_ports),
 )
 
@@ -506,7 +506,8 @@ class ResourceSetting(NamedTuple):
         change = f"limit {self.resource} to {self.amount}"
         if self.part == REQUESTS:
             change = f"request {self.amount} {self.resource}"
-        return f"{change}{f' instead of {self.before}' if self.before else ''}{self.location}"
+        instead = f" instead of {self.before}" if self.before else ""
+        return f"{change}{instead}{self.location}"
 
 
 class _Bounds(NamedTuple):

@@ -21,7 +21,7 @@ from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, 
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import set_rollout_limits
 from kschedctl.replay.edits import add_pods, change_pods
-from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted
+from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted_pods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -116,7 +116,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     simulation = Simulation(Scheduler(cluster, target.scheduler.call_extender))
     index = simulation.view.pods.index
     rollout = Rollout(change, simulation, lambda pod: index[pod.key])
-    recreate_evicted(simulation, frozenset(rollout.old))
+    recreate_evicted_pods(simulation, frozenset(rollout.old))
     outcomes = roll_out([rollout], simulation)
     if simulation.interrupted:
         raise KeyboardInterrupt

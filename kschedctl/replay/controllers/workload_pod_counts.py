@@ -71,7 +71,7 @@ class WorkloadPodCounts:
             return PodNumbers(total_wanted, sum(counts.existing for counts in numbers))
 
         workload = self.workloads.get(owner)
-        wanted = None if workload is None else _count_wanted(owner.kind, workload)
+        wanted = None if workload is None else _count_wanted_pods(owner.kind, workload)
         pods = self._pods_by_owner.get(owner, ())
         existing = sum(not (pod.terminated or pod.metadata.deletion_timestamp) for pod in pods)
         return PodNumbers(wanted, existing)
@@ -142,7 +142,7 @@ def _find_owners_of(pod: Pod) -> set[Owner]:
     return {Owner(controller.kind, pod.metadata.namespace, controller.name), find_owner(pod)}
 
 
-def _count_wanted(kind: str, obj: Any) -> int | None:
+def _count_wanted_pods(kind: str, obj: Any) -> int | None:
     """Return how many pods a workload wants, or None for a DaemonSet whose controller has not counted nodes yet."""
     if kind == "DaemonSet":
         wanted: int | None = obj.status.desired_number_scheduled

@@ -229,7 +229,7 @@ def forecast_queues(
         build_started_pods(cluster, workload, predicted, outlook.owner)
         for outlook in replayed.outlooks
         if isinstance(outlook.job, OperatorResource | StoredJob)
-        for workload, predicted in replayed.iter_admitted(outlook.owner)
+        for workload, predicted in replayed.iter_admitted_workloads(outlook.owner)
     ]
 
     # Start the pods of Workloads that wait already
@@ -300,7 +300,7 @@ class _ReplayedJobs(NamedTuple):
     workloads: Mapping[Owner, Sequence[KueueWorkload]] = MappingProxyType({})
     """The new Workloads of each job."""
 
-    def iter_admitted(self, owner: Owner) -> Iterator[tuple[KueueWorkload, WorkloadOutlook]]:
+    def iter_admitted_workloads(self, owner: Owner) -> Iterator[tuple[KueueWorkload, WorkloadOutlook]]:
         """Yield the Workloads of a job that get quota, with their outlook."""
         outlook = self.queues.outlook if self.queues is not None else None
         for workload in self.workloads.get(owner, ()):

@@ -189,7 +189,7 @@ class PodsOnNodes:
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good, and use up disruptions of their PDBs."""
-        self.budgets.record_evicted(positions)
+        self.budgets.record_evicted_pods(positions)
         self.remove(positions)
 
     def remove(self, positions: Sequence[Position]) -> None:

@@ -285,7 +285,7 @@ def _find_fitting_numa_nodes(
     for resource, amount in requests.items():
         if not amount:
             continue
-        available = remaining.get(resource, numa.get_available(resource))
+        available = remaining.get(resource, numa.get_available_amounts(resource))
         exists = available >= 0
         if qos_class is not QualityOfService.GUARANTEED and is_affine(resource):
             satisfies = exists  # the pod shares the resource, so the available amount does not matter
@@ -334,7 +334,7 @@ def _describe_most_available(requests: Requests, numa: NumaNodes, row: int) -> s
     """
     comparisons = []
     for resource, amount in requests.items():
-        max_available = int(numa.get_available(resource)[row].max())
+        max_available = int(numa.get_available_amounts(resource)[row].max())
         if max_available >= 0:  # -1 if no NUMA node has the resource
             (requested, available), unit = format_for_sentence(resource, amount, max_available)
             comparisons.append(f"{requested} of {available} {unit}")

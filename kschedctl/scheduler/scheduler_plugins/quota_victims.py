@@ -14,7 +14,7 @@ from kschedctl.api.arrays import Amounts, Bools, Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.scheduler.engine.preemption.candidates import Positions
-from kschedctl.scheduler.engine.preemption.victims import find_never_started, order_by_importance
+from kschedctl.scheduler.engine.preemption.victims import find_pods_never_started, order_by_importance
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, add_requests
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import Quota, QuotaUse, find_applicable_limits
 from kschedctl.snapshot.fork import Fork
@@ -97,7 +97,7 @@ class QuotaVictims:
         Upstream sorts twice, first with the least important pod first, which reverses the order of equal pods.
         """
         arrival = self.view.arrivals.place[pods]
-        return np.where(find_never_started(self.view, pods), arrival, -arrival)
+        return np.where(find_pods_never_started(self.view, pods), arrival, -arrival)
 
     def _find_borrowing_pods(self, pods: Positions) -> Bools:
         """Return a mask over `pods` of the pods that can be evicted before their quota is back within its min.

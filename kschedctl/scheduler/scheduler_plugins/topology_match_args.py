@@ -138,7 +138,7 @@ def score_numa_nodes(
     """
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
-    exact = np.stack([numa.get_available(name)[rows] for name in requests], axis=2)
+    exact = np.stack([numa.get_available_amounts(name)[rows] for name in requests], axis=2)
     unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)
     requested = np.array(list(requests.values()), np.int64)
     offer = NumaOffer(

@@ -78,7 +78,7 @@ def build_section_from_metrics(
         restarted=measured.restarted,
         target=limits.target,
         verdicts=tuple(map(_build_verdict_report, verdicts)),
-        missing=measured.explain_missing(),
+        missing=measured.explain_missing_metrics(),
         attempts=timings(ATTEMPTS),
         algorithm=timings(ALGORITHM),
         extension_points=timings(POINTS),

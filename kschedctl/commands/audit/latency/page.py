@@ -40,14 +40,12 @@ def _plot_attempts(report: LatencySection) -> Page:
         return ()
     differing_labels = [label for label in curves[0].labels if len({curve.labels[label] for curve in curves}) > 1]
     labels = differing_labels or ["result"]
-    series = tuple(
-        Series(
-            " ".join(curve.labels[label] for label in labels),
-            tuple((seconds, round(100 * share, 3)) for seconds, share in curve.within),
-        )
-        for curve in curves
-    )
-    plot = Plot("Attempts by duration", Axis("seconds", decades=True), Axis("% of attempts"), series)
+    series: list[Series] = []
+    for curve in curves:
+        name = " ".join(curve.labels[label] for label in labels)
+        percentages = tuple((seconds, round(100 * share, 3)) for seconds, share in curve.within)
+        series.append(Series(name, percentages))
+    plot = Plot("Attempts by duration", Axis("seconds", decades=True), Axis("% of attempts"), tuple(series))
     return section("How long attempts take", plot)
 
 

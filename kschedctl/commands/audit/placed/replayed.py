@@ -115,7 +115,7 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
             plugins = [available[name] for name in plugin_names if name in available]
             misplaced += _iter_rejections_on_own_nodes(plugins, group, view)
     return PlacementReplay(
-        _merge_misplaced(misplaced), judged, not_served, summarize_unknowns(unknowns, WHEN_SCHEDULABLE)
+        _merge_misplaced_pods(misplaced), judged, not_served, summarize_unknowns(unknowns, WHEN_SCHEDULABLE)
     )
 
 
@@ -249,7 +249,7 @@ def _is_condition_taint(taint: Taint) -> bool:
     )
 
 
-def _merge_misplaced(misplaced_groups: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
+def _merge_misplaced_pods(misplaced_groups: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
     """Merge entries with the same plugin and reason, and sort them by number of pods, largest first."""
     groups: dict[tuple[str, str], list[Rows]] = {}
     for misplaced in misplaced_groups:

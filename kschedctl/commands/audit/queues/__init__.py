@@ -381,7 +381,7 @@ def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list
 
     The oldest admission comes first. The list is empty if the cluster's time is unknown.
     """
-    long_admitted = list(_iter_long_admitted(audited, min_seconds))
+    long_admitted = list(_iter_long_admitted_workloads(audited, min_seconds))
     if not long_admitted:
         return []
     pods_by_owner = _group_unbound_pods(audited.cluster)
@@ -404,7 +404,7 @@ def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list
     return sorted(unplaced, key=lambda entry: (entry.since, entry.workload))
 
 
-def _iter_long_admitted(audited: AuditedCluster, min_seconds: float) -> Iterator[tuple[str, KueueWorkload]]:
+def _iter_long_admitted_workloads(audited: AuditedCluster, min_seconds: float) -> Iterator[tuple[str, KueueWorkload]]:
     """Yield the Workloads that were admitted more than `min_seconds` ago and have not finished.
 
     Each Workload follows the time of its admission.

@@ -36,7 +36,7 @@ def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
 
     DaemonSets are left out, as they run on the nodes that exist. So are workloads that may use an existing node.
     """
-    pools = context.list_linted(WrittenNodePool)
+    pools = context.list_linted_objects(WrittenNodePool)
     if not pools:
         return
     pool_keys = {key for _, pool in pools for key in _list_declared_keys(pool)}

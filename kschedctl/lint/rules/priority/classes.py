@@ -22,7 +22,7 @@ PREEMPTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
 def find_reserved_priority_values(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with a value above 1,000,000,000, which is reserved for the system's classes."""
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         is_reserved = priority_class.metadata.name.startswith(RESERVED_PREFIX)
         if priority_class.value > HIGHEST_USER_DEFINABLE and not is_reserved:
             yield subject.build_problem(("value",), f"{priority_class.value:,} is above 1,000,000,000")
@@ -42,7 +42,7 @@ PC_VALUE_OVER_1E9 = Rule(
 def find_reserved_class_names(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses whose name begins with system-, except the classes that Kubernetes itself creates."""
     system_classes = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         name = priority_class.metadata.name
         is_system_class = (name, priority_class.value) in system_classes and not priority_class.global_default
         if name.startswith(RESERVED_PREFIX) and not is_system_class:
@@ -63,10 +63,10 @@ PC_SYSTEM_PREFIX = Rule(
 def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses that are the global default although another class of the cluster is one too."""
     defaults = [item for item in context.list_all_items(PriorityClass) if item.value.global_default]
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
             continue
-        coexisting_defaults = context.list_coexisting(subject, defaults)
+        coexisting_defaults = context.list_coexisting_values(subject, defaults)
         names = sorted({c.metadata.name for c in coexisting_defaults})
         if len(names) > 1:
             lowest = min(coexisting_defaults, key=lambda c: c.value).metadata.name
@@ -93,10 +93,10 @@ def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     The system's classes do not count.
     """
     classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
             continue
-        other_values = [c.value for c in context.list_coexisting(subject, classes) if not c.global_default]
+        other_values = [c.value for c in context.list_coexisting_values(subject, classes) if not c.global_default]
         if not other_values or priority_class.value < max(other_values):
             continue
         # Classes below 0 are for placeholder pods, which only reserve room.
@@ -128,7 +128,7 @@ def find_duplicate_priority_values(context: LintContext) -> Iterator[Problem]:
     items_by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
     for item in context.list_all_items(PriorityClass):
         items_by_value.setdefault(item.value.value, []).append(item)
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         equal_items = [
             item for item in items_by_value[priority_class.value] if context.variants.can_coexist(subject, item.subject)
         ]
@@ -156,7 +156,7 @@ def find_classes_without_description(context: LintContext) -> Iterator[Problem]:
 
     Finds nothing in a cluster in which no class has a description, as snapshots may leave descriptions out.
     """
-    classes = context.list_linted(PriorityClass)
+    classes = context.list_linted_objects(PriorityClass)
     if not any(subject.document or priority_class.description for subject, priority_class in classes):
         return
     for subject, priority_class in classes:
@@ -178,7 +178,7 @@ PC_NO_DESCRIPTION = Rule(
 
 def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with preemptionPolicy Never whose name or description suggests preemption."""
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         if priority_class.preemption_policy != "Never":
             continue
         text = f"{priority_class.metadata.name} {priority_class.description}".lower()

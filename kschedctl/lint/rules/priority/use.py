@@ -185,7 +185,7 @@ def find_unused_priority_classes(context: LintContext) -> Iterator[Problem]:
         return
     used_names = {pod.spec.priority_class_name for pod in context.cluster.pods}
     used_names |= {workload.spec.priority_class_name for workload in context.workloads}
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         name = priority_class.metadata.name
         if name not in used_names and not priority_class.global_default and not name.startswith(RESERVED_PREFIX):
             yield subject.build_problem((), "no pod and no workload uses it")
@@ -208,7 +208,7 @@ def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem
 
     Finds nothing if no ResourceQuota is linted.
     """
-    quotas = context.list_linted(ResourceQuota)
+    quotas = context.list_linted_objects(ResourceQuota)
     if not quotas:
         return
     limited_classes = set()
@@ -218,7 +218,7 @@ def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem
                 limited_classes |= set(expression.values or context.priority_classes)
     classes = [c for c in context.list_all_objects(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     highest_value = max((c.value for c in classes), default=0)
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         is_highest = priority_class.value == highest_value > 0
         if is_highest and priority_class.metadata.name not in limited_classes:
             message = "no ResourceQuota limits its use, so every namespace may use the highest priority"

@@ -47,7 +47,7 @@ def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
     zone_count = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
     if zone_count < 2:
         return
-    for subject, storage_class in context.list_linted(StorageClass):
+    for subject, storage_class in context.list_linted_objects(StorageClass):
         is_immediate = storage_class.volume_binding_mode in (None, "Immediate")
         if is_immediate and storage_class.provisioner in ZONAL_PROVISIONERS:
             message = f"volumes are created in any of {zone_count} zones before it is known where the pod can run"
@@ -178,7 +178,7 @@ def find_deprecated_node_labels(context: LintContext) -> Iterator[Problem]:
             elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
                 message = f"{MASTER} was replaced in 1.24, and nodes of newer clusters do not have it"
                 yield workload.build_problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
-    for subject, volume in context.list_linted(PersistentVolume):
+    for subject, volume in context.list_linted_objects(PersistentVolume):
         for path, key in iter_volume_label_keys(volume):
             if key in DEPRECATED_LABELS:
                 successor = DEPRECATED_LABELS[key]

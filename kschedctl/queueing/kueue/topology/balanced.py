@@ -34,7 +34,7 @@ class _Candidate(NamedTuple):
     domains: list[int]
 
 
-def place_balanced(
+def place_slices_evenly(
     counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
 ) -> tuple[DomainCapacities, int, list[int]] | None:
     """Distribute the slices evenly over as few domains as necessary, or return None if this is impossible.

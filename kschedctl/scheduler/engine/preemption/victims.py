@@ -110,11 +110,11 @@ def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -
     if not len(pods):
         return arrival_order
     start = view.pods.start[pods]
-    late = np.where(find_never_started(view, pods), -arrival_order, arrival_order)
+    late = np.where(find_pods_never_started(view, pods), -arrival_order, arrival_order)
     return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))
 
 
-def find_never_started(view: Fork, pods: Positions) -> Bools:
+def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
     """Return a mask over `pods` of the pods that have not started.
 
     Upstream compares the current time in place of their start. If time stands still, no pod is marked.
