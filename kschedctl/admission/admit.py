@@ -158,6 +158,7 @@ class _AdmissionRun:
                 reason=error.reason,
                 message=error.message,
                 warnings=tuple(self.warnings),
+                resource_defaults=tuple(self.request.resource_defaults),
             )
         return Admission(
             201,
@@ -165,6 +166,7 @@ class _AdmissionRun:
             warnings=tuple(self.warnings),
             object=_build_stored_object(self.request),
             changed=tuple(self.request.changed),
+            resource_defaults=tuple(self.request.resource_defaults),
         )
 
     def _run_steps(self) -> None:

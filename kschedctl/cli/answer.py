@@ -28,6 +28,8 @@ class Answer(msgspec.Struct, frozen=True):
     style: Style
     """Width, colors and other choices of the output."""
     exit_code: int = SCHEDULES
+    cluster_name: str | None = None
+    """The cluster that the answer is about, "" for none, or None for the cluster that the options name."""
 
     def with_provenance(self, command: str) -> Self:
         """Return the answer with the time and the command line, which saved reports show."""

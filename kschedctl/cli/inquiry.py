@@ -23,6 +23,7 @@ from kschedctl.cli.manifests import (
     add_missing_namespaces,
     build_cluster_from_files,
     decode_manifest,
+    find_similar_namespaces,
     get_object_key,
     load_surroundings,
     log_hooks,
@@ -68,6 +69,8 @@ class Inquiry:
     """The manifests as documents."""
     namespace: str | None = None
     """The namespace for manifests that name none."""
+    missing_namespaces: Mapping[str, str] = field(default_factory=dict)
+    """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
     call_extender: CallExtender | None = None
     """Calls a scheduler extender, or None if extenders are not called."""
     sampled: SampledFrom | None = None
@@ -161,8 +164,10 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
     else:
         targets = [*places, *stored]
         targets += [Owner("Pod", own or namespace or DEFAULT_NAMESPACE, name) for own, name in pods.list_keys()]
+    given_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
+    cluster = add_missing_namespaces(cluster, owners, source)
     return Inquiry(
-        add_missing_namespaces(cluster, owners, source),
+        cluster,
         {owner: workload.struct for owner, workload in zip(owners, new, strict=True)},
         stored,
         tuple(dict.fromkeys(targets)),
@@ -170,6 +175,7 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
         has_outer_cluster=outer_cluster is not None,
         written=dict(zip(owners, documents, strict=True)),
         namespace=namespace,
+        missing_namespaces=find_similar_namespaces(cluster, given_namespaces),
     )
 
 

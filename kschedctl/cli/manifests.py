@@ -171,8 +171,6 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
     applied = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
     existing_names = {existing.metadata.name for existing in cluster.namespaces}
     cluster = add_missing_namespaces(cluster, map(get_identity, applied), source)
-    missing_names = {existing.metadata.name for existing in cluster.namespaces} - existing_names
-    similar_names = {name: find_similar_name(name, existing_names) for name in sorted(missing_names)}
 
     # Validate the manifests of applied objects.
     applied_manifests = [entry.manifest for entry in decoded if not is_existing_pod(entry.workload)]
@@ -188,6 +186,7 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
         workload = with_namespace(decoded_workload, namespace)
         places[format_title(workload)] = str(manifest.place)
         documents[get_identity(workload)] = manifest.document
+    similar_names = find_similar_namespaces(cluster, existing_names)
     return Application(source, cluster, applied, places, documents, missing_namespaces=similar_names)
 
 
@@ -254,6 +253,12 @@ def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source:
     )
     created = [StoredNamespace(ObjectMeta(name, labels={NAME_LABEL: name})) for name in missing]
     return cluster.with_objects({"Namespace": created})
+
+
+def find_similar_namespaces(cluster: Cluster, given_namespaces: set[str]) -> dict[str, str]:
+    """Map each namespace that was added to the given ones to a similar name among these, or an empty string."""
+    added_namespaces = {namespace.metadata.name for namespace in cluster.namespaces} - given_namespaces
+    return {name: find_similar_name(name, given_namespaces) for name in sorted(added_namespaces)}
 
 
 def log_left_out(reading: ReadResult) -> None:

@@ -289,8 +289,9 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
 
 def _with_cluster_facts(answer: Answer, source: Source | None) -> Answer:
     """Return the answer with the cluster's name and the scheduler's version, if they are known."""
+    title = source.title if source is not None else ""
     facts = {
-        "cluster": source.title if source is not None else "",
+        "cluster": title if answer.cluster_name is None else answer.cluster_name,
         "kube-scheduler": str(getattr(answer.document, "kube_version", "")),
     }
     about = tuple((name, value) for name, value in facts.items() if value)

@@ -116,6 +116,10 @@ def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
         raise UsageError(f'"{name}" names {len(pods)} pods: {which}', hint="say which with namespace/name")
     full_name = name if namespace is None else f"{namespace}/{name}"
     similar = find_similar_pods(cluster.pods, namespace, name)
+    if not similar:
+        from kschedctl.replay.controllers.workload_pods import suggest_workloads  # noqa: PLC0415 - only for an error
+
+        similar = suggest_workloads(cluster, name)[:3]
     hint = f"did you mean {' or '.join(similar)}?" if similar else ""
     raise UsageError(f'pod "{full_name}" not found', hint=hint)
 

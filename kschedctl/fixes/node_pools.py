@@ -1,4 +1,4 @@
-"""Fixes of Karpenter's NodePools and node classes: a missing or empty label, or a zone without a subnet.
+"""Fixes of Karpenter's NodePools and node classes: a higher limit, a missing or empty label, or a zone's subnet.
 
 A pool that lacks what a pod asks for is corrected before the pod asks for less.
 """
@@ -6,7 +6,7 @@ A pool that lacks what a pod asks for is corrected before the pod asks for less.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -57,7 +57,8 @@ def find_node_pool_fixes(
     """
     if current_answer.would_launch or current_answer.existing_node:
         return ()
-    changes = islice(_iter_pool_changes(cluster, pod, types), MOST_TRIED)
+    limits_by_pool = {verdict.pool: verdict.sufficient_limits for verdict in current_answer.pools}
+    changes = islice(_iter_pool_changes(cluster, pod, types, limits_by_pool), MOST_TRIED)
     return tuple(_build_pool_remedy(change) for change in changes if _lets_pool_launch_node(change, replay))
 
 
@@ -81,12 +82,35 @@ def _build_pool_remedy(change: PoolCorrection) -> Remedy:
     )
 
 
-def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
-    """Yield changes to each NodePool or its node class. Each change may be enough for the pod."""
+def _iter_pool_changes(
+    cluster: Cluster,
+    pod: Pod,
+    types: Sequence[JsonObject] | None,
+    limits_by_pool: Mapping[str, Mapping[str, str]],
+) -> Iterator[PoolCorrection]:
+    """Yield changes to each NodePool or its node class. Each change may be enough for the pod.
+
+    `limits_by_pool` has the limits with which pools would take the pod, by resource.
+    """
     for pool in cluster.karpenter_node_pools:
+        yield from _iter_limit_correction(cluster, pool, limits_by_pool.get(pool.metadata.name, {}))
         yield from _iter_missing_label_corrections(cluster, pool, pod)
         yield from _iter_empty_label_correction(cluster, pool, pod)
         yield from _iter_zone_correction(cluster, pool, pod, types)
+
+
+def _iter_limit_correction(
+    cluster: Cluster, pool: NodePool, sufficient_limits: Mapping[str, str]
+) -> Iterator[PoolCorrection]:
+    """Yield the correction that raises the pool's limits, or nothing if no higher limit is enough."""
+    if not sufficient_limits:
+        return
+    limits = pool.spec.limits or {}
+    raises = [f"{name} from {limits[name]} to {amount}" for name, amount in sufficient_limits.items()]
+    noun = "limit" if len(raises) == 1 else "limits"
+    changed_pool = replace(pool, spec=replace(pool.spec, limits={**limits, **sufficient_limits}))
+    summary = f"Raise the {noun} of NodePool {pool.metadata.name}: {', '.join(raises)}"
+    yield _build_pool_correction(cluster, pool, changed_pool, summary, {"spec": {"limits": dict(sufficient_limits)}})
 
 
 def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
@@ -138,9 +162,16 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
     template = pool.spec.template
     metadata = replace(template.metadata, labels={**template.metadata.labels, **labels})
     changed_pool = replace(pool, spec=replace(pool.spec, template=replace(template, metadata=metadata)))
+    patch = {"spec": {"template": {"metadata": {"labels": labels}}}}
+    return _build_pool_correction(cluster, pool, changed_pool, summary, patch)
+
+
+def _build_pool_correction(
+    cluster: Cluster, pool: NodePool, changed_pool: NodePool, summary: str, patch: JsonObject
+) -> PoolCorrection:
+    """Build the correction that changes the pool by a merge patch, with the command and the changed cluster."""
     pools = tuple(changed_pool if other is pool else other for other in cluster.karpenter_node_pools)
     name = pool.metadata.name
-    patch = {"spec": {"template": {"metadata": {"labels": labels}}}}
     command = kubectl.render_command("patch", f"nodepools.{KARPENTER}", name, "--type=merge", "-p", json.dumps(patch))
     return PoolCorrection(
         name,

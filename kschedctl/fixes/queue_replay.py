@@ -1,13 +1,14 @@
 """Replay the scheduling queue with a fix: all waiting pods are tried in order, and the target must get a node.
 
-If no waiting pod gets a node as the cluster is, only the pods that the fix may concern are tried. These are pods that
-fit on a node that it adds or changes, that depend on an object that it edits, or on the places of other pods.
+If the unchanged cluster evicts no pod, only some pods are tried: those that get a node without the fix, and those that
+the fix may concern. A fix may concern pods that fit on a node that it adds or changes, that depend on an object that it
+edits, or on the places of other pods.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,10 +37,10 @@ from kschedctl.snapshot.pod_info import PodInfo
 class RunWithoutFix(NamedTuple):
     """The result of trying all waiting pods in the unchanged cluster."""
 
-    placed: frozenset[str]
-    """Keys of the pods that get a node, as `namespace/name`."""
-    nothing_moves: bool
-    """Whether no pod gets a node and none is evicted."""
+    node_by_pod: dict[str, str]
+    """Names of the nodes by the keys of the pods that get them. A key is `namespace/name`."""
+    evicts_pods: bool
+    """Whether any pod is evicted."""
 
 
 def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
@@ -49,13 +50,17 @@ def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 
 def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
-    """Try all waiting pods of the unchanged cluster, and return which pods get a node and whether anything moves."""
+    """Try all waiting pods of the unchanged cluster, and return which pods get a node and whether any is evicted."""
     simulation = recreate_evicted_pods(Simulation(scheduler))
     waiting = find_pods_still_pending(simulation)
     _try_until_stable(simulation, waiting)
-    view = simulation.view
-    placed = frozenset(view.pods.objects[position].key for position in waiting if view.node[position] >= 0)
-    return RunWithoutFix(placed, nothing_moves=not placed and not simulation.evictions)
+    return RunWithoutFix(_find_node_by_pod(simulation, waiting), evicts_pods=bool(simulation.evictions))
+
+
+def _find_node_by_pod(simulation: Simulation, positions: Iterable[Position]) -> dict[str, str]:
+    """Return the names of the pods' nodes by the pods' keys, in the order of `positions`. Waiting pods are left out."""
+    pods, node, names = simulation.view.pods, simulation.view.node, simulation.view.nodes.names
+    return {pods.objects[position].key: names[node[position]] for position in positions if node[position] >= 0}
 
 
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
@@ -72,16 +77,10 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     simulation, outcomes = _try_concerned_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
 
     # The placed pods in the order in which they got their nodes.
-    pods, node = simulation.view.pods, simulation.view.node
-    names = simulation.view.nodes.names
-    node_by_pod = {
-        pods.objects[outcome.position].key: names[node[outcome.position]]
-        for outcome in outcomes
-        if node[outcome.position] >= 0
-    }
+    node_by_pod = _find_node_by_pod(simulation, (outcome.position for outcome in outcomes))
 
     # Tell pods that gain from the fix and pods that take the room it makes.
-    placed_without_fix = replay_queue_without_fix(trial.scheduler).placed
+    placed_without_fix = replay_queue_without_fix(trial.scheduler).node_by_pod.keys()
     other_pods = [key for key in node_by_pod if key != trial.authored_pod.key]
     gaining_pods = tuple(
         key for key in other_pods if key not in placed_without_fix and _is_waiting_without_fix(trial.scheduler, key)
@@ -115,24 +114,36 @@ def _try_concerned_pods(
 ) -> tuple[Simulation, list[Outcome]]:
     """Try the waiting pods that the fix may concern, and return the simulation and the outcomes in their order.
 
-    All waiting pods are tried if it is unknown which ones the fix concerns. All are also tried if pods get a node or
-    are evicted without the fix, or if trying only some pods evicts one.
+    Pods that get a node without the fix are also tried. All waiting pods are tried if it is unknown which ones the fix
+    concerns, or if pods are evicted without the fix. All are tried once more if trying only some pods evicts one, or
+    moves one away from the node that it gets without the fix, and other pods may fit there.
     """
-    nodes_with_new_room = None
-    if replay_queue_without_fix(trial.scheduler).nothing_moves:
-        nodes_with_new_room = find_nodes_with_new_room(trial, target_key)
+    without_fix = replay_queue_without_fix(trial.scheduler)
+    nodes_with_new_room = None if without_fix.evicts_pods else find_nodes_with_new_room(trial, target_key)
     simulation = recreate_evicted_pods(Simulation(scheduler))
     position = simulation.view.pods.find_position(trial.authored_pod.key)
     assert position is not None, trial.authored_pod.key
     waiting = find_pods_still_pending(simulation)
     if _enters_queue_last(trial, target_key):
         waiting = [*(other for other in waiting if other != position), position]
-    if nodes_with_new_room is not None:
-        concerned = find_concerned_pods(simulation, waiting, nodes_with_new_room, target_position=position)
-        outcomes = _try_until_stable(simulation, concerned)
-        if not simulation.evictions:
-            return simulation, outcomes
-        simulation = recreate_evicted_pods(Simulation(scheduler))
+    if nodes_with_new_room is None:
+        return simulation, _try_until_stable(simulation, waiting)
+
+    pods = simulation.view.pods.objects
+    always_tried = {position} | {other for other in waiting if pods[other].key in without_fix.node_by_pod}
+    concerned = find_concerned_pods(simulation, waiting, nodes_with_new_room, always_tried)
+    outcomes = _try_until_stable(simulation, concerned)
+
+    # Pods that get other nodes than without the fix leave room, which may concern more pods.
+    node_by_pod = _find_node_by_pod(simulation, concerned)
+    moved = {key: node for key, node in without_fix.node_by_pod.items() if node_by_pod.get(key) != node}
+    leaves_room = any(pods[other].key in moved and _may_block_other_nodes(pods[other]) for other in concerned)
+    if moved and not leaves_room:
+        nodes_with_room = nodes_with_new_room.union(moved.values())
+        leaves_room = find_concerned_pods(simulation, waiting, nodes_with_room, always_tried) != concerned
+    if not leaves_room and not simulation.evictions:
+        return simulation, outcomes
+    simulation = recreate_evicted_pods(Simulation(scheduler))
     return simulation, _try_until_stable(simulation, waiting)
 
 
@@ -205,12 +216,12 @@ def _may_block_other_nodes(pod: Pod) -> bool:
 
 
 def find_concerned_pods(
-    simulation: Simulation, waiting: Sequence[Position], nodes: frozenset[str], target_position: Position
+    simulation: Simulation, waiting: Sequence[Position], nodes: frozenset[str], always: Container[Position]
 ) -> list[Position]:
     """Return the positions of the waiting pods that may get a node with the fix, in the order of `waiting`.
 
-    `nodes` are the names of the nodes on which the fix makes room. The target pod always counts, and all waiting pods
-    do if some are nominated.
+    `nodes` are the names of the nodes on which the fix makes room. Pods in `always` are returned in any case, and so
+    are all waiting pods if some are nominated.
     """
     view = simulation.view
     rows_of_nominees, _ = view.nominations
@@ -232,7 +243,7 @@ def find_concerned_pods(
             )
         return may_get_node_by_info[number]
 
-    return [position for position in waiting if position == target_position or may_get_node(position)]
+    return [position for position in waiting if position in always or may_get_node(position)]
 
 
 def estimate_nodes_needed(trial: RemedyTrial) -> int:

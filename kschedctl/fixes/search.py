@@ -12,7 +12,7 @@ import msgspec
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
 from kschedctl.fixes.proposals import MOST_NODES_OF_TRIAL, count_least_changes, get_plugin_remedies, iter_nodes_to_try
-from kschedctl.fixes.ranking import harms_nobody
+from kschedctl.fixes.ranking import harms_nobody, is_manifest_correction, keeps_workload
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import lacks_feasible_node_for_image
@@ -283,16 +283,6 @@ class RemedySearch:
         if must_stop:
             self.exhausted = False
         return must_stop
-
-
-def keeps_workload(trial: RemedyTrial) -> bool:
-    """Return whether the trial's changes ask for nothing less than before: they correct mistakes, wait or make room."""
-    return all(fix.effective_price <= Price.ROOM for fix in trial.changes)
-
-
-def is_manifest_correction(fix: Fix) -> bool:
-    """Return whether the fix is a correction that the workload's author makes in the manifest."""
-    return fix.effective_price == Price.CORRECTION and fix.by == "author"
 
 
 def _is_compatible_with_trial(change: Fix, trial: RemedyTrial) -> bool:

@@ -225,7 +225,9 @@ class LintContext:
         if self.enclosing is not None:
             return self.enclosing.pool_types
         if self.instance_types is None:
-            self.gaps[INSTANCE_TYPES] = Gap("were not given (--instance-types): EC2's are judged by name alone")
+            self.gaps[INSTANCE_TYPES] = Gap(
+                "were not given (--instance-types FILE), so that types of EC2 are judged by their names"
+            )
             return None
         return PoolTypeCatalog(self.instance_types, self.cluster)
 

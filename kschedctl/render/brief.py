@@ -262,7 +262,7 @@ def _describe_costs(fix: ShortFix) -> str:
     return "; ".join(cost.brief for cost in fix.costs if cost.kind is not CostKind.CHECK_FIRST)
 
 
-SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "WakeUps")
+SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "Findings", "WakeUps")
 """The kinds of documents whose list is their advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from kschedctl.render.page import (
     Block,
@@ -57,32 +58,32 @@ def build_fixes_section(
     style: Style,
     title: str = "",
     with_manifests: bool = False,
+    *,
+    gets_new_node: bool = False,
 ) -> Page:
     """Build the section that lists the fixes with their commands, and then the changes that cannot help.
 
     Fixes for which the user must fill in values have a separate heading. ``title`` replaces the heading of the others,
     which otherwise says whether the fixes were replayed with all waiting pods. The manifests to complete are shown as
     YAML if ``with_manifests`` or ``style.patches`` is set. Unless the style is wide, only the first fixes are shown,
-    and a note says how many more there are.
+    and a note says how many more there are. If the pod gets a new node without a fix (``gets_new_node``), that is said.
     """
     shown, note = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
-    complete: list[Block] = []
-    incomplete: list[Block] = []
-    for number, remedy in enumerate(shown, 1):
-        blocks = incomplete if remedy.needs_values else complete
-        blocks += build_fix_lines(number, remedy, style, with_manifests)
-
+    # `holds` is False if other waiting pods would take the place, and None if the waiting pods were not replayed.
+    has_rivals = any(remedy.holds is False for remedy in remedies)
+    title_of_complete = title or (TITLE_WITH_RIVALS if has_rivals else TITLE)
     page: list[Block] = []
-    if complete:
-        # `holds` is False if other waiting pods would take the place, and None if the waiting pods were not replayed.
-        has_rivals = any(remedy.holds is False for remedy in remedies)
-        page += section(title or (TITLE_WITH_RIVALS if has_rivals else TITLE), *complete)
-    if incomplete:
-        page += section(TITLE_OF_INCOMPLETE, *incomplete)
+    for is_incomplete, fixes in groupby(enumerate(shown, 1), lambda numbered: bool(numbered[1].needs_values)):
+        heading = TITLE_OF_INCOMPLETE if is_incomplete else title_of_complete
+        blocks = [block for fix in fixes for block in build_fix_lines(*fix, style, with_manifests)]
+        page += section(heading, *blocks)
     if note:
         page.append(paragraph(Marked(note, Tone.FAINT)))
     if impossible:
-        page += section("What cannot help" if remedies else "No fix was found", Bullets(tuple(impossible)))
+        if gets_new_node and not remedies:
+            page.append(paragraph("No fix is needed: a new node would come"))
+        title_of_impossible = "What cannot help" if remedies or gets_new_node else "No fix was found"
+        page += section(title_of_impossible, Bullets(tuple(impossible)))
     return tuple(page)
 
 

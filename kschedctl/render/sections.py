@@ -48,8 +48,7 @@ from kschedctl.reports.placements import (
 )
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
 from kschedctl.reports.unknown import VERDICT, UnknownKind, advise_reading, describe_unread
-from kschedctl.text.amounts import format_percentage
-from kschedctl.text.counts import agreeing, counted, first_few, first_of
+from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_percentage
 from kschedctl.text.printable import rewrite_fit_error
 
 TIES_SHOWN = 3
@@ -338,7 +337,9 @@ def build_pods_before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCo
 
 
 def build_zone_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ...]:
-    """Build the plot of pods by zone before and after."""
+    """Build the plot of pods by zone before and after, or nothing if the numbers stay the same."""
+    if all(zone.before == zone.after for zone in zones):
+        return ()
     return _build_count_plot("zone", zones, what)
 
 
@@ -353,10 +354,15 @@ def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple
     return build_bar_plot(f"Pods by {unit}, before and after{what}", (unit, PODS), amounts, len(counts))
 
 
-def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> Page:
-    """Build a table and plots of how a plan changes node pools. Return () without pools."""
+def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitting: int = 0) -> Page:
+    """Build a table and plots of how a plan changes node pools.
+
+    ``fitting`` is the number of pending pods that fit without the plan. They count only afterwards. Return () without
+    pools.
+    """
     if not pools:
         return ()
+    note = f'The columns "then" also count {counted(fitting, "pending pod that fits", "pending pods that fit")} now.'
     changes: dict[str, dict[str, float]] = {
         pool.pool or NO_POOL[""]: {"now": pool.nodes_before, "then": pool.nodes_after}
         for pool in pools
@@ -368,6 +374,7 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> P
     }
     return (
         *build_struct_table(pools, style, title="Pools, before and after"),
+        *([paragraph(Marked(note, Tone.FAINT))] if fitting else ()),
         *build_bar_plot("Nodes by pool, before and after", ("pool", "nodes"), changes, len(changes)),
         *build_bar_plot(
             "Requested cpu by pool, before and after", ("pool", "% of allocatable"), requested, len(requested)

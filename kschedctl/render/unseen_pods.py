@@ -22,7 +22,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.text.amounts import spell_age
+from kschedctl.text.counts import spell_age
 
 WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
 

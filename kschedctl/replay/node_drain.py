@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
@@ -302,3 +303,17 @@ def merge_proven_unplaced_counts(runs: Iterable[Mapping[str, int]]) -> dict[str,
         for workload, count in run.items():
             highest[workload] = max(count, highest.get(workload, 0))
     return highest
+
+
+def list_pods_with_local_data(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Return the keys of the pods whose emptyDir volumes are deleted with them."""
+    return tuple(pod.key for pod in pods if any(volume.empty_dir is not None for volume in pod.spec.volumes))
+
+
+def list_pods_asking_to_stay(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Return the keys of the pods whose annotations ask autoscalers not to evict them."""
+    return tuple(
+        pod.key
+        for pod in pods
+        if pod.metadata.annotations.safe_to_evict == "false" or pod.metadata.annotations.do_not_disrupt == "true"
+    )

@@ -12,8 +12,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.text.amounts import format_price
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, format_price
 from kschedctl.text.printable import rewrite_fit_error
 
 _LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")

@@ -8,7 +8,7 @@ import msgspec
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class PoolVerdict(Document, frozen=True, omit_defaults=True):
@@ -22,6 +22,8 @@ class PoolVerdict(Document, frozen=True, omit_defaults=True):
     """Everything that keeps the pool from taking the pod, the closest instance type last."""
     would_take: bool = False
     """Whether one more node of the pool would take the pod, if the pool could grow."""
+    sufficient_limits: dict[str, str] = {}
+    """Resource -> the higher limit of a NodePool with which it would launch a node, if limits are the only obstacle."""
     plugin: str = ""
     """The plugin of kube-scheduler that rejects a node of the pool."""
 
@@ -80,6 +82,48 @@ class NewNode(Document, frozen=True):
     def would_launch(self) -> bool:
         """Whether the autoscaler would launch a node if only this pod waited."""
         return not self.existing_node and any(pool.takes for pool in self.pools)
+
+    @property
+    def gets_node(self) -> bool:
+        """Whether the pod gets a new node, also if other waiting pods compete for the new nodes."""
+        return self.would_launch and (self.queue is None or self.queue.placed) and not self.ignored_because
+
+    @property
+    def answer(self) -> str:
+        """The answer in a sentence: whether a new node comes for the pod, and what that depends on."""
+        if self.ignored_because:
+            answer = f"No, not from {self.autoscaler}: {self.ignored_because}"
+        elif self.existing_node:
+            answer = f"No: {self.autoscaler} sees room for it on {self.existing_node}"
+        elif self.would_launch or self.queue:
+            answer = self._describe_queue_answer()
+        else:
+            closest = f"; {self.closest} comes closest" if self.closest else ""
+            answer = f"No, not from {self.autoscaler}{closest}"
+        if self.seen_types is not None:
+            types = counted(self.seen_types, "instance type")
+            were = agreeing(self.seen_types, "was", "were")
+            answer += f"; only the {types} of existing nodes {were} considered, --instance-types FILE adds others"
+        return answer
+
+    def _describe_queue_answer(self) -> str:
+        """Describe whether the pod gets a new node while other waiting pods compete for the new nodes.
+
+        Without a replay of the other pods (`queue`), the answer is about this pod alone.
+        """
+        queue = self.queue
+        if queue is None:
+            return f"Yes, from {self.autoscaler}"
+        if queue.placed and not queue.rivals:
+            return f"Yes, from {self.autoscaler}, whatever else waits"
+        rivals = counted(len(queue.rivals), "other waiting pod")
+        rival_names = f" ({first_few(queue.rivals)})" if queue.rivals else ""
+        if queue.placed:
+            return f"Yes, from {self.autoscaler}: {queue.growth}, which the pod shares with {rivals}{rival_names}"
+        take = agreeing(len(queue.rivals), "takes", "take")
+        enough = f"; {queue.enough:,} would be enough" if queue.enough is not None else ""
+        room = f"{rivals} {take} their room{rival_names}{enough}"
+        return f"Not for this pod: {self.autoscaler} adds {queue.growth}, but {room}"
 
     @property
     def closest(self) -> str:

@@ -283,6 +283,22 @@ class EvictionChain(Document, frozen=True):
         return bool(self.evicted_in_turn or self.outrun or self.returned)
 
 
+def describe_missing_namespaces(similar_by_name: Mapping[str, str]) -> str:
+    """Return the clause that missing namespaces have to be created, or an empty string if none is missing.
+
+    The values of ``similar_by_name`` are similar names of namespaces that exist, or empty.
+
+    >>> describe_missing_namespaces({"tema": "team"})
+    ', if namespace tema (did you mean team?), which does not exist, is created'
+    """
+    names = [f"{name} (did you mean {similar}?)" if similar else name for name, similar in similar_by_name.items()]
+    if not names:
+        return ""
+    if len(names) == 1:
+        return f", if namespace {names[0]}, which does not exist, is created"
+    return f", if namespaces {first_few(names)}, which do not exist, are created"
+
+
 NO_POOL = {"": "(none)"}
 
 

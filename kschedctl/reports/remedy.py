@@ -110,9 +110,21 @@ class Remedy(Document, frozen=True):
         )
 
 
-def sort_complete_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort remedies that need values to the end, and keep the order otherwise."""
-    return tuple(sorted(remedies, key=lambda remedy: bool(remedy.needs_values)))
+def place_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Sort the remedies that need values to the end, and keep the order otherwise.
+
+    A remedy that needs values comes first if it has fewer changes than every remedy that needs none.
+    """
+    listed = tuple(remedies)
+    fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
+
+    def get_place(remedy: Remedy) -> int:
+        """Return 0 for a small incomplete remedy, 1 for a complete one, and 2 for another incomplete one."""
+        if not remedy.needs_values:
+            return 1
+        return 0 if len(remedy.kinds) < fewest_changes else 2
+
+    return tuple(sorted(listed, key=get_place))
 
 
 MOST_FIX_COMMANDS = 4

@@ -96,6 +96,14 @@ class PlainReport(Document, frozen=True):
         """Return the problems that fail a CI gate, or None if reports of this kind have no gate."""
         return None
 
+    def describe_gaps(self) -> str:
+        """Return what the report leaves open although nothing is unread, for the tile about certainty, or ""."""
+        return ""
+
+    def describe_good_answer(self) -> str:
+        """Return in a clause what a good answer says, for questions about several clusters."""
+        return "the answer is good"
+
     def describe_sections(self) -> Mapping[str, str]:
         """Return the title of each section that HTML folds away, with the section's state in a few words."""
         return {}
@@ -189,7 +197,8 @@ class Answers(Report, frozen=True):
         """Return the number of clusters with a good answer, and how many were answered before an interruption."""
         good = sum(answer.good for answer in self.answers)
         interrupted = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
-        return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", interrupted)
+        clause = f", {self.answers[0].document.describe_good_answer()}" if self.answers else ""
+        return (f"In {good:,} of {counted(self.asked, 'cluster')}{clause}", interrupted)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the headline of each cluster's answer."""

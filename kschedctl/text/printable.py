@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 
 def printable(text: str) -> str:
@@ -265,6 +266,26 @@ def _parse_reasons(sentence: str) -> list[tuple[int, str]]:
     if not all(matches):
         return []
     return sorted(((int(match[1]), match[2]) for match in matches if match), key=lambda entry: -entry[0])
+
+
+def describe_node_reasons(groups: Iterable[tuple[int, Sequence[str]]], nodes: int, noun: str) -> str:
+    """Describe why some of ``nodes`` nodes, which ``noun`` names, do not take a pod.
+
+    Each group is a number of nodes with upstream's reasons for all of them.
+
+    >>> groups = [(1, ["Insufficient cpu", "Insufficient memory"]), (2, ["node(s) were unschedulable"])]
+    >>> describe_node_reasons(groups, 3, "usable node")
+    'of 3 usable nodes, 1 lacks CPU and memory, 2 are cordoned'
+    >>> describe_node_reasons([(1, ["Insufficient cpu"])], 1, "usable node")
+    'the only usable node lacks CPU'
+    """
+    described = []
+    for number, reasons in groups:
+        first, *others = (_describe_reason(number, reason) for reason in reasons)
+        verb = " ".join(first.split(" ")[:2])  # such as "1 lacks", which "and" does not repeat
+        described.append(" and ".join((first, *(other.removeprefix(f"{verb} ") for other in others))))
+    text = ", ".join(described)
+    return f"the only {noun} {text.removeprefix('1 ')}" if nodes == 1 else f"of {nodes:,} {noun}s, {text}"
 
 
 def _describe_reasons(counted_reasons: list[tuple[int, str]]) -> str:

@@ -91,7 +91,11 @@ GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
             ["the pod needs team In [a]; the pool does not define the label"],
         ),
         # small is within, and too small
-        (pod("4"), pool(limits={"cpu": "3"}), ["cpu limit 3, 3 left; the types that take the pod are larger"]),
+        (
+            pod("4"),
+            pool(limits={"cpu": "3"}),
+            ["cpu limit 3, 3 left; far, the smallest type that takes the pod, has cpu 8"],
+        ),
         (pod(), pool(limits={"cpu": "1"}), ["cpu limit 1, 1 left; the smallest type has cpu 2"]),
         (pod("7950m"), pool(), [f"{NONE}; {FAR}, 7950m needed"]),  # costs as much as large
         (

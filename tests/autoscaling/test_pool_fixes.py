@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 import kschedctl
+from kschedctl.fixes.new_node import simulate_node_growth
 from kschedctl.fixes.search import RemedyWishes
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.remedy import Remedy
 
 Json = dict[str, Any]
@@ -130,3 +133,56 @@ def test_fixes_are_of_the_kinds_that_are_wished_for() -> None:
     assert [each.kinds for each in only.remedies] == [("ChangeNodePool",)]
     without = kschedctl.remedies(cluster, "d/web", RemedyWishes(without=frozenset({"ChangeNodePool"})))
     assert ("ChangeNodePool",) not in [each.kinds for each in without.remedies]
+
+
+def limited(cpu: str) -> Json:
+    base = pool()
+    base["spec"]["limits"] = {"cpu": cpu}
+    return base
+
+
+def filling_pod() -> Json:
+    """Build a pod that requests both CPUs of the node."""
+    filler = pod(nodeName="k1")
+    filler["metadata"]["name"] = "filler"
+    filler["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    filler["status"] = {"phase": "Running"}
+    return filler
+
+
+def test_the_limit_of_a_pool_is_raised_to_the_smallest_type_that_takes_the_pod() -> None:
+    """The node has 2 CPUs, as the only type; a limit of 3 leaves 1, so that one more node needs a limit of 4."""
+    objects = [node_class("b"), node(), filling_pod(), pod()]
+    fixes = [each for each in offered(limited("3"), *objects) if each.kinds == ("ChangeNodePool",)]
+    assert [each.summary for each in fixes] == ["Raise the limit of NodePool base: cpu from 3 to 4"]
+    assert json.loads(shlex.split(fixes[0].commands[0])[-1]) == {"spec": {"limits": {"cpu": "4"}}}
+    for cpu, launches in (("3", False), ("4", True)):
+        answer = kschedctl.explain(kschedctl.Cluster.from_objects([limited(cpu), *objects]), "d/web", now=NOW).new_node
+        assert answer is not None
+        assert answer.would_launch == launches
+
+
+def test_a_limit_that_is_not_the_only_obstacle_is_not_raised() -> None:
+    asked = pod(nodeSelector={"team": "shop"})
+    assert [
+        each for each in offered(limited("3"), node_class("b"), node(), filling_pod(), asked) if "limit" in each.summary
+    ] == []
+
+
+def test_nodes_launched_in_earlier_runs_count_for_the_limit() -> None:
+    """A limit of 6 CPUs leaves room for 2 more nodes of 2 CPUs, however often Karpenter runs."""
+    pods = [pod() for _ in range(5)]
+    for number, each in enumerate(pods):
+        each["metadata"]["name"] = f"web-{number}"
+        each["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1500m"
+    cluster = kschedctl.Cluster.from_objects([limited("6"), node_class("b"), node(), filling_pod(), *pods])
+    growth = simulate_node_growth(cluster, NOW)
+    assert growth is not None
+    assert (growth.nodes, growth.unplaced_count) == (2, 3)
+
+
+def test_a_pod_that_gets_a_new_node_needs_no_fix() -> None:
+    cluster = kschedctl.Cluster.from_objects([pool(), node_class("b"), node(), filling_pod(), pod()])
+    report = kschedctl.explain(cluster, "d/web", now=NOW)
+    assert "new node: Yes, from Karpenter; only the 1 instance type" in " ".join(report.summary().warnings)
+    assert "No fix was found" not in RENDERERS["table"](report, Style())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from command_line import Run, Write, node, pod
 
-from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import compute_fingerprint
+from kschedctl.scheduler.scheduler_plugins.numa_cache import compute_fingerprint
 
 Json = dict[str, Any]
 CONFIGURATION = """

@@ -57,10 +57,27 @@ def test_each_is_answered_as_it_would_be_alone(
         assert answer["document"] == json.loads(alone.out)
 
 
+@pytest.mark.parametrize(
+    ("question", "clause"),
+    [
+        ("simulate", "all pods are created and get a node"),
+        ("capacity", "enough pods fit"),
+        ("failures", "any zone can be lost without disruption"),
+        ("whatif", "no pod becomes pending"),
+    ],
+    indirect=["question"],
+)
+def test_the_first_line_says_what_a_good_answer_is(
+    run: Run, snapshots: dict[str, str], question: list[str], clause: str
+) -> None:
+    both = [part for file in snapshots.values() for part in ("--snapshot", file)]
+    assert f"In 1 of 2 clusters, {clause}" in " ".join(run(*question, *both, "--brief").out.split())
+
+
 def test_table_and_csv(run: Run, snapshots: dict[str, str]) -> None:
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
     lines = run("drain", "n1", *both, "-o", "wide").out.splitlines()
-    assert lines[0] == "Good in 1 of 2 clusters"
+    assert lines[0] == "In 1 of 2 clusters, the nodes are safe to drain"
     assert [line.split()[1] for line in lines[2:4]] == ["yes", "no"]
     brief = run("drain", "n1", *both, "--brief").out
     assert [f"{file}: " in brief for file in snapshots.values()] == [True, True]

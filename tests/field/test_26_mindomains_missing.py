@@ -17,7 +17,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.reports.findings import Finding
 
 FOLDER = Path(__file__).parent / "26-mindomains-missing"
-OUTAGE = "both pods are in zone a, the only one that taints and node selection leave: losing it is an outage"
+OUTAGE = "both pods are in zone a, the only one that taints and node selection allow: losing it is an outage"
 SECOND_ZONE = "Add nodes in a second zone with pool=sys, and "
 
 
@@ -33,7 +33,7 @@ def find_topology_problems(name: str) -> list[Finding]:
         (
             "nospread.yaml",
             "note",
-            "spread over topology.kubernetes.io/zone by DoNotSchedule with maxSkew: 1 and minDomains: 2",
+            "add a DoNotSchedule spread constraint over topology.kubernetes.io/zone with maxSkew: 1 and minDomains: 2",
         ),
     ],
 )

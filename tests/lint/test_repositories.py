@@ -341,7 +341,7 @@ def test_a_group_whose_policy_is_no_mapping_is_named_and_ends_nothing(lint: Lint
     [
         ("Node", "unschedulable: true", "unschedulable: 'yes'", "spec.unschedulable: expected bool, got str"),
         ("Node", "cpu: 4", "cpu: 4 GB", "status.allocatable.cpu: quantities must match"),
-        ("PodDisruptionBudget", "maxUnavailable: 1", "maxUnavailable: [1]", "spec.maxUnavailable: expected int"),
+        ("PodDisruptionBudget", "maxUnavailable: 1", "maxUnavailable: [1]", "spec.maxUnavailable: expected an integer"),
         ("Service", "selector: {app: web}", "selector: {app: 1}", "spec.selector[app]: expected str, got int"),
     ],
 )
@@ -382,7 +382,7 @@ def test_templates_of_claims_that_are_no_list_are_a_finding(lint: Lint) -> None:
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4}}\n"
     wrong = WEB.replace("Deployment", "StatefulSet").replace("spec:\n", "spec:\n  volumeClaimTemplates: 1\n", 1)
     _, report, _ = lint({"all.yaml": f"{node}---\n{wrong}"})
-    assert "spec.volumeClaimTemplates: expected array, got int" in {f["message"] for f in report["findings"]}
+    assert "spec.volumeClaimTemplates: expected a list, got an integer" in {f["message"] for f in report["findings"]}
 
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4}}\n"

@@ -191,7 +191,7 @@ def test_capacity_says_what_ends_first() -> None:
     assert " ".join(by_quota.build_first_line()) == f"{by_quota.shape}: 5 more until the quota is used up; {room}"
     by_room = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "500"})), [deployment(1, "1")]).shapes[0]
     assert (by_room.fits, by_room.created, by_room.most) == (128, 500, 128)
-    assert by_room.limit_sentence.startswith("room ends first: 500 more are created, then exceeded quota: q")
+    assert by_room.limit_sentence.startswith("room runs out first: 500 more are created, then exceeded quota: q")
     assert capacity(cluster(), [deployment(1, "1")]).shapes[0].limit_sentence == ""
 
 

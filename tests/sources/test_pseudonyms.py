@@ -18,8 +18,7 @@ from kschedctl.errors import ConfigurationError
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.anonymize.expressions import Expressions, computes_with_texts
 from kschedctl.sources.anonymize.kept_texts import is_well_known_key
-from kschedctl.sources.anonymize.labels import Numbers
-from kschedctl.sources.anonymize.pseudonyms import Pseudonyms
+from kschedctl.sources.anonymize.pseudonyms import Numbers, Pseudonyms
 from kschedctl.sources.anonymize.rewriter import Rewriter
 
 Json = dict[str, Any]

@@ -34,8 +34,8 @@ from kschedctl.autoscaling.cluster_autoscaler.removal import (
 )
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.utilization import UtilizationRules, compute_utilization, has_gpu_label
-from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.growth import Begin, ignore_progress
+from kschedctl.cel.library.times import parse_go_duration
 from kschedctl.cluster import Cluster
 from kschedctl.reports.cluster_autoscaler import (
     AloneRemoval,

@@ -13,8 +13,7 @@ from itertools import chain, zip_longest
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.unhealthy_pods import describe_unhealthy_pods
 from kschedctl.autoscaling.growth import Begin, ignore_progress
-from kschedctl.autoscaling.karpenter.balance import MoveScore, PoolTotals
-from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, NodeCandidate
+from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, MoveScore, NodeCandidate, PoolTotals
 from kschedctl.autoscaling.karpenter.consolidation import (
     Consolidation,
     PlannedRemoval,

@@ -27,6 +27,8 @@ from kschedctl.reports.karpenter import LaunchedClaim
 from kschedctl.text.counts import counted
 
 READY = Condition("Ready", "True")
+NEW_PROVIDER = "new:///"
+"""Prefix of the provider ids of new nodes. Without one, Karpenter does not count a node for the limits of its pool."""
 
 
 class LaunchingPools:
@@ -146,8 +148,9 @@ def _build_claim_node(claim: LaunchedClaim, name: str, types: dict[str, Instance
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in claim.taints)
     capacity: Resources = {resource: str(amount) for resource, amount in instance_type.capacity.items()}
     allocatable: Resources = {resource: str(amount) for resource, amount in instance_type.allocatable.items()}
+    spec = NodeSpec(taints=taints, provider_id=f"{NEW_PROVIDER}{name}")
     status = NodeStatus(allocatable, capacity, (), (READY,))
-    return Node(ObjectMeta(name, labels=labels), NodeSpec(taints=taints), status)
+    return Node(ObjectMeta(name, labels=labels), spec, status)
 
 
 def _iter_daemonset_pods(cluster: Cluster, node: Node) -> Iterator[Pod]:

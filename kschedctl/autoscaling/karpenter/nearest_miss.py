@@ -17,10 +17,11 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.copying import replace
 from kschedctl.api.karpenter import NodePool, RequirementWithMinValues
 from kschedctl.api.objects import Pod
-from kschedctl.api.pod_requests import Quantities
+from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import Quantity
+from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.autoscaling.karpenter.amounts import ZERO, convert_to_thousandths, sum_quantities
+from kschedctl.autoscaling.karpenter.amounts import ZERO, convert_to_thousandths, subtract_quantities, sum_quantities
 from kschedctl.autoscaling.karpenter.claims import ClaimRefusal
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
@@ -44,15 +45,22 @@ MAX_COUNTED_SHORTFALLS = 3
 NO_TYPE = "no instance type is known"
 
 
-def describe_nearest_miss(
-    setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
-) -> tuple[str, ...]:
-    """Return descriptions of everything that a pool lacks to take the pod.
+class PoolObstacles(NamedTuple):
+    """Everything that a pool lacks to take a pod."""
 
-    An obstacle that no change of the pool removes comes last, because the search ends there.
-    """
+    obstacles: tuple[str, ...]
+    """Descriptions of the obstacles. If no change of the pool removes one, the search ends there, and it comes last."""
+    sufficient_limits: dict[str, str]
+    """Resource -> the higher limit with which the pool takes the pod; empty if limits are not the only obstacle."""
+
+
+def find_nearest_miss(
+    setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
+) -> PoolObstacles:
+    """Return everything that a pool lacks to take the pod, and the limits that would be enough."""
     search = _ObstacleSearch(setting, _relax_fully(setting, pod), existing, template)
-    return tuple(search.iter_obstacles())
+    obstacles = tuple(search.iter_obstacles())
+    return PoolObstacles(obstacles, search.sufficient_limits)
 
 
 def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
@@ -81,6 +89,8 @@ class _ObstacleSearch:
     template: ClaimTemplate
     pools: UsablePools | None = None
     """The edited pool, or None before the first edit."""
+    sufficient_limits: dict[str, str] = field(default_factory=dict)
+    """Resource -> the higher limit with which the unedited pool takes the pod, if limits are its only obstacle."""
     data: PodData = field(init=False)
 
     def __post_init__(self) -> None:
@@ -220,7 +230,8 @@ class _ObstacleSearch:
         offered = ""
         if offered_count:
             verb = agreeing(offered_count, "is", "are")
-            offered = f"; {offered_count:,} of {counted(len(types), 'instance type')} {verb} offered in {needed}"
+            offered_types = f"{offered_count:,} of {counted(len(types), 'instance type')}"
+            offered = f"; with one, {offered_types} {verb} offered in {needed}"
         class_name = self.setting.node_classes.describe_class_reference(self.template.pool)
         return f"{class_name} has no subnet in {needed}, only in {', '.join(sorted(zones))}{offered}"
 
@@ -264,26 +275,42 @@ class _ObstacleSearch:
         short_resources = [name for name, amount in remaining.items() if amount < smallest[name]]
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))
         # Even if the smallest type has room, the types that fit the pod may not.
-        if not short_resources and not self._would_take_pod_with_pool(unlimited):
+        type_for_pod = self._find_smallest_type_for_pod(unlimited)
+        if not short_resources and type_for_pod is None:
             return None
         limits = pool.spec.limits or {}
-        exhausted_limits = (
-            f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left"
-            for name in short_resources or sorted(remaining)
-        )
+        if type_for_pod is not None:
+            needed = {**type_for_pod.capacity, NODES: ONE}
+            exceeded = [name for name, amount in remaining.items() if amount < needed.get(name, ZERO)]
+            if self.pools is None:
+                used = subtract_quantities(parse_quantities(limits), remaining)
+                self.sufficient_limits = {
+                    name: str(used.get(name, ZERO).add(needed.get(name, ZERO))) for name in sorted(exceeded)
+                }
+            short_resources = short_resources or sorted(exceeded or remaining)
+        descriptions = [f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short_resources]
         sizes = ", ".join(f"{name} {smallest[name]}" for name in short_resources if name != NODES)
-        description = "; ".join(exhausted_limits)
-        if sizes:
-            description += f"; the smallest type has {sizes}"
-        elif not short_resources:
-            description += "; the types that take the pod are larger"
-        return _Obstacle(description, unlimited)
+        if any(remaining[name] < smallest[name] for name in short_resources):
+            descriptions += [f"the smallest type has {sizes}"] if sizes else []
+        elif type_for_pod is not None:
+            sizes = ", ".join(f"{name} {type_for_pod.capacity.get(name, ZERO)}" for name in short_resources)
+            descriptions.append(f"{type_for_pod.name}, the smallest type that takes the pod, has {sizes}")
+        return _Obstacle("; ".join(descriptions), unlimited)
 
-    def _would_take_pod_with_pool(self, pool: NodePool) -> bool:
-        """Return whether an edited form of the pool would take the pod."""
+    def _find_smallest_type_for_pod(self, pool: NodePool) -> InstanceType | None:
+        """Return the smallest instance type with which an edited form of the pool takes the pod, or None."""
         edited = _ObstacleSearch(self.setting, self.pod, self.existing, self.template)
         edited.replace_pool(pool)
-        return edited.find_pod_refusal() is None
+        if not edited.template.options.any():
+            return None
+        run = self.setting.run_scheduler(
+            [self.pod], self.existing, new_nodes_only=True, templates=[edited.template], pools=edited.pools
+        )
+        if not run.claims:
+            return None
+        (claim,) = run.claims
+        types = [claim.template.columns.types[row] for row in np.flatnonzero(claim.options).tolist()]
+        return min(types, key=lambda each: (each.capacity.get(CPU, ZERO), each.capacity.get(MEMORY, ZERO), each.name))
 
     def _describe_closest_type(self, refusal: ClaimRefusal) -> str:
         """Describe what the instance types lack to take the pod, or return Karpenter's error if this is unknown.

@@ -10,7 +10,7 @@ from kschedctl.api.objects import Event, Pod
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.nearest_miss import describe_nearest_miss
+from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.pods import is_daemon_set_pod
 from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, iter_nominated_nodes
@@ -106,11 +106,13 @@ class _PoolVerdicts:
         if answer.instance_types:
             return PoolVerdict(template.name, takes=True, answer=answer.describe())
         text = answer.describe() if has_instance_types else describe_missing_types(template)
+        miss = find_nearest_miss(self._setting, self._pod, template, self._existing)
         return PoolVerdict(
             template.name,
             takes=False,
             answer=text,
-            missing=describe_nearest_miss(self._setting, self._pod, template, self._existing),
+            missing=miss.obstacles,
+            sufficient_limits=miss.sufficient_limits,
         )
 
 

@@ -34,7 +34,7 @@ from kschedctl.autoscaling.karpenter.templates import (
     select_usable_pools,
 )
 from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_topology_domains
-from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies
+from kschedctl.autoscaling.karpenter.topology_group import DomainTallies
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.autoscaling.karpenter.validation import find_pod_rejection
 from kschedctl.autoscaling.karpenter.volumes import Volumes

@@ -25,13 +25,14 @@ from kschedctl.autoscaling.karpenter.labels import HOSTNAME
 from kschedctl.autoscaling.karpenter.requirements import IN, Requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.autoscaling.karpenter.templates import build_pool_requirements
-from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies, get_required_anti_affinity
 from kschedctl.autoscaling.karpenter.topology_group import (
     IGNORE,
+    DomainTallies,
     TopologyGroup,
     TopologyNodeFilter,
     TopologyRule,
     TopologyType,
+    get_required_anti_affinity,
 )
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 

@@ -18,10 +18,11 @@ from kschedctl.text.counts import counted
 REFUSED = AuditRule(
     "audit-creation-refused",
     ERROR,
-    "A workload lacks pods that the API server does not create",
-    "Admission (quota, LimitRange, Pod Security, ServiceAccount, PriorityClass, a webhook) or validation rejects them: "
-    "they are not pending, and no scheduler or autoscaler ever sees them. The controller retries less and less often.",
-    "Change what the message names: the pod template, or the limits of the namespace",
+    "The API server rejects pods of a workload",
+    "Admission (quota, LimitRange, Pod Security, ServiceAccount, PriorityClass, a webhook) or validation rejects "
+    "them. They never exist, so they are not pending, and no scheduler or autoscaler sees them. The controller "
+    "retries less and less often.",
+    "Change what the message names: the pod template or the namespace's limits",
     source="pkg/controller/replicaset/replica_set.go, manageReplicas",
 )
 RULES = (REFUSED,)

@@ -86,7 +86,7 @@ def build_queue_evidence(report: QueueSection, style: Style) -> Page:
         Column("pods", right=True),
         Column("age"),
         Column("queue", keep=True),
-        Column("which, and what wakes it"),
+        Column("names, and what wakes them"),
     )
     return build_table(report.queued, columns, lambda queued: _build_queue_row(queued, style), style, full=False)
 
@@ -128,7 +128,7 @@ def build_queues_evidence(section: QueuesSection, style: Style) -> Page:
         *build_struct_table(section.inactive, style, title="ClusterQueues that admit nothing"),
         *build_struct_table(section.waiting, style, title="Workloads that wait longest", limit=ROWS_SHOWN // 2),
         *build_struct_table(section.starving, style, title="ClusterQueues that wait while others borrow"),
-        *build_struct_table(section.unplaced, style, title="Admitted Workloads with pods without a node"),
+        *build_struct_table(section.unplaced, style, title="Admitted Workloads whose pods have no node"),
         *build_struct_table(section.unused, style, title="Flavors that no Workload uses", limit=ROWS_SHOWN // 2),
     )
 
@@ -250,7 +250,10 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     exposed_title = "Pods behind Services that higher tiers may preempt"
     exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2)
     starving = build_struct_table(
-        report.starving, style, title="Waiting too long", note="started: since the oldest of them was created"
+        report.starving,
+        style,
+        title="Waiting too long",
+        note="started: pods that started after the oldest waiting pod was created",
     )
     return (
         *_build_tiers_table(report, style),
@@ -310,7 +313,7 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     )
     victims = build_table(report.victims, columns, lambda victim: _build_victim_row(victim, style), style, full=False)
     if not victims:
-        victims = (paragraph("no pod is evicted for them"),)
+        victims = (paragraph("no pods would be evicted"),)
     return section(f"If {grown.tier} grew", paragraph(outcome), *victims)
 
 
@@ -430,7 +433,9 @@ def _build_trial_drains(report: PackingSection, style: Style) -> Page:
     if report.candidates:
         commands = style.commands.get(report.name, ()) if report.tried < report.candidates else ()
         nodes = count(report.candidates, "node")
-        tried_text = f"{report.tried:,} of {nodes} drained in turn, those with the least to move first"
+        tried_text = (
+            f"{report.tried:,} of {nodes} drained one after the other, starting with those that have the least to move"
+        )
         suffix = "; to try the others:" if commands else ""
         page += [paragraph(Marked("tried:", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands)]
 

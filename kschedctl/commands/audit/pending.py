@@ -31,8 +31,7 @@ from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_w
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, describe_state_counts
-from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, spell_age
 
 
 class Holder(NamedTuple):
@@ -49,7 +48,7 @@ KUEUE = Holder(
 )
 HOLDERS: Mapping[str, Holder] = {
     "kueue.x-k8s.io/topology": Holder(
-        "Kueue's topology-aware scheduling", "Its workload is admitted; look at the log of kueue-controller-manager"
+        "Kueue's topology-aware scheduling", "The workload is admitted; check the log of kueue-controller-manager"
     ),
     "kueue.x-k8s.io": KUEUE,
     "scheduling.volcano.sh": Holder(
@@ -57,13 +56,18 @@ HOLDERS: Mapping[str, Holder] = {
     ),
     "multiarch.openshift.io": Holder(
         "OpenShift's Multiarch Tuning Operator",
-        "It reads the image's architectures: check deployment pod-placement-controller, and that the image exists",
+        "The operator reads the image's architectures: check deployment pod-placement-controller, and whether the "
+        "image exists",
     ),
-    "grove.io": Holder("the operator of Grove", "kubectl get podgangs.scheduler.grove.io -n NAMESPACE"),
-    "gke.io": Holder("GKE's topology-aware scheduler", "Look at the topology scheduler's pod in kube-system"),
-    "gke-gcsfuse": Holder("GKE's Cloud Storage FUSE driver", "It scans the bucket of a volume: see the pod's events"),
-    "experimental.s3.csi.aws.com": Holder("the Mountpoint for Amazon S3 CSI driver", "Look at s3-csi-controller's log"),
-    "agents.kruise.io": Holder("OpenKruise Agents", "Look at the log of its manager"),
+    "grove.io": Holder("the Grove operator", "kubectl get podgangs.scheduler.grove.io -n NAMESPACE"),
+    "gke.io": Holder("GKE's topology-aware scheduler", "Check the topology scheduler's pod in kube-system"),
+    "gke-gcsfuse": Holder(
+        "GKE's Cloud Storage FUSE driver", "The driver scans the bucket of a volume: check the pod's events"
+    ),
+    "experimental.s3.csi.aws.com": Holder(
+        "the Mountpoint for Amazon S3 CSI driver", "Check the log of s3-csi-controller"
+    ),
+    "agents.kruise.io": Holder("OpenKruise Agents", "Check the log of its manager"),
 }
 """Holders by gate name or by the domain of the gate, from the holders' documentation and sources."""
 
@@ -94,7 +98,7 @@ def _find_gate_holder(gate: str, namespace: str) -> GateHolder:
 CAUSES = {
     "stuck": "stuck",
     "error": "with an error",
-    "unserved": "that no scheduler serves",
+    "unserved": "without a known scheduler",
     "gang": "in gangs",
     "unschedulable": "unschedulable",
     "preemption": "waiting for preemption",
@@ -112,8 +116,8 @@ STUCK = AuditRule(
     "audit-pending-stuck",
     ERROR,
     "A pod fits on a node now, but still waits",
-    "The scheduler does not try it: it missed the event that should have woken the pod, or it does not get through its "
-    "queue. Every rejected pod is tried again after five minutes, so a longer wait is a fault.",
+    "The scheduler does not try it. It missed the event that should have woken the pod, or its queue is too long. "
+    "Every rejected pod is tried again after five minutes, so a longer wait is a fault.",
     LOOK_AT_SCHEDULER,
     source=f"{QUEUE}, flushUnschedulableEntitiesLeftover",
 )
@@ -121,21 +125,21 @@ FAILING = AuditRule(
     "audit-pending-error",
     ERROR,
     "Scheduling a pod fails with an error",
-    "A plugin cannot answer: the pod is retried, and never placed, until what it asks for is there.",
+    "A plugin fails. The scheduler retries the pod, but cannot place it until what the plugin needs is there.",
     "Run explain to see what fails",
 )
 UNSERVED = AuditRule(
     "audit-pending-unserved",
     WARNING,
     "No known scheduler serves a pod",
-    "Its spec.schedulerName is that of no profile of this configuration: unless another scheduler runs under that "
-    "name, nothing ever tries it.",
+    "No profile of this configuration has the pod's spec.schedulerName. Unless another scheduler runs under that "
+    "name, the pod is never tried.",
     "Correct spec.schedulerName and recreate the pod, or start the scheduler of that name",
 )
 GANG = AuditRule(
     "audit-pending-gang",
     WARNING,
-    "A gang does not fit, or is not complete",
+    "A gang does not fit or is incomplete",
     "Its pods are placed together or not at all.",
     "Run explain to see where its pods fit and which are missing",
 )
@@ -143,45 +147,45 @@ UNSCHEDULABLE = AuditRule(
     "audit-pending-unschedulable",
     WARNING,
     "Pods fit on no node",
-    "They wait until the cluster, or they themselves, change.",
-    "Run remedies for the smallest change that helps",
+    "They wait until the cluster or the pods themselves change.",
+    "Run remedies to find the smallest change that helps",
 )
 OVERDUE = AuditRule(
     "audit-pending-victim-overdue",
     WARNING,
     "Preemption waits for a pod that should be gone",
-    "The victim's grace period is over and it is still there: its kubelet does not answer, or a finalizer holds it. "
-    "Until it is gone the pod that preempted it does not start.",
-    "Look at the node's kubelet, and at the victim's metadata.finalizers",
+    "The victim's grace period is over, but it is still there: its kubelet does not respond, or it has a finalizer. "
+    "The preempting pod cannot start until the victim is gone.",
+    "Check the node's kubelet and the victim's metadata.finalizers",
 )
 GATED = AuditRule(
     "audit-pending-gated",
     NOTE,
     "Pods are held back before scheduling",
-    "Until they are released, no scheduler looks at them.",
-    "Run wakes to see what it waits for",
+    "Until they are released, no scheduler tries them.",
+    "Run wakes to see what the pod waits for",
 )
 NOT_ADMITTED = AuditRule(
     "audit-pending-not-admitted",
     WARNING,
-    "A queue or a gang's scheduler has not let a workload start",
-    "Its pods do not exist, or are held back: kube-scheduler does not see them, and a new node changes nothing.",
-    "Run explain on it to see what it waits for, and who holds that",
+    "A queue or a gang scheduler has not let a workload start",
+    "Its pods do not exist or are held back, so kube-scheduler does not try them and a new node does not help.",
+    "Run explain on the workload to see what it waits for and who holds that",
 )
 SUSPENDED = AuditRule(
     "audit-pending-suspended",
     NOTE,
     "A workload is suspended",
-    "It has no pods until somebody, or a queue, resumes it.",
+    "It has no pods until a user or a queue resumes it.",
     "Set spec.suspend to false to start it",
 )
 BYPASSES = AuditRule(
     "audit-pending-bypasses-scheduler",
     WARNING,
     "A pod with spec.nodeName has a claim that waits for the scheduler",
-    "The claim's class binds once kube-scheduler has chosen a node (WaitForFirstConsumer), and kube-scheduler never "
-    "sees a pod that names its node: the pod does not start.",
-    "Select the node by spec.nodeSelector kubernetes.io/hostname instead, and recreate the pod",
+    "The claim binds only once kube-scheduler has chosen a node (WaitForFirstConsumer). Because kube-scheduler "
+    "ignores pods with spec.nodeName, the pod does not start.",
+    "Replace spec.nodeName by spec.nodeSelector kubernetes.io/hostname, and recreate the pod",
 )
 RULE_BY_CAUSE = {
     "stuck": STUCK,

@@ -51,9 +51,9 @@ MISSED = AuditRule(
     "audit-queue-missed",
     ERROR,
     "A pod fits now, but nothing woke it",
-    "No change woke it, by the plugins' events and hints: it waits for the flush of unschedulable pods, five minutes "
-    "after its last attempt. That flush hides the fault.",
-    "Report it upstream with both snapshots; meanwhile any change to the pod itself, such as a label, has it tried "
+    "According to the plugins' events and hints, no change woke the pod. It waits for the flush of unschedulable "
+    "pods, five minutes after its last attempt. That flush hides the fault.",
+    "Report it upstream with both snapshots; meanwhile, change the pod itself, such as its labels, to have it tried "
     "again",
     source="https://github.com/kubernetes/kubernetes/issues/49314",
 )
@@ -61,9 +61,9 @@ IN_VAIN = AuditRule(
     "audit-queue-woken-in-vain",
     ERROR,
     "A pod was woken and fits, but still waits",
-    "A change between the two moments takes it out of the unschedulable pods, and its back-off lasts ten seconds at "
-    "most: the scheduler did not hear of the change, or does not get through its queue.",
-    "Look at the scheduler's log, its watches and its queue lengths (scheduler_pending_pods)",
+    "A change between the two snapshots takes the pod out of the unschedulable pods, and its back-off lasts at most "
+    "ten seconds. Either the scheduler missed the change, or its queue is too long.",
+    "Check the scheduler's log, watches and queue lengths (scheduler_pending_pods)",
     source="pkg/scheduler/backend/queue/scheduling_queue.go, MoveAllToActiveOrBackoffQueue",
 )
 
@@ -212,7 +212,7 @@ def _describe_queue(first: AuditedQueuePod, wake_ups: WakeUps | None) -> str:
     if first.queue == "unknown":
         return "fits now and was rejected before: in activeQ if something woke it, otherwise waiting for the flush"
     if first.queue == "permit":
-        return f"may hold a node, waiting there before it is bound: {first.waiting.reason}"
+        return f"may already have a node, but waits before it is bound: {first.waiting.reason}"
     if first.queue == "activeQ":
         return "fits now and was not tried yet"
     return wake_ups.headline if wake_ups else first.waiting.reason

@@ -200,7 +200,7 @@ class Browser(TidyApp):
             self.note(f"{self.chosen_key} {fate}")
         if Openable(POD, self.chosen_key) not in self.pod_list.subjects and not self.search_text:
             chosen = self.pod_list.chosen
-            self._choose_pod(chosen.name if chosen else "")
+            self._choose_pod(chosen.name if chosen and chosen.kind == POD else "")
 
     def _update_header(self) -> None:
         """Update the header with the search, the listing, the live state and the counts."""
@@ -290,7 +290,7 @@ class Browser(TidyApp):
                 answered = AnsweredQuestion(before)
                 if assumptions:
                     target = session.build_target(key, assumptions)
-                    answered = AnsweredQuestion(session.explain(target), before, assumptions)
+                    answered = AnsweredQuestion(session.explain(target, assumptions), before, assumptions)
                 shown = lay_out_answer(answered, room)
             except KschedctlError as error:
                 self.show_later(self._show_error, key, assumptions, str(error))
@@ -501,7 +501,7 @@ class Browser(TidyApp):
     # -- nodes and workloads -------------------------------------------------------------------------------------------
 
     def open_details(self, subject: Openable) -> None:
-        """Open the screen of a node or workload."""
+        """Open the screen of a node, a workload or an object that lacks pods."""
         self.push_screen(DetailsScreen(subject, partial(self._refresh_details, subject)))
 
     def _refresh_details(self, subject: Openable, screen: LinesScreen) -> None:

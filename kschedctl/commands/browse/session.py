@@ -17,9 +17,10 @@ from kschedctl.commands.browse.contents import build_node_report, build_workload
 from kschedctl.commands.browse.report import NodeContents, WorkloadPods
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message
 from kschedctl.commands.explain.one_pod import explain_target
-from kschedctl.commands.explain.pending_pods import group_pending_pods
+from kschedctl.commands.explain.pending_pods import report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.explain.waiting import ReplayedCluster, correct_retry_advice, drop_retry_advice
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
@@ -27,7 +28,9 @@ from kschedctl.fixes.supposing import apply_suppositions
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import iter_workloads
 from kschedctl.replay.pending_pods import is_pending
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.printable import printable
 
@@ -74,10 +77,19 @@ class BrowseSession:
 
     @cached_property
     def pods_by_cause(self) -> PendingPods:
-        """The pending pods, grouped by cause."""
-        return group_pending_pods(
-            self.scheduler, self.pending_pods, found_pods.describe_pods_of_scope(self.scope), self.now
-        )
+        """The pending pods, grouped by cause, and what is not created or waits before kube-scheduler sees a pod."""
+        namespace = found_pods.get_scope_namespace(self.scope)
+        return report_pending(self.scheduler, namespace, self.scope.selector, self.now)
+
+    @cached_property
+    def missing_workloads(self) -> Mapping[str, NotCreated]:
+        """The workloads that lack pods now because the API server denies them, by name."""
+        return {failure.workload: failure for failure in self.pods_by_cause.not_created if not failure.past}
+
+    @cached_property
+    def held_back(self) -> Mapping[str, WaitingElsewhere]:
+        """The objects whose pods kube-scheduler does not see yet, by name."""
+        return {entry.resource: entry for entry in self.pods_by_cause.waiting_elsewhere}
 
     @cached_property
     def causes(self) -> Mapping[str, str]:
@@ -95,9 +107,15 @@ class BrowseSession:
             raise UsageError(f"{key} is gone")
         return apply_suppositions(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), assumptions)
 
-    def explain(self, target: TargetPod) -> Explanation:
-        """Explain the target pod."""
-        return drop_unwritten_message(explain_target(target))
+    @cached_property
+    def _replayed_cluster(self) -> ReplayedCluster:
+        """The cluster with explanations of all pending pods, for advice on retries."""
+        return ReplayedCluster(self.scheduler, self.now)
+
+    def explain(self, target: TargetPod, assumptions: str = "") -> Explanation:
+        """Explain the target pod. Under assumptions, advice on retries of the unchanged pod is left out."""
+        report = drop_unwritten_message(explain_target(target))
+        return drop_retry_advice(report) if assumptions else correct_retry_advice(report, self._replayed_cluster)
 
     def find_remedies(self, target: TargetPod, checkpoint: Checkpoint = lambda: None) -> Remedies:
         """Search for the target pod's fixes, which may take seconds.

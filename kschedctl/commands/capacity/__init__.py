@@ -209,11 +209,15 @@ def prepare_shapes(
     sorted_manifests = sort_manifests(manifests)
     workloads = list(sorted_manifests.workloads.values())
     if not workloads:
-        raise UsageError("no shape to try", hint="give a manifest of a workload, or of a pod without UID and node")
+        raise UsageError(
+            "no workload to try", hint="specify a manifest of a workload, or of a pod without UID and node"
+        )
     for workload in workloads:
         if isinstance(workload, DaemonSet):
             owner = get_identity(workload)
-            raise UsageError(f"{owner.kind} {owner.name} runs once on each node", hint="simulate says where")
+            raise UsageError(
+                f"{owner.kind} {owner.name} runs one pod on each node", hint="run simulate to see on which nodes"
+            )
 
     # Their pods and other objects, and how many pods the API server admits
     cluster = cluster.with_objects(sorted_manifests.objects)
@@ -283,7 +287,7 @@ def _count_admitted_pods(
     if not pods:
         return AdmittedPods(None, ())
     wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
-    number, messages = admissions.admit_up_to(workload, pods, wanted)
+    number, messages, _ = admissions.admit_up_to(workload, pods, wanted)
     return AdmittedPods(number if messages else None, messages)
 
 

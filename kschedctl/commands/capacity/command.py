@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.extender_options import Extending
@@ -49,7 +50,7 @@ def capacity(
     def answer_source(application: Application, workers: Workers, progress: Progress) -> Capacity:
         """Answer for one cluster. Errors in manifests name the place in the file."""
         with locate_errors(application.places):
-            return study.capacity(
+            report = study.capacity(
                 application.cluster,
                 application.manifests,
                 written=application.written,
@@ -58,6 +59,7 @@ def capacity(
                 most=most,
                 **options,
             )
+        return replace(report, missing_namespaces=dict(application.missing_namespaces))
 
     def fits_enough(report: Capacity) -> bool:
         """Return whether at least one pod of each shape fits, or as many as --max asks for."""

@@ -12,7 +12,7 @@ from kschedctl.api.events import shorten_api_message
 from kschedctl.commands.explain.report import Elimination
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.placements import Headroom, Spread
+from kschedctl.reports.placements import Headroom, Spread, describe_missing_namespaces
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import MOST_ENTRIES, ShortPods, Summary
@@ -22,7 +22,7 @@ from kschedctl.text.counts import counted, first_few
 EXCEEDED = "exceeded quota"
 MAX_NAMED_SHAPES = 4
 """The number of entries in the first line about several shapes."""
-NO_REQUESTS = "it requests no resources, so that only the number of pods per node limits it"
+NO_REQUESTS = "it requests no resources, so only the number of pods per node limits it"
 
 
 class CapacityLimit(Enum):
@@ -111,8 +111,8 @@ class ShapeCapacity(Document, frozen=True):
             return f"{'The next one is' if self.created else 'They are'} not created: {message}"
         created = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
         if self.created == self.fits and EXCEEDED in message:
-            return f"room and quota end together: {created}, then {message}"
-        return f"room ends first: {created}, then {message}"
+            return f"room and quota run out together: {created}, then {message}"
+        return f"room runs out first: {created}, then {message}"
 
     @property
     def quota_sentence(self) -> str:
@@ -125,8 +125,8 @@ class ShapeCapacity(Document, frozen=True):
             return f"Kueue admits all of them in {self.flavors}"
         number = f"{self.by_quota:,} {'is' if self.by_quota == 1 else 'are'} admitted in {self.flavors}"
         if self.by_quota == self.fits:
-            return f"room and Kueue's quota end together: {number}; with one more it {self.beyond_quota}"
-        return f"Kueue's quota ends first: only {number}; with one more it {self.beyond_quota}"
+            return f"room and Kueue's quota run out together: {number}; with one more it {self.beyond_quota}"
+        return f"Kueue's quota runs out first: only {number}; with one more it {self.beyond_quota}"
 
     @property
     def next_one(self) -> str:
@@ -189,17 +189,24 @@ class Capacity(Report, frozen=True):
     interrupted: bool = False
     """Whether the user stopped the run, so that the report is incomplete."""
     search_start: SearchStart | None = None
+    missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
+    """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
     kind: str = "Capacity"
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return how many more pods of the shape fit, or the numbers of several shapes, or () without shapes."""
+        condition = describe_missing_namespaces(self.missing_namespaces)
         if len(self.shapes) < 2:
-            return self.shapes[0].build_first_line() if self.shapes else ()
+            *first, last = self.shapes[0].build_first_line() if self.shapes else ("",)
+            return (*first, f"{last}{condition}")
         numbered = [shape.numbered_name for shape in self.shapes]
         if len(numbered) > MAX_NAMED_SHAPES:
             others = len(numbered) - MAX_NAMED_SHAPES + 1
             numbered[MAX_NAMED_SHAPES - 1 :] = [f"and {counted(others, 'other workload')}"]
-        return (f"{counted(len(self.shapes), 'workload')}, each with all the room for itself:", ", ".join(numbered))
+        return (
+            f"{counted(len(self.shapes), 'workload')}, each as if it had all the room to itself:",
+            f"{', '.join(numbered)}{condition}",
+        )
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add how many pods of each shape fit, and what stops the next one."""
@@ -223,6 +230,10 @@ class Capacity(Report, frozen=True):
                 yield shape.sentence_about_pods_ahead
             if shape.evicts:
                 yield f"{subject}{shape.eviction_sentence}"
+
+    def describe_good_answer(self) -> str:
+        """Return in a clause what a good answer says, for questions about several clusters."""
+        return "enough pods fit"
 
     def build_csv_table(self) -> CsvTable:
         """Return a row for each shape and each node that takes pods of it."""

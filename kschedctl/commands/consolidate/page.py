@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.commands.consolidate.report import ZONES_NOT_EXAMINED, NodeConsolidation, RemovableNode
+from kschedctl.commands.consolidate.report import EMPTIEST_FIRST, ZONES_NOT_EXAMINED, NodeConsolidation, RemovableNode
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, limit_rows_by_style, paragraph, section
 from kschedctl.render.sections import (
     build_caveats,
@@ -33,6 +33,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_build_removable_table(report, style),
+        *([paragraph(Marked(EMPTIEST_FIRST, Tone.FAINT))] if report.ignores_prices else ()),
         *build_struct_table(
             report.staying,
             style,
@@ -44,7 +45,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
         *build_struct_table(report.requested, style, title="Requested shares of the workers"),
         *build_struct_table(report.zones, style, title="Loss of a zone"),
-        *build_pools_before_and_after(report.pools, style),
+        *build_pools_before_and_after(report.pools, style, report.fitting),
         *([paragraph(Marked(ZONES_NOT_EXAMINED, Tone.FAINT))] if report.removable and not report.zones else ()),
         *(section("Commands", *costs, *commands) if report.commands else ()),
     )

@@ -24,7 +24,7 @@ from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, Autoscaler
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, ZoneLoss
 from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
 from kschedctl.replay import kubectl
-from kschedctl.replay.drain_costs import list_pods_asking_to_stay, list_pods_with_local_data
+from kschedctl.replay.node_drain import list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import Pools, compare_pools, find_unready_nodes, select_reported_amounts
 from kschedctl.replay.settling import build_resulting_cluster, find_pods_still_pending
@@ -317,9 +317,10 @@ class ConsolidationRun:
             left_out=self._count_excluded_nodes_by_reason(),
             saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
-            requested=tuple(compute_shares(view, self.view, self.remaining, self.pools.workers)),
+            fitting=int(np.count_nonzero((self.scheduler.view.node < 0) & (view.node >= 0))),
+            requested=tuple(compute_shares(self.scheduler.view, self.view, self.remaining, self.pools.workers)),
             zones=tuple(self.zones),
-            pools=compare_pools(view, self.view, self._find_kept_nodes(rows)),
+            pools=compare_pools(self.scheduler.view, self.view, self._find_kept_nodes(rows)) if rows else (),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
             commands=tuple(kubectl.render_command("drain", node.node, *DRAIN_OPTIONS) for node in self.removable),
             loses_data=list_pods_with_local_data(moved_pods),

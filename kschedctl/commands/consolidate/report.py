@@ -12,11 +12,12 @@ from kschedctl.reports.placements import NO_POOL, MovedPod, PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.amounts import format_price
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, format_price
 from kschedctl.text.printable import rewrite_fit_error
 
 ZONES_NOT_EXAMINED = "whether losing a zone would then cost more was not examined: --keep-zone-loss"
+
+EMPTIEST_FIRST = "The emptiest nodes are tried first, whatever they cost: another order may save more."
 
 
 class RemovableNode(Document, frozen=True):
@@ -89,6 +90,8 @@ class NodeConsolidation(Report, frozen=True):
     """The resources of the removable nodes."""
     price: float | None = None
     """The hourly price of the removable nodes whose price is known."""
+    fitting: int = 0
+    """The number of pending pods that fit now. They are placed before the first drain."""
     requested: tuple[RequestedShare, ...] = ()
     zones: tuple[ZoneLoss, ...] = ()
     """The pods that the loss of each zone leaves without a node, if requested."""
@@ -134,6 +137,11 @@ class NodeConsolidation(Report, frozen=True):
             were = agreeing(self.tried, "was", "were")
             text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
         return text
+
+    @property
+    def ignores_prices(self) -> bool:
+        """Whether another order of the nodes might save more: prices are known, and nodes stay."""
+        return bool(self.price and self.staying)
 
     def list_costs(self) -> tuple[FixCost, ...]:
         """Return what the drains cost besides evictions: deleted data, and pods that ask not to be evicted."""

@@ -26,6 +26,7 @@ LOST = "Lost: no controller recreates them, and kubectl evicts them only with --
 DELAYED = "Can be evicted only once replacements of other pods are ready"
 TERMINATING = "Terminating already: kubectl drain waits until they are gone"
 NOMINATED = "Pending, and nominated to these nodes: they lose the room that preemption made for them"
+STRANDED = "Pending, and can run on no other node"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"
 
 
@@ -39,6 +40,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_pods_section(LOST, report.lost, style),
         *build_pods_section(TERMINATING, report.terminating, style),
         *build_pods_section(NOMINATED, report.nominated, style),
+        *build_pods_section(STRANDED, report.stranded, style),
         *build_pods_section(RETURNED, report.returned, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),

@@ -94,6 +94,8 @@ class Drain(Report, frozen=True):
     """The time at which the grace period of the last terminating pod ends; empty if no pod is terminating."""
     nominated: tuple[str, ...] = ()
     """Pending pods for which preemption reserved one of the nodes, and which lose that room."""
+    stranded: tuple[str, ...] = ()
+    """Pending pods that can run on none but the drained nodes, whatever room is made elsewhere."""
     headroom: tuple[Headroom, ...] = ()
     zones: tuple[PodCount, ...] = ()
     """Pods per zone."""
@@ -165,6 +167,9 @@ class Drain(Report, frozen=True):
         if self.nominated:
             loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")
             counts.append(f"{len(self.nominated):,} {loses} nominated node ({first_few(self.nominated)})")
+        if self.stranded:
+            can = agreeing(len(self.stranded), "pending pod can", "pending pods can")
+            counts.append(f"{len(self.stranded):,} {can} run nowhere else ({first_few(self.stranded)})")
         if self.untried:
             counts.append(counted(self.untried, "pod was not tried", "pods were not tried"))
         if self.staying:
@@ -312,6 +317,10 @@ class Drain(Report, frozen=True):
             *(blocked.pod for blocked in self.blocked),
             *(pod for group in self.unplaced for pod in group.pods),
         )
+
+    def describe_good_answer(self) -> str:
+        """Return in a clause what a good answer says, for questions about several clusters."""
+        return "the nodes are safe to drain"
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each pod that blocks the drain, gets no node or quota, is lost, returns or is evicted.

@@ -19,14 +19,16 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
+from kschedctl.commands.drain.stranded_pods import find_stranded_pods
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.drain_costs import list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.edits import cordon, find_nodes
 from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
     iter_moved_pods,
+    list_pods_asking_to_stay,
+    list_pods_with_local_data,
     merge_proven_unplaced_counts,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
@@ -119,6 +121,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
     evictable = list(node_drain.evictable)
     terminating = [pod for pod in map(simulation.view.pods.objects.__getitem__, evictable) if _is_terminating(pod)]
     nominated = _find_nominated_pods(simulation, shared.nodes)
+    stranded = find_stranded_pods(simulation, shared.nodes, shared.cluster.unbound_pods())
     node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
 
     # What becomes of the pods
@@ -158,6 +161,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         terminating=tuple(pod.key for pod in terminating),
         grace_ends=max((pod.metadata.deletion_timestamp or "" for pod in terminating), default=""),
         nominated=nominated,
+        stranded=stranded,
         untried=len(node_drain.evictable) - len(blocked),
         headroom=compute_headroom(simulation.view, before),
         **count_pods_by_place(simulation.view, before, simulation.view.requested),

@@ -309,7 +309,7 @@ class _Question(msgspec.Struct, frozen=True):
             if not command:
                 return {}
             if command == "remedies":
-                options += node_groups
+                options += [*node_groups, *self.autoscalers.karpenter.to_cli_options()]
             namespace = self.scope.to_namespace_arguments()
             return {explanations[0].pod: build_command(self.source, command, self.pods, namespace, options)}
 

@@ -15,6 +15,7 @@ from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Distances, Node
 from kschedctl.commands.explain.report import Cause, Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
+from kschedctl.scheduler.plugins.node_resources.fit import TOO_MANY_PODS, Insufficient, NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.registry.in_tree import AnyFact
@@ -197,7 +198,10 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     chosen += [reason for reason in reasons if reason.mask.sum() == eligible.sum() and reason.key not in chosen_keys]
 
     eligible_count = 0 if lowest_level == OUT_OF_REACH else int(eligible.sum())
-    causes = [_build_cause(reason.obstacles, reason.mask, cycle, eligible_count, closeness) for reason in chosen]
+    full = _find_full_nodes(obstacles, nodes)
+    causes = [
+        _build_cause(reason.obstacles, reason.mask, cycle, eligible_count, closeness, full=full) for reason in chosen
+    ]
     if lowest_level == OUT_OF_REACH and (conflict := find_label_conflict(chosen, cycle)):
         causes[0] = replace(causes[0], conflict=conflict)
     return tuple(causes)
@@ -220,6 +224,15 @@ def _find_rejected_nodes(
     return mask
 
 
+def _find_full_nodes(obstacles: Sequence[Obstacle], nodes: int) -> Bools:
+    """Return the mask (N,) of nodes that already run as many pods as they can. `nodes` is N."""
+    full = np.zeros(nodes, np.bool_)
+    for obstacle in obstacles:
+        if (obstacle.plugin, obstacle.reason) == (NodeResourcesFit.name, TOO_MANY_PODS):
+            full |= obstacle.mask
+    return full
+
+
 def _choose_covering_reasons(reasons: Sequence[Reason], eligible: Bools) -> list[Reason]:
     """Choose reasons greedily, most uncovered nodes first, until every eligible node is covered or no reason helps."""
     uncovered, chosen = eligible.copy(), []
@@ -234,12 +247,18 @@ def _choose_covering_reasons(reasons: Sequence[Reason], eligible: Bools) -> list
 
 
 def _build_cause(
-    obstacles_of_reason: list[Obstacle], mask: Bools, cycle: Cycle, eligible_count: int, closeness: NodeCloseness | None
+    obstacles_of_reason: list[Obstacle],
+    mask: Bools,
+    cycle: Cycle,
+    eligible_count: int,
+    closeness: NodeCloseness | None,
+    *,
+    full: Bools | None = None,
 ) -> Cause:
     """Build the cause for one reason, with the closest node among those in `mask` (N,).
 
     If no node is eligible (`eligible_count` is 0), a typical one of the closest nodes is named. `closeness` is None for
-    a pod that PreFilter rejects; such a cause names no node.
+    a pod that PreFilter rejects; such a cause names no node. `full` (N,) marks the nodes that can run no more pods.
     """
     plugin, reason = obstacles_of_reason[0].plugin, obstacles_of_reason[0].reason
     if closeness is None:
@@ -262,13 +281,16 @@ def _build_cause(
         fact=describe_fact(fact),
         fact_data=fact,
     )
-    return replace(cause, plain=_describe_cause(cause, rows, obstacles_of_reason, cycle))
+    return replace(cause, plain=_describe_cause(cause, rows, obstacles_of_reason, cycle, full))
 
 
-def _describe_cause(cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle) -> str:
+def _describe_cause(
+    cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle, full: Bools | None
+) -> str:
     """Describe the cause in a sentence: its figures, or else its reason, and the nodes to which it applies.
 
-    `rows` are the rows of the nodes that are rejected for the reason.
+    `rows` are the rows of the nodes that are rejected for the reason. A node in `full` (N,) can run no more pods, so
+    that its figures help only if all nodes are full.
     """
     node_count = len(cycle.view.nodes)
     fact = cause.fact_data
@@ -280,10 +302,19 @@ def _describe_cause(cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle
         return fact.describe_cause(cause.nearest, cause.describe_scope(node_count))
 
     # Such a fact names the node with the best figures for this reason, which need not be the closest node
-    best_row = int(rows[np.argmin(measure_distance(obstacles_of_reason)[rows])])
+    names = cycle.view.nodes.names
+    distance = measure_distance(obstacles_of_reason)
+    best_row = int(rows[np.argmin(distance[rows])])
     best_fact = find_fact(obstacles_of_reason, best_row) or fact
     scope = cause.describe_scope(node_count, with_node=False)
-    return best_fact.describe_cause(cycle.view.nodes.names[best_row], scope)
+    usable_rows = rows if full is None else rows[~full[rows]]
+    if not isinstance(best_fact, Insufficient) or not len(usable_rows) or best_row in usable_rows:
+        return best_fact.describe_cause(names[best_row], scope)
+    usable_row = int(usable_rows[np.argmin(distance[usable_rows])])
+    usable_fact = find_fact(obstacles_of_reason, usable_row)
+    if not isinstance(usable_fact, Insufficient) or usable_fact.free == best_fact.free:
+        return (usable_fact or fact).describe_cause(names[usable_row], scope)
+    return usable_fact.describe_cause_beside_full_node(names[usable_row], scope, names[best_row], best_fact)
 
 
 def _choose_typical_node(

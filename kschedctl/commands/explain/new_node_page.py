@@ -7,57 +7,23 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.karpenter import shorten_error
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NodeGrowth
-from kschedctl.text.counts import agreeing, counted, first_few, first_of
+from kschedctl.text.counts import counted, first_of
 
 
 def build_new_node_section(new: NewNode | None, style: Style) -> Page:
     """Build the section about whether the autoscaler would add a node for this pod. It is empty if `new` is None."""
     if new is None:
         return ()
-    if new.ignored_because:
-        answer = f"No, not from {new.autoscaler}: {new.ignored_because}"
-    elif new.existing_node:
-        answer = f"No: {new.autoscaler} sees room for it on {new.existing_node}"
-    elif new.would_launch or new.queue:
-        answer = _describe_queue_answer(new)
-    else:
-        closest = f"; {new.closest} comes closest" if new.closest else ""
-        answer = f"No, not from {new.autoscaler}{closest}"
-    if new.seen_types is not None:
-        types = counted(new.seen_types, "instance type")
-        were = agreeing(new.seen_types, "was", "were")
-        answer += f"; only the {types} of existing nodes {were} considered, --instance-types FILE adds others"
     message = new.message if style.wide else shorten_error(new.message)
     return section(
         "Would a new node come?",
-        paragraph(answer),
+        paragraph(new.answer),
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in new.doubts),
         *([paragraph(Marked(message, Tone.VERBATIM))] if message else ()),
         *_build_autoscaler_event_line(new),
         *build_struct_table(new.pools, style, full=False),
         *(paragraph(Marked("Unlike kube-scheduler:", Tone.FAINT), difference) for difference in new.differences),
         *([paragraph(Marked(f"{'; '.join(new.sources)}.", Tone.FAINT))] if new.sources else ()),
-    )
-
-
-def _describe_queue_answer(new: NewNode) -> str:
-    """Describe whether the pod gets a new node while other waiting pods compete for the new nodes.
-
-    Without a replay of the other pods (`new.queue`), the answer is about this pod alone.
-    """
-    queue = new.queue
-    if queue is None:
-        return f"Yes, from {new.autoscaler}"
-    if queue.placed and not queue.rivals:
-        return f"Yes, from {new.autoscaler}, whatever else waits"
-    rivals = counted(len(queue.rivals), "other waiting pod")
-    rival_names = f" ({first_few(queue.rivals)})" if queue.rivals else ""
-    if queue.placed:
-        return f"Yes, from {new.autoscaler}: {queue.growth}, which the pod shares with {rivals}{rival_names}"
-    take = agreeing(len(queue.rivals), "takes", "take")
-    enough = f"; {queue.enough:,} would be enough" if queue.enough is not None else ""
-    return (
-        f"Not for this pod: {new.autoscaler} adds {queue.growth}, but {rivals} {take} their room{rival_names}{enough}"
     )
 
 

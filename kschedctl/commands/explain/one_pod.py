@@ -16,7 +16,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, 
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
-from kschedctl.reports.remedy import Remedy, sort_complete_first
+from kschedctl.reports.remedy import Remedy, place_incomplete_fixes
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -106,9 +106,10 @@ def explain_with_fixes(
     report = replace(explain_target(target), replicas=replicas, as_if=as_if)
 
     if report.verdict == "Schedulable":
-        from kschedctl.commands.explain.waiting import correct_retry_advice, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
+        from kschedctl.commands.explain.waiting import ReplayedCluster, correct_retry_advice, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
 
-        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, target.scheduler, now)
+        audited = ReplayedCluster(target.scheduler, now)
+        report = drop_retry_advice(report) if as_if else correct_retry_advice(report, audited)
     if report.verdict == UNSCHEDULABLE:
         report = replace(report, new_node=find_new_node(target))
     if not remedies:
@@ -127,7 +128,7 @@ def explain_with_fixes(
     fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()
     if not fixes:
         return report
-    return replace(report, remedies=sort_complete_first(insert_autoscaler_fixes(report.remedies, fixes)))
+    return replace(report, remedies=place_incomplete_fixes(insert_autoscaler_fixes(report.remedies, fixes)))
 
 
 def explain_target(target: TargetPod) -> Explanation:

@@ -101,7 +101,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
         *build_message_line(report),
         *build_preemption_line(report),
         *_build_pod_group_section(report.pod_group, style),
-        *build_fixes_section(report.remedies, report.impossible, style),
+        *build_fixes_section(report.remedies, report.impossible, style, gets_new_node=report.gets_new_node),
         *more_fixes,
         *build_advice_section(advice, report.pod),
         *_build_pre_filter_table(report),

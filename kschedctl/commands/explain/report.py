@@ -598,6 +598,7 @@ class Explanation(_ExtenderPart, frozen=True):
             warnings=(
                 *([self.replicas.sentence] if self.replicas is not None else ()),
                 *(self.preemption.warnings if self.preemption is not None else ()),
+                *([f"new node: {self.new_node.answer}"] if self.new_node is not None else ()),
             ),
             fixes=(
                 *(fix.to_short_fix() for fix in self._creation_fixes),
@@ -606,6 +607,11 @@ class Explanation(_ExtenderPart, frozen=True):
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
         )
+
+    @property
+    def gets_new_node(self) -> bool:
+        """Whether an autoscaler would launch a node for the pod, so that waiting is enough."""
+        return self.new_node is not None and self.new_node.gets_node
 
     @property
     def _creation_fixes(self) -> tuple[CreationFix, ...]:
@@ -682,8 +688,14 @@ class Explanations(Report, frozen=True):
         """
         fine = sum(explanation.is_fine for explanation in self.explanations)
         number = len(self.explanations)
-        each = "" if number == 1 else ", each by itself"
-        sentence = f"{agreeing(fine, 'has', 'have')} a node or would get one{each}"
+        sentence = f"{agreeing(fine, 'has', 'have')} a node or would get one"
+        new_nodes = sum(explanation.gets_new_node for explanation in self.explanations)
+        if new_nodes:
+            sentence += " now"
+        if number > 1:
+            sentence += ", each by itself"
+        if new_nodes:
+            sentence += f"; {new_nodes:,} would get a new node"
         besides = f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
         return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
 

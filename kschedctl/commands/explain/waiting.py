@@ -215,9 +215,7 @@ def _find_unscheduled_condition(pod: Pod) -> Condition | None:
     return None
 
 
-LOOK_AT_SCHEDULER = (
-    "Look at the scheduler's log, its leader, its watches and its queue lengths (scheduler_pending_pods)"
-)
+LOOK_AT_SCHEDULER = "Check the scheduler's log, leader, watches and queue lengths (scheduler_pending_pods)"
 """What to do about a pod that fits and that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
 FITS = "a node fits now"
@@ -410,17 +408,15 @@ ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
 """The kinds of advice that say when a pod that fits is tried again, without looking at the other pods or the time."""
 
 
-def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) -> Explanation:
+def correct_retry_advice(report: Explanation, audited: ReplayedCluster) -> Explanation:
     """Replace the advice on retries if a replay of the other pending pods contradicts it.
 
     The explanation is returned unchanged if the pod is not schedulable, has no such advice, or extenders are called.
-    `now` is an RFC 3339 time, or empty if unknown.
     """
-    if scheduler.call_extender is not None:  # replaying all pending pods would call the extenders again
+    if audited.scheduler.call_extender is not None:  # replaying all pending pods would call the extenders again
         return report
     if report.verdict != "Schedulable" or not any(advice.kind in ABOUT_RETRIES for advice in report.advice):
         return report
-    audited = ReplayedCluster(scheduler, now)
     waiting_pods = audited.compute_once(find_waiting_pods)
     waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
     correction = _find_retry_advice(waiting, audited) if waiting is not None else None
@@ -436,11 +432,18 @@ def drop_retry_advice(report: Explanation) -> Explanation:
 
 
 def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
-    """Return advice for a pod that other pods leave no place or whose retry is overdue. Return None for other pods."""
+    """Return advice for a pod that other pods leave no place, whose retry is overdue, or whose last try is unknown.
+
+    Return None for other pods.
+    """
     if waiting.cause == "crowded":
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
     seconds = measure_seconds_since_try(waiting.pod, audited)
     if waiting.cause == "stuck" and seconds is not None and is_retry_overdue(waiting, audited):
         text = f"It fits now, but was not tried for {seconds / 60:.0f} min, though rejected pods are tried after 5 min"
         return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
+    age = format_age(waiting.pod.metadata.creation_timestamp, audited.now)
+    if waiting.cause == "stuck" and seconds is None and age:
+        text = f"A node fits now. The pod has waited for {age}, and no event says when it was last tried"
+        return Advice("AwaitRetry", f"{text}: if it still waits in 5 min, audit looks for the fault")
     return None

@@ -231,6 +231,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         always_unplaced = count_always_unplaced_pods(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
     reasons = group_unplaced_pods(simulation, outcomes, {}, displaced_from=frozenset(loss.nodes))
     lost = find_positions(is_on_lost_node & is_bare)
+    ending = find_positions(is_on_lost_node & ~is_recreated & ~is_bare)
     return Failure(
         name=loss.name,
         nodes=loss.nodes,
@@ -239,6 +240,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         unplaced_evicted=len(list_unplaced_evicted_pods(reasons)),
         evicted=len(list_evicted_elsewhere(simulation, frozenset(loss.nodes))),
         lost=len(lost),
+        ending=sum(find_owner(view.pods.objects[each]).kind in ("DaemonSet", "Node") for each in ending),
         reasons=reasons,
         evicted_pods=report_evictions(simulation),
         lost_pods=tuple(view.pods.objects[position].key for position in lost),

@@ -46,6 +46,7 @@ NUMBER_DESCRIPTIONS = {
 
 
 FAILURES_SHOWN = 20
+ENDING = "Pods of DaemonSets and static pods end with their nodes: they do not count as displaced."
 
 
 def build_page(report: Failures, style: Style) -> Page:
@@ -117,7 +118,8 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
         limit=FAILURES_SHOWN,
         full=False,
     )
-    return (*table, *_plot_pods_lost_by_failure(report, style)) if table else ()
+    note = [paragraph(Marked(ENDING, Tone.FAINT))] if any(failure.ending for failure in report.failures) else []
+    return (*table, *note, *_plot_pods_lost_by_failure(report, style)) if table else ()
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:

@@ -51,6 +51,8 @@ class Failure(Document, frozen=True):
     """The number of preempted pods of other nodes among the unplaced ones."""
     evicted_pods: tuple[EvictedPod, ...] = ()
     """The pods that preemption evicts, for the worst failure only."""
+    ending: int = 0
+    """The number of pods of DaemonSets and of static pods on the nodes. They end with the nodes."""
     lost_pods: tuple[str, ...] = ()
     """The pods that no controller recreates, for the worst failure only."""
 
@@ -209,6 +211,10 @@ class Failures(Report, frozen=True):
     def list_pod_names(self) -> tuple[str, ...]:
         """Return the pods that some failure leaves without a node."""
         return tuple(pod for failure in self.failures for group in failure.reasons for pod in group.pods)
+
+    def describe_good_answer(self) -> str:
+        """Return in a clause what a good answer says, for questions about several clusters."""
+        return f"any {self.unit} can be lost without disruption"
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for a CI gate for each failure that leaves pods without a node or preempts pods."""

@@ -18,8 +18,7 @@ from kschedctl.reports.karpenter import (
     shorten_error,
 )
 from kschedctl.reports.unknown import UnknownKind, describe_unread
-from kschedctl.text.amounts import format_price
-from kschedctl.text.counts import counted, first_of
+from kschedctl.text.counts import counted, first_of, format_price
 
 TYPES_SHOWN = 3
 SHOWN_LABELS = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")

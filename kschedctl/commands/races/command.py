@@ -12,6 +12,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import DrawnUnlisted
 from kschedctl.cli.progress import show_progress
+from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import races as library
 from kschedctl.commands.audit.races.latency import parse_latency
@@ -116,7 +117,8 @@ def races(*, source: Source, simulated: RaceOptions, result: DrawnUnlisted) -> A
     """
     with show_progress() as progress:
         measures = _measure_named_cluster(source)
-        return result.answer(library.races(simulated.build_fields(measures), measures=measures, progress=progress))
+        report = library.races(simulated.build_fields(measures), measures=measures, progress=progress)
+    return result.answer(report, choose_exit_code(good=True, interrupted=report.interrupted))
 
 
 def _measure_named_cluster(source: Source) -> Measures | None:

@@ -32,7 +32,7 @@ def build_page(report: Rebalancing, style: Style) -> Page:
         *(build_struct_table(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
         *build_struct_table(report.placed, style, title="Pending pods that then get a node"),
         *build_struct_table(report.held, style, title="Not evicted", full=False),
-        *build_pools_before_and_after(report.pools, style),
+        *build_pools_before_and_after(report.pools, style, report.fitting),
         *build_struct_table(report.kept, style, title="Pods that DefaultEvictor protects"),
         *(section("Commands of the first round", *commands) if report.commands else ()),
     )

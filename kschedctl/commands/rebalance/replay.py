@@ -70,6 +70,8 @@ class EvictionReplay:
     """Whether each pod came to its node by an eviction, shape (P,)."""
     evictions: Evictions
     lingering: LingeringPods
+    view_at_start: Fork
+    """The pods on their nodes before any pending pod was placed."""
     round: int = 0
     played: list[PlayedEviction] = field(default_factory=list)
     recovering: list[Position] = field(default_factory=list)
@@ -90,10 +92,11 @@ class EvictionReplay:
         """
         simulation = Simulation(scheduler, seed=seed, preemption=False)
         lingering = LingeringPods.take_off_nodes(simulation.view, stand_ins)
+        view_at_start = simulation.view.fork()
         simulation.schedule_uninterrupted(find_pods_still_pending(simulation))
         was_moved = np.zeros(len(simulation.view.pods), np.bool_)
         still_pending = find_pods_still_pending(simulation)
-        return cls(simulation, was_moved, Evictions(simulation), lingering, pending=still_pending)
+        return cls(simulation, was_moved, Evictions(simulation), lingering, view_at_start, pending=still_pending)
 
     def begin_round(self) -> None:
         """Begin another round. The replacements of the previous round are running now and count for their budgets."""

@@ -95,6 +95,8 @@ class Rebalancing(Report, frozen=True):
     """The pending pods that get a node because others leave it."""
     commands: tuple[str, ...] = ()
     """The commands that carry out the evictions of the first round."""
+    fitting: int = 0
+    """The number of pending pods that fit before the first eviction."""
     pools: tuple[PoolChange, ...] = ()
     """The pools before and after."""
     policy_ignored: tuple[str, ...] = ()

@@ -78,7 +78,7 @@ class DeschedulerReplay:
 
     replay: EvictionReplay
     view_before: Fork
-    """The pods on their nodes before the first round."""
+    """The pods on their nodes before the first round, with the pending pods that fit."""
     terminated: TerminatedPods
     """The pods that have terminated, which the descheduler may delete."""
     policy: DeschedulerPolicy
@@ -178,7 +178,8 @@ class DeschedulerReplay:
             kept=tuple(HeldPods(reason, count) for reason, count in Counter(self.protected).most_common()),
             placed=tuple(self._iter_placed_pods()),
             commands=tuple(self._iter_first_round_commands()),
-            pools=compare_pools(self.view_before, self.replay.simulation.view),
+            fitting=int(np.count_nonzero((self.replay.view_at_start.node < 0) & (self.view_before.node >= 0))),
+            pools=compare_pools(self.replay.view_at_start, self.replay.simulation.view) if self.replay.played else (),
             interrupted=self.interrupted,
             **basis,
         )

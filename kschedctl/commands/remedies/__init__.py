@@ -43,7 +43,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.reports.remedy import sort_complete_first
+from kschedctl.reports.remedy import Remedy, place_incomplete_fixes
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -162,12 +162,15 @@ def find_remedies_with_room(
     progress: Progress = NO_PROGRESS,
     now: str = "",
     user_groups: UserGroups = NO_USER_GROUPS,
+    types: Sequence[JsonObject] | None = None,
+    settings: JsonObject | None = None,
 ) -> Remedies:
     """Return the fixes of a pod, including a plan that moves other pods, and the fixes of the autoscaler.
 
-    There is no plan if one of the fixes only moves pods. `user_groups` are node groups that the user names. `now` is
-    the RFC 3339 time of the autoscaler's loop, by default the time when the cluster was read. Raises InputError if the
-    node groups are invalid. If the user interrupts, the report has the fixes so far.
+    There is no plan if one of the fixes only moves pods. `user_groups` are node groups that the user names, `types` and
+    `settings` are Karpenter's instance types and options. `now` is the RFC 3339 time of the autoscaler's loop, by
+    default the time when the cluster was read. Raises InputError if groups, types or settings are invalid. If the user
+    interrupts, the report has the fixes so far.
     """
     report = find_pod_remedies(target, wishes, tried, progress=progress)
     if report.interrupted:
@@ -175,7 +178,9 @@ def find_remedies_with_room(
     try:
         report = add_room_plan(report, target, wishes, progress)
         now = now or get_read_time(target.scheduler.cluster)
-        return _add_autoscaler_fixes(report, target, wishes, now, user_groups)
+        return _add_autoscaler_fixes(
+            report, target, wishes, now=now, user_groups=user_groups, types=types, settings=settings
+        )
     except KeyboardInterrupt:
         return replace(report, interrupted=True)
 
@@ -224,12 +229,19 @@ def _can_moves_help(scheduler: Scheduler, key: str) -> bool:
 
 
 def _add_autoscaler_fixes(
-    report: Remedies, target: TargetPod, wishes: RemedyWishes, now: str, user_groups: UserGroups
+    report: Remedies,
+    target: TargetPod,
+    wishes: RemedyWishes,
+    *,
+    now: str,
+    user_groups: UserGroups,
+    types: Sequence[JsonObject] | None,
+    settings: JsonObject | None,
 ) -> Remedies:
     """Add to the report the fixes that would let an autoscaler create a node for the pod.
 
     The report is returned unchanged if the pod is not unschedulable, if no autoscaler is known, or if the wishes
-    exclude such fixes. Raises InputError if the node groups are invalid.
+    exclude such fixes. Raises InputError if the node groups, types or settings are invalid.
     """
     cluster = target.scheduler.cluster
     has_autoscaler = has_any_node_groups(cluster, user_groups) or cluster.karpenter_node_pools
@@ -237,8 +249,10 @@ def _add_autoscaler_fixes(
         return report
     if not any(wishes.considers(kind, "operator") for kind in PoolFixKind):
         return report
-    autoscaler_answer = explain_new_node_for_pod(target, now, user_groups)
-    fixes = find_autoscaler_fixes(target, autoscaler_answer, now, user_groups) if autoscaler_answer else ()
+    answer = explain_new_node_for_pod(target, now, user_groups, types, settings)
+    fixes: tuple[Remedy, ...] = ()
+    if answer is not None:
+        fixes = find_autoscaler_fixes(target, answer, now, user_groups, types=types, settings=settings)
     wished_fixes = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
     all_fixes = insert_autoscaler_fixes(report.remedies, wished_fixes)
-    return structs.replace(report, remedies=sort_complete_first(all_fixes))
+    return structs.replace(report, remedies=place_incomplete_fixes(all_fixes))

@@ -12,7 +12,7 @@ from msgspec import structs
 from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.autoscaler_options import AUTOSCALER_STATUS_KINDS, NodeGroupInput
+from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
@@ -25,6 +25,7 @@ from kschedctl.cli.source import (
     CREATION_FAILURE_KINDS,
     HELD_BACK_KINDS,
     NOTHING_MORE,
+    LiveKinds,
     get_cluster_time,
     with_context_namespace,
 )
@@ -80,6 +81,7 @@ def remedies(
     view: RemediesOutput,
     extending: Extending,
     node_groups: NodeGroupInput,
+    karpenter: KarpenterInput,
     pods: Annotated[
         list[str] | None,
         typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
@@ -105,8 +107,10 @@ def remedies(
         max_changes, by=by or "", only=_parse_kinds(only, "--only"), without=_parse_kinds(without, "--without")
     )
     pod_arguments = tuple(pods or ())
+    autoscaler_kinds = Autoscalers(source, karpenter, node_groups).live
     with extending.open_caller() as call_extender:
-        inquiry = replace(_read_inquiry(source, scope, pod_arguments), call_extender=call_extender)
+        inquiry = _read_inquiry(source, scope, pod_arguments, autoscaler_kinds)
+        inquiry = replace(inquiry, call_extender=call_extender)
 
         # Objects that wait before kube-scheduler sees their pods.
         queued_report = _find_fixes_of_queued_objects(inquiry, pod_arguments, scope, source)
@@ -119,7 +123,7 @@ def remedies(
         if len(targets) == 1:
             collect_pod_extras(call_extender, targets, inquiry, source)
             now = get_cluster_time(inquiry.cluster, source)
-            pod_report, code = _build_pod_report_and_exit_code(targets[0], wishes, now, node_groups)
+            pod_report, code = _build_pod_report_and_exit_code(targets[0], wishes, now, node_groups, karpenter)
             if not pod_arguments:
                 pod_report, code = _add_new_resources(pod_report, code, inquiry)
             return view.answer(pod_report, code)
@@ -137,15 +141,16 @@ def remedies(
         return view.answer(report, code, next_commands)
 
 
-def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> Inquiry:
+def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...], autoscaler_kinds: LiveKinds) -> Inquiry:
     """Read the cluster and find the pods of the files.
 
     Unless all arguments name pods, the kinds that explain missing pods are read as well, and the time is determined.
+    `autoscaler_kinds` are read in any case.
     """
     pods_alone = are_all_pods(pod_arguments)  # also true without arguments
     names_only_pods = bool(pod_arguments) and pods_alone
     live_kinds = NOTHING_MORE if names_only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
-    live_kinds = live_kinds.union(AUTOSCALER_STATUS_KINDS)
+    live_kinds = live_kinds.union(autoscaler_kinds)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live_kinds)
     now = "" if names_only_pods else get_cluster_time(inquiry.cluster, source)
     return replace(inquiry, now=now).with_scheduler_name(scope.scheduler_name)
@@ -193,7 +198,7 @@ def _find_target_pods(
 
 
 def _build_pod_report_and_exit_code(
-    target: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput
+    target: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput, karpenter: KarpenterInput
 ) -> tuple[Remedies, int]:
     """Return the report of the fixes for one pod, and the exit code.
 
@@ -201,7 +206,15 @@ def _build_pod_report_and_exit_code(
     the result does not count as good, whatever the verdict about the pod is.
     """
     with show_progress() as shown:
-        report = find_remedies_with_room(target, wishes, progress=shown, now=now, user_groups=node_groups.read_groups())
+        report = find_remedies_with_room(
+            target,
+            wishes,
+            progress=shown,
+            now=now,
+            user_groups=node_groups.read_groups(),
+            types=karpenter.read_types(),
+            settings=karpenter.parse_settings(),
+        )
     manifests = () if target.workload is None else (target.workload,)
     waiting = search_admission_fixes(target.scheduler.cluster, target.waiting_elsewhere, now, manifests)
     if waiting:

@@ -21,7 +21,7 @@ from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
-from kschedctl.fixes.ranking import CheckedFix
+from kschedctl.fixes.ranking import CheckedFix, move_smallest_fix_first
 from kschedctl.fixes.rollout_replay import RolloutResult
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
@@ -31,7 +31,7 @@ from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.shared_cluster import build_extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
-from kschedctl.reports.remedy import Remedy, sort_complete_first
+from kschedctl.reports.remedy import Remedy, place_incomplete_fixes
 from kschedctl.text.counts import capitalize
 
 
@@ -110,7 +110,8 @@ def _build_remedies_document(
         on_checked = progress.begin("checking remedies", min(len(ranking), CHECKED))
         try:
             harmless_fixes = rollouts.iter_harmless_fixes(ranking)
-            checked_fixes = check_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked=on_checked)
+            in_queue = check_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked=on_checked)
+            checked_fixes = move_smallest_fix_first(in_queue)
             rollout_results = [rollouts.replay(fix.ranked.trial) for fix in checked_fixes]
         except KeyboardInterrupt:
             interrupted = True
@@ -120,7 +121,7 @@ def _build_remedies_document(
     ]
     return replace(
         document,
-        remedies=sort_complete_first(remedies),
+        remedies=place_incomplete_fixes(remedies),
         impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
         extended=build_extender_notes(target.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),

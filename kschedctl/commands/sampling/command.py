@@ -72,8 +72,8 @@ def sampling(
 def _choose_code(report: SamplingCosts) -> int:
     """Return the exit code of a report."""
     if report.not_created:
-        return choose_exit_code(good=False, interrupted=False)
-    return choose_exit_code(good=True, interrupted=False, undecided=report.undecided)
+        return choose_exit_code(good=False, interrupted=report.interrupted)
+    return choose_exit_code(good=True, interrupted=report.interrupted, undecided=report.undecided)
 
 
 def _find_targets(

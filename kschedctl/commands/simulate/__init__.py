@@ -1,8 +1,8 @@
 """`simulate`: where would the pods of these manifests go?
 
 The analysis is in this module: `prepare_simulation` applies the manifests, `run_once` schedules with one seed, and
-`compare_runs` compares seeds. `follow_rollout` replays a rollout that really happened (`rollout_replay`), and
-`stepwise` schedules named pods one after the other.
+`compare_runs` compares seeds. `stepwise` schedules named pods one after the other, and reads a rollout that really
+happened, which `rollout_replay` replays.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.autoscaled_replicas import bring_within_bounds
-from kschedctl.replay.controllers.creation import Creation, create_objects
+from kschedctl.replay.controllers.creation import Creation, bring_within_bounds, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims

@@ -34,9 +34,9 @@ from kschedctl.cli.source import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.commands import simulate as study
-from kschedctl.commands.simulate.follow_rollout import follow_rollout
 from kschedctl.commands.simulate.following_report import FollowedRollout
 from kschedctl.commands.simulate.report import SimulationReport
+from kschedctl.commands.simulate.stepwise import follow_rollout
 from kschedctl.errors import UsageError
 from kschedctl.fixes.new_node import choose_autoscaler
 from kschedctl.replay.controllers.manifests import locate_errors

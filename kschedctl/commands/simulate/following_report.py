@@ -143,6 +143,10 @@ class FollowedRollout(Report, frozen=True):
         sentence = f"{self.agree:,} of {pods} went to a node that the replay has among the best"
         return (verdict, f"{sentence}{describe_doubt(self.unknown)}")
 
+    def describe_good_answer(self) -> str:
+        """Return in a clause what a good answer says, for questions about several clusters."""
+        return "no pod is placed otherwise"
+
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods that the replay would place on other nodes."""
         otherwise = (placement for placement in self.placements if placement.outcome in DIFFERING_OUTCOMES)

@@ -22,6 +22,7 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     Variation,
     describe_evictions,
+    describe_missing_namespaces,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -193,15 +194,7 @@ class SimulationReport(Report, frozen=True):
     @property
     def _conditions_text(self) -> str:
         """A clause about pods that take no part, and about namespaces that are assumed, or an empty string."""
-        text = ""
-        names = [
-            f"{name} (did you mean {similar}?)" if similar else name
-            for name, similar in self.missing_namespaces.items()
-        ]
-        if len(names) == 1:
-            text += f", if namespace {names[0]}, which does not exist, is created"
-        elif names:
-            text += f", if namespaces {first_few(names)}, which do not exist, are created"
+        text = describe_missing_namespaces(self.missing_namespaces)
         if self.left_out:
             verbs = agreeing(self.left_out, "waits already and was", "wait already and were")
             text += f"; {counted(self.left_out, 'pod')} {verbs} left out"
@@ -279,6 +272,10 @@ class SimulationReport(Report, frozen=True):
     def list_pod_names(self) -> tuple[str, ...]:
         """Return the pods without a node."""
         return tuple(pod for group in self.pending for pod in group.pods)
+
+    def describe_good_answer(self) -> str:
+        """Return in a clause what a good answer says, for questions about several clusters."""
+        return "all pods are created and get a node"
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each workload or pod that is not created, not admitted, not placed, or evicted."""

@@ -13,8 +13,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
-from kschedctl.text.amounts import format_price
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, format_price
 
 
 def build_page(report: NodeSizing, style: Style) -> Page:

@@ -14,8 +14,7 @@ from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.amounts import format_price
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, format_price
 
 
 class SizedShape(Document, frozen=True):
@@ -29,6 +28,8 @@ class SizedShape(Document, frozen=True):
     """The hourly price of all these nodes, None if unknown."""
     like: Annotated[str, Column("like")] = ""
     """A node of the cluster that the nodes resemble."""
+    peculiarities: Annotated[tuple[str, ...], Column("differs by", every=True)] = ()
+    """The labels and taints in which the nodes differ from others of their pool; empty if the pool has one shape."""
 
 
 class SizingAlternative(Document, frozen=True):

@@ -477,7 +477,9 @@ class _Sizing:
             known_prices = [price for price in prices if price is not None]
             total_price = sum(known_prices) if len(known_prices) == len(prices) else None
             node_count = sum(parts.values())
-            yield SizedShape(name, node_count, dict(sorted(zones.items())), total_price, self.shapes[name].like)
+            shape = self.shapes[name]
+            zone_counts = dict(sorted(zones.items()))
+            yield SizedShape(name, node_count, zone_counts, total_price, shape.like, shape.peculiarities)
 
     def _build_sizing_alternative(self, node_set: NodeSet) -> SizingAlternative:
         """Build the report about one set, with the percentages of its cpu and memory that the pods request."""

@@ -25,6 +25,7 @@ from kschedctl.commands.wakes.many import (
 from kschedctl.commands.wakes.report import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import describe_scope, find_pending_pods, is_pending
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -58,17 +59,21 @@ def _find_wake_ups_for_target(target: TargetPod) -> WakeUps:
     return replace(report, stands_for=target.note)
 
 
-def pending_wake_ups(cluster: Cluster, namespace: str = "", *, selector: str = "") -> WakeUpsOfMany:
+def pending_wake_ups(
+    cluster: Cluster, namespace: str = "", *, selector: str = "", progress: Progress = NO_PROGRESS
+) -> WakeUpsOfMany:
     """Find what would make the scheduler retry each pending pod of a namespace, or of all namespaces.
 
-    `selector` limits the pods by label, such as `app=web`. Raises InputError if a pod or the selector is malformed.
+    `selector` limits the pods by label, such as `app=web`. If the user interrupts, the report has the pods so far.
+    Raises InputError if a pod or the selector is malformed, and KeyboardInterrupt if the user interrupts before there
+    is an answer.
 
     >>> import kschedctl
     >>> pending_wake_ups(kschedctl.Cluster.from_objects([])).pods
     ()
     """
     pods = find_pending_pods(cluster, namespace or None, selector)
-    return find_wake_ups_of_pods(Scheduler(cluster), pods, describe_scope(namespace or None, selector))
+    return find_wake_ups_of_pods(Scheduler(cluster), pods, describe_scope(namespace or None, selector), progress)
 
 
 def wakes_by(

@@ -14,6 +14,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.output_options import Untabled
+from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import load_cluster, with_context_namespace
@@ -79,7 +80,8 @@ def wakes(
         if event
         else _report_wake_ups(inquiry, targets, scope)
     )
-    return view.answer(report, choose_exit_code(_is_successful(report), interrupted=False, undecided=report.undecided))
+    interrupted = not isinstance(report, WakeUps) and report.interrupted
+    return view.answer(report, choose_exit_code(_is_successful(report), interrupted, report.undecided))
 
 
 def _is_successful(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
@@ -114,7 +116,10 @@ def _report_wake_ups(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scop
     """Report what would wake the target pods, or all pending pods if `targets` is None."""
     if targets is None:
         namespace = found_pods.get_scope_namespace(scope) or ""
-        return library.pending_wake_ups(inquiry.cluster, namespace, selector=scope.selector or "")
+        with show_progress() as progress:
+            return library.pending_wake_ups(
+                inquiry.cluster, namespace, selector=scope.selector or "", progress=progress
+            )
     return library.find_wake_ups_of_targets(targets)
 
 

@@ -20,6 +20,7 @@ from kschedctl.commands.wakes.event_replay import (
     try_pod,
 )
 from kschedctl.commands.wakes.report import Wakes, WakesOfMany, WakeUps, WakeUpsOfMany
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.scheduler import Scheduler
@@ -43,18 +44,29 @@ def replay_changes_for_stored_pods(
     return _build_wakes_report(scheduler, [(try_pod(scheduler, pod), [pod]) for pod in pods], changes, scope="")
 
 
-def find_wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
+def find_wake_ups_of_pods(
+    scheduler: Scheduler, pods: Sequence[Pod], scope: str, progress: Progress = NO_PROGRESS
+) -> WakeUpsOfMany:
     """Find what would wake each of the cluster's pods.
 
-    Pods that no profile serves are only named. `scope` describes the pods in the report.
+    Pods that no profile serves are only named. `scope` describes the pods in the report. If the user interrupts, the
+    report has the pods so far. Raises KeyboardInterrupt if there are none yet.
     """
     served = [pod for pod in pods if _is_pod_served(scheduler, pod)]
-    reports = []
-    for rejected, equal_pods in iter_groups_of_rejected_pods(scheduler, served):
-        report = build_wake_ups_report(scheduler, rejected)
-        reports += [replace(report, pod=pod.key) for pod in equal_pods]
+    done = progress.begin("Pods", len(served))
+    reports: list[WakeUps] = []
+    interrupted = False
+    try:
+        for rejected, equal_pods in iter_groups_of_rejected_pods(scheduler, served):
+            report = build_wake_ups_report(scheduler, rejected)
+            reports += [replace(report, pod=pod.key) for pod in equal_pods]
+            done(len(equal_pods))
+    except KeyboardInterrupt:
+        if not reports:
+            raise
+        interrupted = True
     unserved = tuple(pod.key for pod in pods if not _is_pod_served(scheduler, pod))
-    return combine_wake_up_reports(reports, scope=scope, unserved=unserved)
+    return replace(combine_wake_up_reports(reports, scope=scope, unserved=unserved), interrupted=interrupted)
 
 
 def combine_wake_up_reports(
@@ -82,18 +94,30 @@ def _build_wakes_report(
     """Build the report on what the changes do to groups of equal pods.
 
     Pods that fit anyway are only listed. Changes that the scheduler does not watch are only listed, too. `scope`
-    describes the pods, and `unserved` are the pods that no profile serves.
+    describes the pods, and `unserved` are the pods that no profile serves. If the user interrupts, the report has the
+    answers so far. Raises KeyboardInterrupt if there are none yet.
     """
+    answers: list[Wakes] = []
+    interrupted = False
+    try:
+        for answer in _iter_answers_by_change(scheduler, groups, changes):
+            answers.append(answer)
+    except KeyboardInterrupt:
+        if not answers:
+            raise
+        interrupted = True
+
     handlers = scheduler.event_handlers
     return WakesOfMany(
         scope=scope,
         changes=tuple(map(describe_change, changes)),
-        answers=tuple(_iter_answers_by_change(scheduler, groups, changes)),
+        answers=tuple(answers),
         fitting=tuple(pod.key for rejected, equal_pods in groups if rejected.queue == NONE for pod in equal_pods),
         unheard=tuple(describe_change(change) for change in changes if not handlers.list_occurrences(change)),
         unserved=unserved,
         kube_version=scheduler.cluster.kube_version,
         ignored=scheduler.list_ignored_fields([rejected.info.spec for rejected, _ in groups]),
+        interrupted=interrupted,
         **merge_bases([build_basis(scheduler, rejected) for rejected, _ in groups]),
     )
 

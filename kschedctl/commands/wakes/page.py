@@ -29,7 +29,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import build_caveats, build_left_out_lines, build_unread_lines
+from kschedctl.render.sections import build_caveats, build_interruption_line, build_left_out_lines, build_unread_lines
 from kschedctl.render.tables import Row, build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_not_created_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
@@ -85,6 +85,7 @@ def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
     if not report.pods:
         return (paragraph(Marked(title, Tone.GOOD), *scope), *_build_unserved_line(report))
     return (
+        *build_interruption_line(report.interrupted, "the pods so far"),
         *build_struct_table(report.pods, style, title=title),
         *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *_build_unserved_line(report),
@@ -95,7 +96,10 @@ def build_wakes_page(report: WakesOfMany, style: Style) -> Page:
     """Build the page about the effect of changes: how many pods they wake, then a table per change."""
     (title,) = report.build_first_line()
     has_woken = any(answer.woken for answer in report.answers)
-    page: list[Block] = [paragraph(Marked(title, Tone.GOOD if has_woken else Tone.WARNING))]
+    page: list[Block] = [
+        *build_interruption_line(report.interrupted, "the changes so far"),
+        paragraph(Marked(title, Tone.GOOD if has_woken else Tone.WARNING)),
+    ]
     if report.not_created:
         page += build_not_created_section(report.not_created, style)
     page += build_caveats(report.not_replayed, report.ignored, unknown=report.unknown)

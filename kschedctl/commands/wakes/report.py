@@ -86,6 +86,8 @@ class WakeUpsOfMany(Report, frozen=True):
     ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
+    interrupted: bool = False
+    """Whether the user interrupted, so that pods are missing."""
     kind: str = "WakeUpsOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -171,6 +173,8 @@ class WakesOfMany(Report, frozen=True):
     undecided: bool = False
     not_created: tuple[NotCreated, ...] = ()
     """Workloads whose pods cannot be created, so that no scheduler sees them."""
+    interrupted: bool = False
+    """Whether the user interrupted, so that answers are missing."""
     kind: str = "WakesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:

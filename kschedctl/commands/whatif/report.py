@@ -207,6 +207,10 @@ class WhatIf(Report, frozen=True):
         """List the names of the newly pending pods."""
         return tuple(change.pod for change in self.changes if change.change == "NewlyPending")
 
+    def describe_good_answer(self) -> str:
+        """Return in a clause what a good answer says, for questions about several clusters."""
+        return "no pod becomes pending"
+
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each newly pending pod, for a CI gate to report."""
         return [

@@ -285,7 +285,8 @@ SC_MISSPELT = Rule(
 def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose scaleTargetRef misspells a kind or the name of a workload.
 
-    A name is only taken for a misspelling of a workload that has no autoscaler.
+    A name is only taken for a misspelling of a workload that has no autoscaler. Such a workload with the name of the
+    autoscaler itself is meant, however its name is written.
     """
     autoscalers = [
         (subject, scaler.limits)
@@ -307,7 +308,8 @@ def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
         if limits.name in names:
             continue
         unscaled_names = [name for name in names if (namespace, name) not in targets]
-        similar_name = find_similar_name(limits.name, unscaled_names)
+        similar_name = subject.name if subject.name in unscaled_names else ""
+        similar_name = similar_name or find_similar_name(limits.name, unscaled_names)
         if similar_name:
             message = f'{limits.kind} "{limits.name}" does not exist, but "{similar_name}" does and has no autoscaler'
             yield subject.build_problem(("spec", "scaleTargetRef", "name"), message, f"Write {similar_name}")

@@ -110,6 +110,8 @@ def find_tolerations_without_value(workload: Workload) -> Iterator[Problem]:
         key = toleration.key
         if not key or "node-role.kubernetes.io/" in key or key.startswith("node."):
             continue
+        if "=" in key:
+            continue  # api-refused reports it
         if toleration.operator in (None, "", "Equal") and not toleration.value:
             message = f"tolerates the taint {toleration.key} only if the taint has no value"
             yield workload.build_problem(("tolerations", i), message)

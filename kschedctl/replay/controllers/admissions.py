@@ -60,6 +60,8 @@ class Admitted(NamedTuple):
     number: int
     denials: Sequence[str]
     """Messages for the pods that were not admitted; empty if all were."""
+    defaults: tuple[str, ...] = ()
+    """The requests and limits that LimitRanges set in the pods that were not admitted."""
 
 
 class Admissions:
@@ -173,13 +175,14 @@ class Admissions:
         wanted = change.desired
         admitted = 0
         messages = self.admit_workload(owner, change)
+        defaults: tuple[str, ...] = ()
         if change.new and not messages:
-            admitted, messages = self.admit_pods_of(owner, workload, change.new, len(change.new))
+            admitted, messages, defaults = self.admit_pods_of(owner, workload, change.new, len(change.new))
         if not messages:
             return None
         change.denied = len(change.new) - admitted
         del change.new[admitted:]
-        return build_denied_pods_report(owner, messages, wanted, change.denied)
+        return build_denied_pods_report(owner, messages, wanted, change.denied, defaults)
 
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
@@ -380,7 +383,7 @@ class Admissions:
         for pod in new_pods:  # pods of one template share their containers
             groups.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in groups.items():
-            admitted, messages = self._admit_identical_pods(
+            admitted, messages, _ = self._admit_identical_pods(
                 self._build_pod_create_request(owner, strip_admitted_fields(pods[0])), len(pods)
             )
             denied += [(pod, messages) for pod in pods[admitted:]]
@@ -410,7 +413,8 @@ class Admissions:
         allowed = next((admission for admission in outcomes if admission.allowed), None)
         denials = _collect_messages(outcomes)
         if allowed is None or allowed.object is None:
-            return Admitted(0, denials)
+            defaults = next((outcome.resource_defaults for outcome in outcomes), ())
+            return Admitted(0, denials, defaults)
         if denials:  # only some orders deny the pod
             text = f"by chance, as any LimitRange may come first, a try fails: {denials[0]}"
             self.notes.append(WorkloadNote(str(create_request.owner), text))
@@ -418,7 +422,7 @@ class Admissions:
         count = resource_quota.count_admissible_objects(request, most)
         self._quotas.charge(request, count)
         denials_of_next_pod = _collect_messages(self._try_admission(create_request)) if count < most else ()
-        return Admitted(count, denials_of_next_pod)
+        return Admitted(count, denials_of_next_pod, allowed.resource_defaults)
 
     def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
         """Create the claims of a StatefulSet's pods, and return how many pods are admitted with all their claims.

@@ -21,8 +21,7 @@ from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH, StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.autoscaled_replicas import SCALED_KINDS
-from kschedctl.replay.controllers.creation import create_objects
+from kschedctl.replay.controllers.creation import SCALED_KINDS, create_objects
 from kschedctl.replay.controllers.creation_fix_steps import (
     DeniedPod,
     FixObjectChange,

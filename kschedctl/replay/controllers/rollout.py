@@ -42,7 +42,7 @@ class RolloutCreation:
         """Admit the pods in order, and return how many are created; none if the workload itself is denied."""
         if not pods or self._workload_denials:
             return 0
-        count, self.denials = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
+        count, self.denials, _ = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
         return count
 
     def release(self, pods: Collection[Pod]) -> None:

@@ -1,13 +1,24 @@
-"""CapacityScheduling: namespaces share the cluster by ElasticQuotas and borrow what other namespaces do not use."""
+"""CapacityScheduling: namespaces share the cluster by ElasticQuotas and borrow what other namespaces do not use.
+
+Its preemption evicts less important pods of the same quota, or pods of quotas that borrow. Upstream:
+pkg/capacityscheduling/capacity_scheduling.go of kubernetes-sigs/scheduler-plugins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, NamedTuple
 
+import numpy as np
+
+from kschedctl.api.arrays import Amounts, Bools, Position
+from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import Pod
+from kschedctl.api.quantity import INT64_MAX
 from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.preemption.candidates import Positions
 from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
+from kschedctl.scheduler.engine.preemption.victims import find_pods_never_started, order_by_importance
 from kschedctl.scheduler.framework import Code, PreFilterResult, Status, require_state
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
@@ -18,17 +29,207 @@ from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
     KIND,
     Quota,
     QuotaUse,
+    find_applicable_limits,
     find_exceeded_resource,
     index_quotas,
 )
-from kschedctl.scheduler.scheduler_plugins.quota_victims import QUOTA_VICTIMS_SORTED_AGAIN, QuotaClaim, QuotaVictims
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
+
+_NO_VICTIMS = "No victims found on node {} for preemptor pod {}"
+_EXCEEDED = "global quota max exceeded"
+_QUOTA_VICTIMS_SORTED_AGAIN = ByVersion(
+    "victims are sorted again by importance, not those first that violate a PDB",
+    (("", False), ("1.31", True)),
+    "fefba224 of scheduler-plugins",
+)
 
 NOT_PRE_FILTERED = "not eligible due to failed to read from cycleState"
 
 
-class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
+class _QuotaClaim(NamedTuple):
+    """Requests that a pod's PreFilter checks against the quotas."""
+
+    pod_requests: Requests
+    """The requests of the pod itself."""
+    same_quota: Requests
+    """The pod's requests plus those of nominated pods of its quota that go before it."""
+    all_quotas: Requests
+    """As ``same_quota``, plus the nominated pods of other quotas that use no more than their min."""
+
+
+class _QuotaVictims:
+    """Selection of the pods that CapacityScheduling may evict for a pod.
+
+    If the pod's quota would use more than its min, the victims are less important pods of the same quota. Otherwise,
+    other quotas have borrowed from it. The victims are then pods of quotas that use more than their min, as long as
+    they do. A pod without a quota may evict less important pods without a quota.
+    """
+
+    filters_decide = False
+
+    def __init__(self, info: PodInfo, view: Fork, use: QuotaUse, claim: _QuotaClaim) -> None:
+        self.info, self.view, self.use, self.claim = info, view, use, claim
+        self.quota: Quota | None = use.quotas.get(info.namespace)
+
+    @property
+    def is_borrowing(self) -> bool:
+        """Whether the pod's quota would use more than its min if the pod were scheduled."""
+        quota = self.quota
+        return quota is not None and quota.would_be_over_min(
+            self.use.sum_namespace(quota.namespace), self.claim.same_quota
+        )
+
+    def find_potential_victims(self, nodes: Bools) -> Positions:
+        """Return the pods on the nodes of a mask (N,) that may be evicted, sorted by node and importance."""
+        view, pods = self.view, self.view.pods
+        quota_numbers = self.use.quota_numbers
+        own_number = self.use.find_quota_number(self.info.namespace)
+        evicts_borrowers = self.quota is not None and not self.is_borrowing
+        if evicts_borrowers:
+            is_evictable = (quota_numbers >= 0) & (quota_numbers != own_number)
+        else:
+            is_evictable = (quota_numbers == own_number) & (pods.priority < self.info.priority)
+
+        potential = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
+        if evicts_borrowers:
+            potential = potential[self._find_borrowing_pods(potential)]
+        return potential[order_by_importance(view, potential, self._build_arrival_keys(potential))]
+
+    def makes_room(self, position: Position) -> bool:
+        """Return whether a terminating pod counts as freeing resources for this pod.
+
+        It does if it could be one of this pod's victims.
+        """
+        info: PodInfo = self.view.pods.infos[self.view.pods.info[position]]
+        quota = self.use.quotas.get(info.namespace)
+        if self.quota is None or quota is None:
+            return self.quota is quota and info.priority < self.info.priority
+        if quota is self.quota:
+            return info.priority < self.info.priority
+        return not self.is_borrowing and quota.is_over_min(self.use.sum_namespace(quota.namespace))
+
+    def _build_arrival_keys(self, pods: Positions) -> Positions:
+        """Return, for each pod, a key that orders pods of equal importance by their arrival.
+
+        Upstream sorts twice, first with the least important pod first, which reverses the order of equal pods.
+        """
+        arrival = self.view.arrivals.place[pods]
+        return np.where(find_pods_never_started(self.view, pods), arrival, -arrival)
+
+    def _find_borrowing_pods(self, pods: Positions) -> Bools:
+        """Return a mask over `pods` of the pods that can be evicted before their quota is back within its min.
+
+        On each node, the least important pods are evicted first.
+        """
+        view, quotas = self.view, self.use.quotas
+        info = view.pods.info[pods]
+        node = view.node[pods]
+        quota_number = self.use.quota_numbers[info]
+
+        # Sort by node and quota, and within these in the order of eviction: low priority and late start first.
+        order = np.lexsort(
+            (self._build_arrival_keys(pods), -view.pods.start[pods], view.pods.priority[info], quota_number, node)
+        )
+        quota_of_ordered = quota_number[order]
+        node_of_ordered = node[order]
+        starts_group = np.ones(len(pods), np.bool_)
+        starts_group[1:] = (np.diff(node_of_ordered) != 0) | (np.diff(quota_of_ordered) != 0)
+        group_start = np.maximum.accumulate(np.where(starts_group, np.arange(len(pods)), 0))
+
+        # A pod can be evicted if its quota still borrows some resource after the evictions before it on the node.
+        usage_and_min = [(self.use.sum_namespace(namespace), quota.min_amounts) for namespace, quota in quotas.items()]
+        still_borrows = np.zeros(len(pods), np.bool_)
+        for resource, requests in self.use.requests.items():
+            borrowed = np.array([usage.get(resource, 0) - minimum.get(resource, 0) for usage, minimum in usage_and_min])
+            requested = requests[info[order]]
+            requested_before = np.cumsum(requested) - requested
+            evicted_before = requested_before - requested_before[group_start]
+            still_borrows |= borrowed[quota_of_ordered] > evicted_before
+        can_be_evicted = np.empty(len(pods), np.bool_)
+        can_be_evicted[order] = still_borrows
+        return can_be_evicted
+
+    def find_rejected_nodes(self, pods: Positions) -> tuple[str, Bools] | None:
+        """Return upstream's message and a mask (N,) of the nodes where quotas are exceeded even without the victims.
+
+        Return None if the pod's namespace has no quota.
+        """
+        if self.quota is None:
+            return None
+        return _EXCEEDED, self._find_nodes_over_quota(
+            self.quota, pods, self.claim.pod_requests, self.claim.pod_requests
+        )
+
+    def find_nodes_to_evict_again(self, pods: Positions, removed: Bools) -> Bools | None:
+        """Return a mask (N,) of the nodes on which the quotas are exceeded if only the `removed` pods are gone.
+
+        Return None if the pod's namespace has no quota.
+        """
+        if self.quota is None:
+            return None
+        return self._find_nodes_over_quota(self.quota, pods[removed], self.claim.same_quota, self.claim.all_quotas)
+
+    def _find_nodes_over_quota(
+        self, quota: Quota, removed: Positions, same_quota: Requests, all_quotas: Requests
+    ) -> Bools:
+        """Return a mask (N,) of the nodes on which evicting the victims does not bring the quotas within their limits.
+
+        The limits are the max of the pod's quota, and the sum of all mins for all quotas together.
+        """
+        view = self.view
+        quota_numbers = self.use.quota_numbers[view.pods.info[removed]]
+        removed_of_quota = removed[quota_numbers == self.use.find_quota_number(quota.namespace)]
+
+        # The max of the pod's quota, if it has any.
+        over = np.zeros(len(view.nodes), np.bool_)
+        if quota.max_amounts is not None:
+            used = self.use.sum_namespace(quota.namespace)
+            over |= self._find_nodes_over_limits(
+                add_requests(used, same_quota),
+                self._sum_requests_by_node(removed_of_quota),
+                find_applicable_limits(same_quota, quota.max_amounts, INT64_MAX),
+            )
+
+        # The sum of all mins.
+        total_min = add_requests(*(quota.min_amounts for quota in self.use.quotas.values()))
+        used_by_all = add_requests(self.use.sum_all_namespaces(), all_quotas)
+        return over | self._find_nodes_over_limits(
+            used_by_all, self._sum_requests_by_node(removed), find_applicable_limits(used_by_all, total_min, 0)
+        )
+
+    def _sum_requests_by_node(self, pods: Positions) -> dict[str, Amounts]:
+        """Return, by resource, the total requests (N,) of these pods on each node."""
+        view = self.view
+        sums = {}
+        for name, amounts in self.use.requests.items():
+            sums[name] = np.zeros(len(view.nodes), np.int64)
+            np.add.at(sums[name], view.node[pods], amounts[view.pods.info[pods]])
+        return sums
+
+    def _find_nodes_over_limits(
+        self, used: Requests, removed: Mapping[str, Amounts], limits: Mapping[str, int]
+    ) -> Bools:
+        """Return a mask (N,) of the nodes on which usage minus the removed amounts (N,) still exceeds a limit."""
+        over = np.zeros(len(self.view.nodes), np.bool_)
+        for name, limit in limits.items():
+            over |= used.get(name, 0) - removed.get(name, 0) > limit
+        return over
+
+    def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
+        """Yield upstream's message for each node without victims, with the count 1.
+
+        The message names the node, so all messages differ.
+        """
+        names, pod = self.view.nodes.names, self.info.pod.metadata.name
+        return ((_NO_VICTIMS.format(names[row], pod), 1) for row in rows.tolist())
+
+    def sorts_by_importance(self, release: KubeVersion) -> bool:
+        """Return whether this release sorts the victims again by importance."""
+        return _QUOTA_VICTIMS_SORTED_AGAIN.at(release)
+
+
+class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
     """Plugin that rejects a pod if its namespace's ElasticQuota or the sum of all quotas would be exceeded.
 
     The namespace may not use more than the max of its quota, and all namespaces together may not use more than the sum
@@ -39,11 +240,11 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
     """
 
     name = "CapacityScheduling"
-    changed = (QUOTA_VICTIMS_SORTED_AGAIN,)
+    changed = (_QUOTA_VICTIMS_SORTED_AGAIN,)
     kinds: ClassVar[tuple[str, ...]] = (KIND, "PodDisruptionBudget")
     by_priority = False
 
-    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[QuotaClaim]:
+    def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[_QuotaClaim]:
         """Reject the pod if it would exceed the max of its namespace's quota or the sum of all mins.
 
         A pod in a namespace without a quota passes. The state has the requests that were checked.
@@ -52,9 +253,9 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         requests = sum_effective_requests(info.pod)
         quota = use.quotas.get(info.namespace)
         if quota is None:
-            return PreFilterResult(state=QuotaClaim(requests, requests, requests))
+            return PreFilterResult(state=_QuotaClaim(requests, requests, requests))
         same_quota, other_quotas = _find_nominated_requests(info, view, use)
-        claim = QuotaClaim(
+        claim = _QuotaClaim(
             requests, add_requests(*same_quota, requests), add_requests(*same_quota, *other_quotas, requests)
         )
 
@@ -97,13 +298,13 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         leaving = tuple(position for position in terminating if selection.makes_room(position))
         return Ineligible(TERMINATING, leaving) if leaving else None
 
-    def select_victims(self, cycle: Cycle) -> QuotaVictims:
+    def select_victims(self, cycle: Cycle) -> _QuotaVictims:
         """Return the selection of the pods that may be evicted for this pod.
 
         Raises PluginError if PreFilter did not run.
         """
         claim = require_state(cycle.pre_filter.find_state(CapacityScheduling), NOT_PRE_FILTERED)
-        return QuotaVictims(cycle.info, cycle.view, find_quota_use(cycle.view), claim)
+        return _QuotaVictims(cycle.info, cycle.view, find_quota_use(cycle.view), claim)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds whose unread objects could change the answer.
@@ -124,7 +325,7 @@ def find_quota_use(view: Fork) -> QuotaUse:
     return QuotaUse(view, view.objects.index(KIND, index_quotas, KIND))
 
 
-def _build_rejection(info: PodInfo, claim: QuotaClaim, cause: str, fact: str) -> PreFilterResult[QuotaClaim]:
+def _build_rejection(info: PodInfo, claim: _QuotaClaim, cause: str, fact: str) -> PreFilterResult[_QuotaClaim]:
     """Build a PreFilter result that rejects the pod for this cause. `fact` tells users the amounts."""
     reason = f"Pod {info.namespace}/{info.pod.metadata.name} is rejected in PreFilter because {cause}"
     return PreFilterResult(Status(Code.UNSCHEDULABLE, (reason,)), state=claim, fact=fact)

@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unkno
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
-from kschedctl.scheduler.plugins.helper.scoring_strategy import DEFAULT_RESOURCES
+from kschedctl.scheduler.plugins.helper.resource_allocation import DEFAULT_RESOURCES
 from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.effective_requests import (
     QualityOfService,
@@ -28,7 +28,6 @@ from kschedctl.scheduler.scheduler_plugins.effective_requests import (
     parse_container_requests,
     sum_effective_requests,
 )
-from kschedctl.scheduler.scheduler_plugins.least_numa import score_containers, score_pod
 from kschedctl.scheduler.scheduler_plugins.numa_cache import OverReserve
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import (
     KIND,
@@ -43,7 +42,9 @@ from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
     LEAST_NUMA_NODES,
     STRATEGIES,
     NodeResourceTopologyMatchArgs,
+    score_containers,
     score_numa_nodes,
+    score_pod,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

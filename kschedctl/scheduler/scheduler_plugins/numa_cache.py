@@ -1,9 +1,11 @@
 """The OverReserve cache of NodeResourceTopologyMatch, to the extent that a snapshot shows its contents.
 
 The requests of pods placed since the snapshot count against every NUMA node of their node. A published topology counts
-once its fingerprint matches the pods on the node; a node that rejected a pod is checked again.
+once its fingerprint matches the pods on the node; a node that rejected a pod is checked again. The fingerprint is the
+XXH64 hash of the namespaces and names of the pods. Texts of equal length are hashed together, word by word.
 
-Upstream: pkg/noderesourcetopology/cache/{overreserve,store,foreign_pods}.go of kubernetes-sigs/scheduler-plugins.
+Upstream: pkg/noderesourcetopology/cache/{overreserve,store,foreign_pods}.go of kubernetes-sigs/scheduler-plugins, and
+github.com/k8stopologyawareschedwg/podfingerprint (v0.2.2).
 """
 
 from __future__ import annotations
@@ -28,7 +30,6 @@ from kschedctl.scheduler.scheduler_plugins.effective_requests import (
     sum_effective_requests,
 )
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, is_affine
-from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import compute_digests, format_fingerprint, hash_texts
 from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
     AUTODETECT,
     DEDICATED,
@@ -51,6 +52,26 @@ Upstream: github.com/k8stopologyawareschedwg/numaplacement.
 FREED = "publishes the NUMA nodes of containers, so that the plugin knows what their eviction frees: not replayed"
 OLDER = "may be older in the scheduler's cache"
 OTHERS = "of {} do not match the pods that are there, and the scheduler's cache was not read"
+
+_Hashes = npt.NDArray[np.uint64]
+_Octets = npt.NDArray[np.uint8]
+
+_PREFIX, _VERSION = "pfp0", "v001"
+_STRIPE = 4
+"""Words per stripe, one for each lane."""
+_WORD = 8
+"""Bytes per word."""
+
+_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = (
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
+)
 
 
 class PublishedPods(NamedTuple):
@@ -290,3 +311,116 @@ def _enables_plugin(profile: JsonObject, plugin: str) -> bool:
     """Return whether a profile enables a plugin at some extension point."""
     points = object_at(profile, "plugins").values()
     return any(text_at(plugin_set, "name") == plugin for point in points for plugin_set in objects_at(point, "enabled"))
+
+
+def compute_fingerprint(pods: Iterable[tuple[str, str]]) -> str:
+    """Return the fingerprint of pods, given as namespace and name in any order.
+
+    >>> compute_fingerprint([("namespace1", "pod1")])
+    'pfp0v0019e0420efb37746c6'
+    """
+    pods = list(pods)
+    namespace_hashes = hash_texts(namespace for namespace, _ in pods)
+    hashes = hash_texts((name for _, name in pods), namespace_hashes)
+    (digest,) = compute_digests(hashes, np.zeros(len(hashes), np.int64), 1)
+    return format_fingerprint(digest)
+
+
+def format_fingerprint(fingerprint: np.uint64) -> str:
+    """Format a fingerprint with its prefix and version."""
+    return f"{_PREFIX}{_VERSION}{int(fingerprint):016x}"
+
+
+def compute_digests(hashes: _Hashes, rows: Rows, count: int) -> _Hashes:
+    """Return the digest of the pods on each of `count` nodes.
+
+    `hashes` has, for each pod, the hash of its name seeded with the hash of its namespace. `rows` has each pod's node.
+    """
+    sorted_hashes = hashes[np.lexsort((hashes, rows))].astype("<u8")  # by node, then by hash
+    pod_counts = np.bincount(rows, minlength=count)
+    starts = np.cumsum(pod_counts) - pod_counts
+    digests = np.zeros(count, np.uint64)
+    # Hash all nodes with the same number of pods at once.
+    for pod_count in np.unique(pod_counts).tolist():
+        nodes = np.flatnonzero(pod_counts == pod_count)
+        words = sorted_hashes[starts[nodes, np.newaxis] + np.arange(pod_count)]
+        digests[nodes] = _hash_octets(words.view(np.uint8).reshape(len(nodes), _WORD * pod_count))
+    return digests
+
+
+def hash_texts(texts: Iterable[str], seeds: _Hashes | None = None) -> _Hashes:
+    """Return the XXH64 hash of each text in UTF-8. `seeds` has one seed per text, 0 by default.
+
+    >>> [hex(each) for each in hash_texts(["", "xxhash"])]
+    ['0xef46db3751d8e999', '0x32dd38952c4bc720']
+    """
+    encoded = [text.encode() for text in texts]
+    # None keeps numpy from turning the texts into an array of fixed width.
+    texts_array = np.array([*encoded, None], object)[:-1]
+    lengths = np.array([len(text) for text in encoded], np.int64)
+    seeds = np.zeros(len(encoded), np.uint64) if seeds is None else seeds
+    hashes = np.zeros(len(encoded), np.uint64)
+    for length in np.unique(lengths).tolist():
+        same_length = np.flatnonzero(lengths == length)
+        octets = np.frombuffer(b"".join(texts_array[same_length]), np.uint8).reshape(len(same_length), length)
+        hashes[same_length] = _hash_octets(octets, seeds[same_length])
+    return hashes
+
+
+def _hash_octets(octets: _Octets, seeds: _Hashes | None = None) -> _Hashes:
+    """Return the XXH64 hashes of K texts of the same length L, given as octets (K, L).
+
+    `seeds` has one seed per text, 0 by default.
+    """
+    count, length = octets.shape
+    seeds = np.zeros(count, np.uint64) if seeds is None else seeds
+    words_end = length // _WORD * _WORD
+    words = np.ascontiguousarray(octets[:, :words_end]).view("<u8").astype(np.uint64)
+
+    # Hash whole stripes of four words, then the remaining words.
+    stripes_end = length // (_STRIPE * _WORD) * _STRIPE
+    digest = _hash_stripes(words[:, :stripes_end], seeds) if stripes_end else seeds + _FIFTH
+    digest = digest + np.uint64(length)
+    for word in words[:, stripes_end:].T:
+        digest = _rotate_left(digest ^ _mix_word(np.zeros_like(word), word), 27) * _FIRST + _FOURTH
+
+    # Hash the rest, which is shorter than a word: half a word, then single octets.
+    rest = octets[:, words_end:]
+    half_size = _WORD // 2
+    if rest.shape[1] >= half_size:
+        half_word = np.ascontiguousarray(rest[:, :half_size]).view("<u4")[:, 0].astype(np.uint64)
+        digest = _rotate_left(digest ^ half_word * _FIRST, 23) * _SECOND + _THIRD
+        rest = rest[:, half_size:]
+    for octet in rest.T:
+        digest = _rotate_left(digest ^ octet.astype(np.uint64) * _FIFTH, 11) * _FIRST
+
+    # Mix the bits of the result, which XXH64 calls the final avalanche.
+    digest = (digest ^ digest >> np.uint64(33)) * _SECOND
+    digest = (digest ^ digest >> np.uint64(29)) * _THIRD
+    return digest ^ digest >> np.uint64(32)
+
+
+def _hash_stripes(words: _Hashes, seeds: _Hashes) -> _Hashes:
+    """Hash the words (texts, words per text) in four lanes, each taking every fourth word, and combine the lanes.
+
+    This is the main loop of XXH64. The rotations and the order of the primes are part of its definition.
+    """
+    lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
+    for index, word in enumerate(words.T):
+        lane_index = index % _STRIPE
+        lanes[lane_index] = _mix_word(lanes[lane_index], word)
+    rotated = [_rotate_left(lane, rotation) for lane, rotation in zip(lanes, (1, 7, 12, 18), strict=True)]
+    digest = rotated[0] + rotated[1] + rotated[2] + rotated[3]
+    for lane in lanes:
+        digest = (digest ^ _mix_word(np.zeros_like(lane), lane)) * _FIRST + _FOURTH
+    return digest
+
+
+def _mix_word(lane: _Hashes, word: _Hashes) -> _Hashes:
+    """Mix a word into a lane, which is one round of XXH64."""
+    return _rotate_left(lane + word * _SECOND, 31) * _FIRST
+
+
+def _rotate_left(value: _Hashes, bits: int) -> _Hashes:
+    """Rotate 64-bit values left."""
+    return value << np.uint64(bits) | value >> np.uint64(64 - bits)

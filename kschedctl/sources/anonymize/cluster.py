@@ -27,8 +27,7 @@ from kschedctl.scheduler.registry.in_tree import ARGS
 from kschedctl.sources.anonymize.custom_resources import anonymize_kueue_configuration
 from kschedctl.sources.anonymize.expressions import Expressions
 from kschedctl.sources.anonymize.fields import FIELDS
-from kschedctl.sources.anonymize.labels import Numbers, find_composed_names
-from kschedctl.sources.anonymize.pseudonyms import Pseudonyms
+from kschedctl.sources.anonymize.pseudonyms import Numbers, Pseudonyms, find_composed_names
 from kschedctl.sources.anonymize.rewriter import Rewriter
 from kschedctl.text.counts import agreeing, counted
 from kschedctl.text.printable import strip_url

@@ -1,12 +1,25 @@
-"""Pseudonyms that sort like their originals, and the original of each."""
+"""Pseudonyms that sort like their originals, and the original of each.
+
+Two kinds of strings need special pseudonyms: numbers that plugins compare by order, and names composed of other names.
+"""
 
 from __future__ import annotations
 
+import re
 import string
 from bisect import bisect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import drop_nulls
+from kschedctl.api.objects import NodeAffinity, Struct, Taint, Toleration
+from kschedctl.api.ownership import TEMPLATE_HASH
+from kschedctl.api.pod_table import PodTable
 from kschedctl.api.resource_names import is_qualified_name
+from kschedctl.cluster import FIELDS, Cluster
+from kschedctl.snapshot.nodes import BETA_ZONE, ZONE
 from kschedctl.sources.anonymize.kept_texts import (
     CUSTOM_NAME_DOMAINS,
     KEPT_PARTS,
@@ -19,6 +32,10 @@ INVALID_SUFFIX = "?"
 MIN_DIGITS = 4
 """The minimum number of digits in a pseudonym."""
 _LETTERS = string.ascii_lowercase + string.digits
+
+_COMPARISONS = frozenset({"Gt", "Lt"})
+ZONE_DELIMITER = "__"
+_NUMBER = re.compile(r"([+-]?)(0*)(\d+)")
 
 
 class Pseudonyms:
@@ -130,3 +147,142 @@ def _iter_sort_prefixes(text: str) -> Iterable[str]:
     yield ""
     for length in range(len(text) + 1):
         yield from (f"{text[:length]}{letter}." for letter in _LETTERS)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Replacements for integers that are compared by order: their ranks among the values of the same key."""
+
+    ranks: Mapping[str, Mapping[int, int]]
+    """The rank of each integer, by the key of a label or taint."""
+
+    @classmethod
+    def from_cluster(cls, cluster: Cluster) -> Numbers:
+        """Rank the integer values of each label or taint key to which a requirement applies Gt or Lt."""
+        structs = list(_iter_structs((*_iter_object_lists(cluster), _get_added_affinities(cluster.configuration))))
+        keys = {s.key for s in structs if getattr(s, "operator", "") in _COMPARISONS}
+        numbers_by_key: dict[str, set[int]] = {key: set() for key in keys}
+        for key, value in _iter_labels_and_taints(structs):
+            if key in numbers_by_key and _is_int64(value):
+                numbers_by_key[key].add(int(value))
+        return cls({key: _rank_integers(numbers) for key, numbers in numbers_by_key.items()})
+
+    def replace_with_rank(self, key: str, value: str) -> str | None:
+        """Return a label's number replaced by its rank, with the same sign and leading zeros.
+
+        Return None if the value is not an integer or the numbers under the key are not ranked.
+
+        >>> Numbers({"cores": {8: 0, 16: 1}}).replace_with_rank("cores", "016")
+        '01'
+        """
+        match = _NUMBER.fullmatch(value)
+        if match is None or key not in self.ranks or not _is_int64(value):
+            return None
+        sign, zeros, _ = match.groups()
+        return f"{sign}{zeros}{abs(self.ranks[key][int(value)])}"
+
+
+def _rank_integers(numbers: Iterable[int]) -> dict[int, int]:
+    """Return the rank of each number. Negative numbers get negative ranks, so that signs are kept.
+
+    >>> _rank_integers([-7, 40, -2, 0])
+    {-7: -2, -2: -1, 0: 0, 40: 1}
+    """
+    ordered = sorted(numbers)
+    negative_count = sum(number < 0 for number in ordered)
+    return {number: index - negative_count for index, number in enumerate(ordered)}
+
+
+def _is_int64(value: str) -> bool:
+    """Return whether Go can parse the string as an int64."""
+    return bool(_NUMBER.fullmatch(value)) and -(1 << 63) <= int(value) < 1 << 63
+
+
+def _get_added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffinity]:
+    """Return the ``addedAffinity`` of each profile in a KubeSchedulerConfiguration, which applies to its pods."""
+    profiles = (configuration or {}).get("profiles") or ()
+    plugin_configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
+    affinities = ((config.get("args") or {}).get("addedAffinity") for config in plugin_configs)
+    return [convert_builtins(drop_nulls(affinity), NodeAffinity) for affinity in affinities if affinity]
+
+
+def find_composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+    """Return the names in a cluster that consist of other parts joined by dashes, each with its parts.
+
+    The claim of an ephemeral volume is named after its pod and volume, a ReplicaSet after its Deployment and the hash
+    of its pod template, and a zone after its region.
+    """
+    table = PodTable.from_pods(cluster.pods)
+    names: dict[str, tuple[str, ...]] = dict(_iter_replica_set_names(table))
+    names |= _iter_ephemeral_claim_names(table)
+    names |= _iter_zone_names(cluster)
+    return names
+
+
+def _iter_ephemeral_claim_names(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the name of the claim of each ephemeral volume, with its two parts, the pod and the volume."""
+    ephemeral_volumes = [[v.name for v in pod.spec.volumes if v.ephemeral is not None] for pod in table.templates]
+    for template, name in zip(table.template.tolist(), table.names, strict=True):
+        for volume in ephemeral_volumes[template]:
+            yield f"{name}-{volume}", (name, volume)
+
+
+def _iter_zone_names(cluster: Cluster) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the name and the parts of each zone whose name has three parts, such as ``us-east-1a``."""
+    for key, value in _iter_labels_and_taints(_iter_structs(_iter_object_lists(cluster))):
+        if key in (ZONE, BETA_ZONE):
+            for zone in map(str.strip, value.split(ZONE_DELIMITER)):
+                parts = tuple(zone.split("-"))
+                if len(parts) == 3 and all(parts):
+                    yield zone, parts
+
+
+def _iter_replica_set_names(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the name of each ReplicaSet with its two parts, the Deployment and the template hash."""
+    for meta in (template.metadata for template in table.templates):
+        template_hash = meta.labels.get(TEMPLATE_HASH, "")
+        if not template_hash:
+            continue
+        for owner in meta.owner_references:
+            if owner.kind == "ReplicaSet" and owner.name.endswith(f"-{template_hash}"):
+                yield owner.name, (owner.name.removesuffix(f"-{template_hash}"), template_hash)
+
+
+def _iter_object_lists(cluster: Cluster) -> Iterator[object]:
+    """Yield a sequence with the objects of each kind in a cluster. Pods are represented by their templates."""
+    yield PodTable.from_pods(cluster.pods).templates
+    yield from (getattr(cluster, field) for kind, field in FIELDS.items() if kind != "Pod")
+
+
+def _iter_structs(value: Any) -> Iterator[Any]:
+    """Yield the value if it is a struct, and all structs nested in it.
+
+    Images of nodes are skipped, because there are many and they have no labels.
+    """
+    if isinstance(value, Struct):
+        yield value
+        for name in value.__struct_fields__:
+            nested = getattr(value, name)
+            if nested and isinstance(nested, Struct | tuple | dict) and name != "images":
+                yield from _iter_structs(nested)
+    elif isinstance(value, dict):
+        if any(isinstance(nested, Struct) for nested in value.values()):
+            yield from _iter_structs(tuple(value.values()))
+    elif not isinstance(value, str | bytes) and isinstance(value, Iterable):
+        for nested in value:
+            if not isinstance(nested, str):
+                yield from _iter_structs(nested)
+
+
+def _iter_labels_and_taints(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """Yield key and value of each label, taint, toleration and requirement. A requirement may have several values."""
+    for struct in structs:
+        for field in ("labels", "match_labels", "node_selector"):
+            pairs = getattr(struct, field, None)
+            if isinstance(pairs, dict):
+                yield from pairs.items()
+        if isinstance(struct, Taint | Toleration):
+            yield struct.key, struct.value
+        values = getattr(struct, "values", None)
+        if isinstance(values, tuple):
+            yield from ((struct.key, value) for value in values)

@@ -15,8 +15,7 @@ from kschedctl.api.resource_names import NATIVE_DOMAIN, QUOTA_PREFIX
 from kschedctl.scheduler.configuration.document import DEFAULT_SCHEDULER_NAME
 from kschedctl.sources.anonymize.expressions import Expressions
 from kschedctl.sources.anonymize.kept_texts import KEPT_VALUES, RESOURCE_PREFIXES
-from kschedctl.sources.anonymize.labels import ZONE_DELIMITER, Numbers
-from kschedctl.sources.anonymize.pseudonyms import INVALID_SUFFIX, Pseudonyms
+from kschedctl.sources.anonymize.pseudonyms import INVALID_SUFFIX, ZONE_DELIMITER, Numbers, Pseudonyms
 
 Handler = Callable[["Rewriter", Any, Any], object]
 Fields = Mapping[type, Mapping[str, Handler]]

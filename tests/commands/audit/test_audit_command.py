@@ -76,7 +76,7 @@ def test_an_interrupted_section_ends_the_audit(run: Run, write: Write, monkeypat
         document["metadata"]["ownerReferences"] = owner
     file = write(node("n1"), node("n2"), node("n3"), *pods)
     code, out, err = run("audit", "--section", "packing", "-f", file)
-    assert (code, err, first_line(out)) == (130, "", "Interrupted: the last section is partial")
+    assert (code, err, first_line(out)) == (130, "", "Interrupted: the last section is incomplete")
     code, out, err = run("packing", "-f", file)
     assert (code, err, first_line(out)) == (130, "", "Interrupted: a partial result")
     assert "1 of 1 other tried can be removed (1 not tried)" in out
@@ -169,7 +169,7 @@ def test_what_to_do_is_told_once_for_what_is_alike(run: Run, write: Write) -> No
     other["spec"]["nodeSelector"] = {"no": "such"}
     more = write(other, name="other.yaml")
     out = run(*PENDING, file, "-f", more).out
-    assert (out.count("  warning  "), out.count("→ Run remedies for the smallest change")) == (2, 1)
+    assert (out.count("  warning  "), out.count("→ Run remedies to find the smallest change")) == (2, 1)
 
 
 def test_markdown_and_yaml(run: Run) -> None:
@@ -223,7 +223,7 @@ def test_the_brief_form_of_a_section_lists_its_findings(run: Run, command: str) 
 
 
 def test_a_section_without_anything_to_judge_is_not_called_sound(run: Run, write: Write) -> None:
-    """Nothing runs: no pod can be misplaced, race or be alone in a domain, and no lease says who leads."""
+    """Nothing runs: no pod can be misplaced, race or be alone in a domain, and there is no leader lease."""
     out = run("audit", "-f", write(node("n1"))).out
     not_judged = {line.split()[2] for line in out.splitlines() if line.startswith("  not judged")}
     assert not_judged == {"placed", "races", "leader", "priorities", "topology"}

@@ -71,7 +71,7 @@ FAULTS = {
         "audit-latency-client",
         "warning",
         {"client": histogram("rest_client_rate_limiter_duration_seconds", (0.1, 1.0), {0.5: 10}, verb="POST")},
-        ("POST requests are held back",),
+        ("the client's rate limit delays POST requests",),
     ),
     "long in the queue": (
         "audit-latency-sli",
@@ -92,7 +92,12 @@ FAULTS = {
         ("200 error",),
     ),
     # 10,000 pods of 5 ms each: 50 s.
-    "a long active queue": ("audit-latency-active-queue", "warning", {"queues": queues(active=10_000)}, ("50 s of",)),
+    "a long active queue": (
+        ("audit-latency-active-queue"),
+        "warning",
+        {"queues": queues(active=10_000)},
+        ("takes 50 s",),
+    ),
     "a long back-off queue": (
         "audit-latency-backoff-queue",
         "warning",
@@ -219,7 +224,7 @@ def test_a_scheduler_that_does_not_lead_is_not_judged() -> None:
         | {"queues": queues(active=100_000)}
     )
     assert (found.state, found.undecided, found.findings) == ("unknown", True, ())
-    assert "does not lead" in found.headline
+    assert "is not the leader" in found.headline
 
 
 @pytest.mark.parametrize("left_out", ["attempts", "unusable"])

@@ -87,7 +87,7 @@ OTHER = lease("kube-controller-manager", format_time(59, 59))
 def test_a_leader_that_renews_its_lease() -> None:
     made = section(FRESH, OTHER, elected(1), pod("a", "default-scheduler", "n1"))
     assert (made.state, get_severities(made), made.undecided) == ("sound", {}, False)
-    assert made.headline == "cp1_aa leads for 60m, 4 changes of leader in all"
+    assert made.headline == "cp1_aa has led for 60m; 4 leader changes in total"
     (told,) = made.leases  # the other one is no scheduler's
     assert (told.lease, told.holder, told.leads_for, told.silent_for) == (
         "kube-system/kube-scheduler",
@@ -207,7 +207,7 @@ def test_a_lease_of_another_name_and_no_election_at_all() -> None:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     named = head | {"leaderElection": {"leaderElect": True, "resourceName": "mine", "resourceNamespace": "team"}}
     mine = lease("mine", format_time(59, 57), "me_1", "team")
-    assert section(mine, config=named).headline.startswith("me_1 leads for 60m")
+    assert section(mine, config=named).headline.startswith("me_1 has led for 60m")
     off = head | {"leaderElection": {"leaderElect": False}}
     made = section(OTHER, config=off)
     assert (get_severities(made), made.headline) == ({}, "leader election is off in the configuration")

@@ -221,11 +221,11 @@ def test_a_node_that_is_not_ready_is_neither_stranded_nor_removable(taint: Json)
     """It is empty only since no pod can run there, so that removing it would be wrong."""
     found = section([node("n1", taints=[taint]), *pods("web", 1, "", "1")])
     assert (found.findings, found.empty, found.stranded, found.pools) == ((), (), (), ())
-    assert found.headline == "no worker node is ready: 1 node not ready or not initialized is left out"
+    assert found.headline == "no worker node is ready: 1 node is left out as not ready or not initialized"
 
     found = section([node("n1", taints=[taint]), node("n2"), *pods("web", 1, "n2", "1")])
     assert (found.empty, found.candidates) == ((), 1)
-    assert found.headline.endswith("; 1 node not ready or not initialized is left out")
+    assert found.headline.endswith("; 1 node is left out as not ready or not initialized")
 
 
 def test_a_pool_that_no_pod_may_use_is_one_finding() -> None:
@@ -236,7 +236,7 @@ def test_a_pool_that_no_pod_may_use_is_one_finding() -> None:
     (finding,) = [each for each in found.findings if each.object == "Pool unused"]
     assert (finding.rule, finding.severity) == ("audit-packing-unused-pool", "warning")
     assert finding.message.startswith("unused: its 2 nodes run nothing that would have to move, and no pod ")
-    assert finding.fix.startswith("Remove the pool, or let pods use it")
+    assert finding.fix.startswith("Remove the pool, or change the selectors")
     assert found.headline.startswith("2 of 3 nodes are empty; 0 of 1 other tried can be removed; ")
 
 

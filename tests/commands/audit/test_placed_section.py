@@ -95,7 +95,7 @@ SOUND = (
 def test_nothing_is_found_where_all_is_well() -> None:
     sound = section(*SOUND)
     assert (sound.state, sound.findings, sound.undecided) == ("sound", (), False)
-    assert sound.headline == "all 5 pods judged are where the rules would place them"
+    assert sound.headline == "all 5 pods judged are where the rules allow them"
     assert (sound.judged, sound.others) == (5, 0)
 
 
@@ -178,7 +178,8 @@ def test_an_overcommitted_node_tells_who_came_last() -> None:
     assert over.gap == 1.0
     (finding,) = section(N1, *pods).findings
     assert finding.message == (
-        "3 pods request 4.5 of 4 CPUs; d/c-1 was too much, started at 2026-01-31T12:30:01Z, 1 s after the pod before it"
+        "3 pods request 4.5 of 4 CPUs; d/c-1 was the first that did not fit, started at 2026-01-31T12:30:01Z, 1 s "
+        "after the pod before it"
     )
     assert (finding.severity, finding.object) == ("error", "Node n1")
 
@@ -197,7 +198,7 @@ def test_a_deferred_resize_is_not_double_booking() -> None:
     assert (finding.rule, finding.severity) == ("audit-placed-deferred-resize", "warning")
     assert finding.message == (
         "d/grower-1 reserves 4 CPUs for a deferred resize but runs with 0.5: "
-        "the scheduler counts 5 of 4 as requested, the kubelet has given 1.5"
+        "the scheduler counts 5 of 4 as requested, but the kubelet has allocated 1.5"
     )
     assert finding.fix == "Revert the resize of d/grower-1, or make room for it on the node"
     assert placed.headline == "1 node with a deferred resize that counts as requested"

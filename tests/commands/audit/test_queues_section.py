@@ -171,7 +171,8 @@ def test_a_queue_starves_while_others_borrow_what_it_has_quota_for() -> None:
     ]
     finding = next(finding for finding in section.findings if finding.rule == "audit-queues-starving")
     assert finding.message == (
-        "1 Workload waits, the oldest for 4 hours, and it borrows nothing, while borrower borrows from cohort team"
+        "1 Workload waits, the oldest for 4 hours, and the queue borrows nothing, while borrower borrows from "
+        "cohort team"
     )
     assert build_section(*objects, now="2026-03-01T08:30:00Z").starving == ()
 

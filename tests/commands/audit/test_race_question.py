@@ -156,7 +156,9 @@ def test_each_size_with_each_expiry() -> None:
     assert short.share == short.double_booked / short.pods > 0
     assert short.least_share <= short.share <= short.most_share
     assert short.expected_expired == pytest.approx(short.pods * 0.36787944)  # exp(-1)
-    assert report.headline.startswith("Never expire: 10s double-books ")
+    assert report.headline.startswith(
+        "Nothing to change, as kube-scheduler has not expired assumed pods since 1.25: with expiry 10s, "
+    )
     assert f"{short.share * 100:.1f}% of pods" in report.headline or "20 nodes" in report.headline
     assert compare_expiries(replace(SMALL, expiries=[parse_expiry("10s"), parse_expiry("never")], runs=3)) == report
 
@@ -176,17 +178,17 @@ def test_without_never_the_longest_of_the_best_is_advised() -> None:
     report = compare_expiries(
         replace(SMALL, informer=lag, expiries=[parse_expiry(text) for text in ("30s", "1m", "2m")])
     )
-    assert report.headline.startswith("Expire after 2m: 30s double-books ")
+    assert report.headline.startswith("Expire after 2m: with expiry 30s, ")
 
 
 def test_of_a_single_expiry_nothing_is_advised_but_what_it_does_is_said() -> None:
-    assert compare_expiries(replace(SMALL, expiries=[parse_expiry("10s")])).headline.startswith("10s double-books ")
+    assert compare_expiries(replace(SMALL, expiries=[parse_expiry("10s")])).headline.startswith("With expiry 10s, ")
 
 
 def test_several_instances_race_whatever_expires() -> None:
     report = compare_expiries(replace(SMALL, instances=2))
-    assert report.headline.startswith("Let one instance place pods: 2 double-book up to ")
-    assert report.headline.endswith("even if nothing expires")
+    assert report.headline.startswith("Let one instance place pods: 2 instances double-book up to ")
+    assert report.headline.endswith("even without expiry")
     assert next(r for r in report.results if r.expiry == "never").double_booked > 0
 
 

@@ -92,7 +92,7 @@ def test_kubelets_that_learn_late(lag: int, rules: list[str]) -> None:
 
 
 def test_without_pods_there_is_nothing_to_race_for() -> None:
-    assert section([node("n1")]).headline == "no pods run that could race for room"
+    assert section([node("n1")]).headline == "too few nodes or pods to simulate races"
 
 
 def test_what_was_not_read_makes_it_undecided() -> None:

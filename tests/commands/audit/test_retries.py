@@ -27,6 +27,14 @@ def test_a_pod_left_alone_for_too_long_is_not_said_to_be_tried_again(last_refusa
     assert ("tries again within" in text) == (not overdue)
 
 
+def test_a_pod_without_events_is_not_said_to_be_tried_within_five_minutes_of_its_last_refusal() -> None:
+    """The condition has the time of the first refusal, so that nothing says when the scheduler last tried the pod."""
+    (text,) = advice(node("n1"), refused(created(pod("fits")), LONG_AGO))
+    assert "has waited for" in text
+    assert "no event says when it was last tried" in text
+    assert "tries again within" not in text
+
+
 def test_a_pod_that_older_ones_leave_no_room_is_said_to_wait_for_room() -> None:
     """Two pods of 2 cores take the node's 4; the third fits only by itself."""
     pods = [refused(created(pod(f"p{number}", cpu="2")), LONG_AGO) for number in range(3)]

@@ -232,7 +232,7 @@ def test_the_loss_of_the_only_domain_is_an_outage_whatever_min_domains_is() -> N
     selected = {"nodeSelector": {ZONE: "a"}}
     (found,) = section(*pods("web", "a1", "a2", **selected, **spread("web"))).findings
     assert (found.rule, found.severity) == ("audit-topology-one-zone", "warning")
-    assert found.message.endswith("the only one that taints and node selection leave: losing it is an outage")
+    assert found.message.endswith("the only one that taints and node selection allow: losing it is an outage")
     assert found.fix == "Add nodes in a second zone that they may use, and set minDomains: 2 in the constraint"
     (wide,) = section(*pods("web", "a1", "a2", **selected, **spread("web", max_skew=2))).findings
     assert wide.fix.endswith("set maxSkew: 1 and minDomains: 2 in the constraint")
@@ -242,7 +242,7 @@ def test_the_loss_of_the_only_domain_is_an_outage_whatever_min_domains_is() -> N
     ]
     (skewed,) = (each for each in found if each.rule == "audit-topology-skew")
     assert skewed.message.endswith("a has 2 pods, a 2, and 1 domain, fewer than minDomains 2")
-    assert "until then a domain takes 1 pod after a restart" in skewed.fix
+    assert "until then, each domain takes only 1 pod after a restart" in skewed.fix
 
 
 def test_a_tainted_domain_that_counts_as_empty_is_named_with_the_policy() -> None:

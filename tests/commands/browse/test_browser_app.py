@@ -33,7 +33,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 NO_SENSE = {
     "priority=one": 'as if: priority "one" is not a number',
     "priority=2147483648": "as if: priority 2147483648 is out of range: it must be a 32-bit integer",
-    "cpu=lots": "as if: cpu: quantities must match the regular expression",
+    "cpu=lots": 'as if: cpu: "lots" is not a quantity, write 500m or 2',
+    "memory=8GB": 'as if: memory: "8GB" is not a quantity, write 8G or 8Gi',
     "cpu=-1": "as if: cpu: -1 is negative",
     "cpi=1": 'as if: "cpi" is not a resource that the scheduler counts',
     "nonsense": 'as if: "nonsense" is not NAME=VALUE',

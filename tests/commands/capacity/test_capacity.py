@@ -105,9 +105,9 @@ def test_runs_and_processes() -> None:
 
 
 def test_nothing_to_try() -> None:
-    with pytest.raises(UsageError, match="no shape"):
+    with pytest.raises(UsageError, match="no workload to try"):
         fits()
-    with pytest.raises(UsageError, match="DaemonSet web runs once on each node"):
+    with pytest.raises(UsageError, match="DaemonSet web runs one pod on each node"):
         fits(workload("DaemonSet"))
 
 
@@ -171,7 +171,7 @@ def test_the_quota_of_kueue_counts_for_jobs_together() -> None:
     assert (shape.fits, shape.by_quota, shape.most, shape.flavors) == (8, 5, 5, "flavor gpu")
     assert "needs 6 nvidia.com/gpu, flavor gpu has 5 of 5 free" in shape.beyond_quota
     assert shape.quota_sentence.startswith(
-        "Kueue's quota ends first: only 5 are admitted in flavor gpu; with one more it waits"
+        "Kueue's quota runs out first: only 5 are admitted in flavor gpu; with one more it waits"
     )
 
 
@@ -207,7 +207,7 @@ def test_the_first_line_says_what_kueue_admits() -> None:
 def test_the_first_line_has_the_numbers_of_several_shapes() -> None:
     report = capacity(Cluster.from_objects(NODES), [pod("small"), pod("large", cpu="3")])
     assert report.build_first_line() == (
-        "2 workloads, each with all the room for itself:",
+        "2 workloads, each as if it had all the room to itself:",
         "5 of Pod d/small, 1 of Pod d/large",
     )
 

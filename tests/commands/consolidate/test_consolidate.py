@@ -321,6 +321,27 @@ def test_pools_before_and_after() -> None:
     assert "✓ n" in page
 
 
+def test_a_pending_pod_that_fits_counts_only_afterwards() -> None:
+    """Now there are 2 pods of 1 CPU on 2 nodes of 4; the third waits, fits, and is on the remaining node then."""
+    objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "1"), replica("web-5f-b", "n2", "1")]
+    for each in objects:
+        each["metadata"].setdefault("labels", {})["example.com/pool"] = "general"
+    report = consolidated([*objects, pod("waits", "", "1")])
+    assert report.fitting == 1
+    assert report.pools == (PoolChange("general", 2, 1, 2, 3, 25.0, 75.0, 0.0, 0.0),)
+    assert [(share.before, share.after) for share in report.requested if share.resource == "cpu"] == [(25.0, 75.0)]
+    assert 'The columns "then" also count 1 pending pod that fits now.' in RENDERERS["table"](report, Style())
+
+
+def test_dearer_nodes_may_save_more_than_the_emptiest() -> None:
+    """The emptiest node goes first, whatever it costs; the page says so if prices are known."""
+    objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "2"), replica("web-5f-b", "n2", "1")]
+    cluster = Cluster.from_objects(objects)
+    page = RENDERERS["table"](find_removable_nodes(cluster, prices={"n1": 0.2, "n2": 0.08}), Style())
+    assert "The emptiest nodes are tried first, whatever they cost" in page
+    assert "whatever they cost" not in RENDERERS["table"](find_removable_nodes(cluster), Style())
+
+
 def test_no_pools_where_nothing_goes() -> None:
     assert consolidated([node("n1"), replica("web-5f-a", "n1", "4")]).pools == ()
 

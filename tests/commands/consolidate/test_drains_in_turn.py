@@ -163,7 +163,7 @@ def test_a_pod_that_tolerates_cordons_keeps_its_node() -> None:
     tolerant = pod("t", "n1", "3", {"kind": "ReplicaSet", "name": "t"}, tolerations=[CORDONED])
     scheduler = Scheduler(Cluster.from_objects([node("n1"), node("n2", cpu="2"), tolerant]))
     trial = DrainsInTurn(scheduler, scheduler.view).drain_node(scheduler.view.nodes.index["n1"])
-    assert (trial.pod, trial.why) == ("d/t", "d/t would come back: it tolerates that the node is cordoned")
+    assert (trial.pod, trial.why) == ("d/t", "d/t would come back: it tolerates the taint of cordoned nodes")
 
 
 @pytest.mark.parametrize("mode", ["Immediate", "WaitForFirstConsumer"])

@@ -43,6 +43,25 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     assert "kubectl drain waits until they are gone" in RENDERERS["table"](report, Style(width=80))
 
 
+def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
+    """A pod that selects the node is stranded; a pod that only lacks room, or that no node matches, is not."""
+    here = pod("here", cpu="4", nodeSelector={"kubernetes.io/hostname": "n1"})
+    nowhere = pod("nowhere", nodeSelector={"kubernetes.io/hostname": "n9"})
+    large, tolerant = pod("large", cpu="4"), pod("tolerant", nodeSelector={"kubernetes.io/hostname": "n1"})
+    tolerant["spec"]["tolerations"] = [{"operator": "Exists"}]
+    objects = [node("n1"), node("n2"), pod("full", "n2"), replica("r1", "n1"), here, nowhere, large, tolerant]
+    report = drained(objects, "n1")
+    assert report.stranded == ("d/here",)
+    assert "1 pending pod can run nowhere else (d/here)" in report.build_first_line()[2]
+    assert "Pending, and can run on no other node" in RENDERERS["table"](report, Style(width=80))
+
+
+def test_a_pending_pod_that_does_not_tolerate_the_taint_of_the_node_is_not_stranded() -> None:
+    tainted = node("n1", taints=[{"key": "dedicated", "effect": "NoSchedule"}])
+    report = drained([tainted, node("n2"), pod("p", nodeSelector={"kubernetes.io/hostname": "n1"})], "n1")
+    assert report.stranded == ()
+
+
 def test_pods_of_places_are_counted_before_and_after() -> None:
     """Two of three go from zone a to zone b, where one is already; nothing changes on n3, which is in no zone."""
     daemon = pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})

@@ -96,3 +96,15 @@ def test_a_pod_that_has_ended_is_finished(phase: str) -> None:
     report = explain_pod(node("n1"), ended)
     assert report.verdict == "Finished"
     assert phase in report.headline
+
+
+def test_the_most_free_is_not_looked_for_on_a_node_that_is_full_of_pods() -> None:
+    full, other = node("n1", cpu="4", pods="1"), node("n2", cpu="1")
+    report = explain_pod(full, other, pod("p", cpu="5"), pod("other", "n1", cpu="1"))
+    assert "the most free is 1, on n2, not counting n1 (3 free), which is full of pods" in report.headline
+
+
+def test_the_most_free_counts_full_nodes_if_all_nodes_are_full() -> None:
+    nodes = [node("n1", cpu="4", pods="1"), node("n2", cpu="2", pods="1")]
+    report = explain_pod(*nodes, pod("p", cpu="5"), pod("a", "n1", cpu="1"), pod("b", "n2", cpu="1"))
+    assert "the most free is 3, on n1; no node is that large" in report.headline

@@ -14,6 +14,7 @@ from kschedctl.commands.failures.losses import Loss, list_losses, simulate_failu
 from kschedctl.commands.failures.page import build_page
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style, find_plots
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Workers
 from kschedctl.replay.shared_cluster import SharedCluster
@@ -53,7 +54,10 @@ def test_daemons_and_bare_pods() -> None:
     daemon = pod("agent", "n0", owner={"kind": "DaemonSet", "name": "agent"})
     report = simulate_failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
     worst = report.failures[0]
-    assert (worst.name, worst.displaced, worst.lost, worst.unplaced) == ("n0", 1, 1, 0)
+    assert (worst.name, worst.displaced, worst.lost, worst.unplaced, worst.ending) == ("n0", 1, 1, 0, 1)
+    assert "Pods of DaemonSets and static pods end with their nodes" in RENDERERS["table"](report, Style())
+    without_daemons = simulate_failures(Cluster.from_objects([*zones(1), pod("alone", "n0")]), "node")
+    assert "Pods of DaemonSets" not in RENDERERS["table"](without_daemons, Style())
 
 
 def test_the_lost_zone_is_no_domain_any_more() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from typing import Any
 
 import jsonschema
 import pytest
 from command_line import Run, Write, node, pod
 
+from kschedctl.commands.audit.races import compare
+from kschedctl.commands.audit.races.model import RaceCounts
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 FEW = ("races", "--nodes", "20", "--rate", "5", "--pods-per-node", "4", "--duration", "2m")
@@ -17,8 +20,9 @@ FEW = ("races", "--nodes", "20", "--rate", "5", "--pods-per-node", "4", "--durat
 def test_the_advice_comes_first(run: Run) -> None:
     code, out, err = run(*FEW, "--expiry", "10s", "--expiry", "never")
     assert (code, err) == (0, "")
-    assert out.startswith("Never expire: 10s double-books ")
-    assert out.splitlines()[0].endswith("% of pods (20 nodes, 5 pods/s)")
+    answer = " ".join(out.split())
+    assert answer.startswith("Nothing to change, as kube-scheduler has not expired assumed pods since 1.25: with ")
+    assert "% of pods are double-booked (20 nodes, 5 pods/s)" in answer
 
 
 def test_the_document_repeats_by_seed(run: Run) -> None:
@@ -47,6 +51,25 @@ def test_a_table_by_size_and_rate(run: Run) -> None:
         ("40", "2", "0%"),
     ]
     assert "–" in rows[1][3]  # the range over the runs
+
+
+def test_ctrl_c_prints_the_results_so_far(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user interrupts in the third of four runs, which is the first of the second size."""
+    simulate, calls = compare._simulate_ttls, list[int]()
+
+    def simulate_until_third(*arguments: Any) -> list[RaceCounts]:
+        calls.append(1)
+        if len(calls) % 3 == 0:
+            raise KeyboardInterrupt
+        return simulate(*arguments)
+
+    monkeypatch.setattr(compare, "_simulate_ttls", simulate_until_third)
+    options = ("--nodes", "40", "--runs", "2", "--expiry", "never")
+    code, out, err = run(*FEW, *options)
+    assert (code, err) == (130, "")
+    assert out.splitlines()[0] == "Interrupted: the simulations so far"
+    document = json.loads(run(*FEW, *options, "-o", "json").out)
+    assert (document["interrupted"], [result["nodes"] for result in document["results"]]) == (True, [20])
 
 
 @pytest.mark.parametrize("form", ["wide", "yaml", "markdown"])

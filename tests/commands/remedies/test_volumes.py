@@ -29,7 +29,7 @@ from control_plane.validation import completed, creation_refusal
 from kschedctl.cluster import Cluster
 from kschedctl.commands.remedies import remedies
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.remedy import Remedy, place_incomplete_fixes
 
 CSI = storage_class("csi")
 ON_N1 = {HOSTNAME: ["n1"]}
@@ -368,3 +368,17 @@ def test_a_claim_that_is_going_is_created_without_reading_it() -> None:
     recreating = [command for command in commands if "replace --force" in command]
     assert recreating
     assert all(command.startswith("printf %s ") for command in recreating)
+
+
+def test_a_smaller_fix_that_needs_a_value_comes_before_larger_ones_that_need_none() -> None:
+    """`explain` searches no larger sets, and shows the same first fix."""
+
+    def fix(*kinds: str, needs: tuple[str, ...] = ()) -> Remedy:
+        return Remedy(
+            summary="", by="operator", weakens=None, opens=(), commands=(), changes=(), kinds=kinds, needs_values=needs
+        )
+
+    volume, pair = fix("CreateVolume", needs=("spec.local.path",)), fix("Tolerate", "OtherSelector")
+    larger, single = fix("Uncordon", "CreateVolume", needs=("spec.local.path",)), fix("OtherStorageClass")
+    assert place_incomplete_fixes([pair, larger, volume]) == (volume, pair, larger)
+    assert place_incomplete_fixes([volume, pair, single]) == (pair, single, volume)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import jsonschema
 import msgspec
 import pytest
 from command_line import Run, Write, node, pod
 
+from kschedctl.commands.audit.sampling import sampled_searches
 from kschedctl.commands.audit.sampling.page import build_sampling_page
-from kschedctl.commands.audit.sampling.report import SamplingCosts
+from kschedctl.commands.audit.sampling.report import SampledKind, SamplingCosts
 from kschedctl.commands.schema import build_schema
 from kschedctl.render.page import Style
 from kschedctl.render.plots.plot import Plot
@@ -22,8 +24,8 @@ NODES = [node(f"n{number:03}") for number in range(120)]
 def test_the_first_line_says_what_to_do(run: Run, write: Write) -> None:
     code, out, err = run("sampling", "-f", write(*NODES, pod("web")))
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "Keep percentageOfNodesToScore, adaptive (50%): it loses 0.0 points per pod"
-    assert "now, 1.13" in out
+    assert out.splitlines()[0] == "Keep percentageOfNodesToScore, adaptive (50%): it costs 0.0 points per pod"
+    assert "now, default of 1.13" in out
 
 
 def test_a_named_pod_and_a_manifest(run: Run, write: Write) -> None:
@@ -34,6 +36,26 @@ def test_a_named_pod_and_a_manifest(run: Run, write: Write) -> None:
     manifest = write(pod("more"), name="more.yaml")
     asked = json.loads(run("sampling", "-f", cluster, "-f", manifest, "-o", "json").out)
     assert [kind["pod"] for kind in asked["profiles"][0]["kinds"]] == ["default/more"]
+
+
+def test_ctrl_c_prints_the_kinds_so_far(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user interrupts while the second of two kinds of pods is measured."""
+    measure, calls = sampled_searches.measure_sampling_costs, list[int]()
+
+    def measure_until_second(*arguments: Any) -> SampledKind:
+        calls.append(1)
+        if len(calls) % 2 == 0:
+            raise KeyboardInterrupt
+        return measure(*arguments)
+
+    monkeypatch.setattr(sampled_searches, "measure_sampling_costs", measure_until_second)
+    file = write(*NODES, pod("web"), pod("db", "2"))
+    code, out, err = run("sampling", "web", "db", "-f", file)
+    assert (code, err) == (130, "")
+    assert out.splitlines()[0] == "Interrupted: the kinds of pods so far"
+    document = json.loads(run("sampling", "web", "db", "-f", file, "-o", "json").out)
+    [profile] = document["profiles"]
+    assert (document["interrupted"], [kind["pod"] for kind in profile["kinds"]]) == (True, ["default/web"])
 
 
 def test_the_plot_has_the_numbers_of_the_table(run: Run, write: Write) -> None:

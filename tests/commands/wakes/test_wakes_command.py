@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
@@ -12,6 +13,7 @@ from command_line import Run, Write, node, pod
 
 from kschedctl.cluster import Cluster, Provenance
 from kschedctl.commands.schema import DOCUMENTS, build_schema
+from kschedctl.commands.wakes import many
 from kschedctl.sources.archive_file import write_archive
 
 DOCUMENT_NAMES = {
@@ -58,6 +60,34 @@ def test_all_pods(run: Run, cluster: str) -> None:
     found = document(run("wakes", "-A", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
     assert len(found["pods"]) == 3  # type: ignore[arg-type]
     document(run("wakes", "waits", "gated", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
+
+
+def test_ctrl_c_prints_the_pods_so_far(run: Run, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user interrupts while the second pod is judged, with and without --event."""
+    calls = list[int]()
+
+    def interrupt_second_call(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            calls.append(1)
+            if len(calls) % 2 == 0:
+                raise KeyboardInterrupt
+            return function(*arguments)
+
+        return call
+
+    for name in ("build_wake_ups_report", "replay_change"):
+        monkeypatch.setattr(many, name, interrupt_second_call(getattr(many, name)))
+    options = ("-A", "-f", cluster)
+    code, out, err = run("wakes", *options)
+    assert (code, err, out.splitlines()[0]) == (130, "", "Interrupted: the pods so far")
+    found = document(run("wakes", *options, "-o", "json").out, "WakeUpsOfMany")
+    assert (found["interrupted"], len(found["pods"])) == (True, 1)  # type: ignore[arg-type]
+
+    options = (*options, "--event", event(tmp_path, node("n2", "9")))
+    code, out, err = run("wakes", *options)
+    assert (code, err, out.splitlines()[0]) == (130, "", "Interrupted: the changes so far")
+    found = document(run("wakes", *options, "-o", "json").out, "WakesOfMany")
+    assert (found["interrupted"], len(found["answers"])) == (True, 1)  # type: ignore[arg-type]
 
 
 def test_events(run: Run, cluster: str, tmp_path: Path) -> None:

@@ -14,9 +14,13 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import DISCARDED
-from kschedctl.scheduler.scheduler_plugins.numa_cache import FREED, OverReserve, has_exclusive_resources
+from kschedctl.scheduler.scheduler_plugins.numa_cache import (
+    FREED,
+    OverReserve,
+    compute_fingerprint,
+    has_exclusive_resources,
+)
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import build_numa_list
-from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import compute_fingerprint
 from kschedctl.scheduler.scheduler_plugins.topology_match_args import NumaCacheArgs
 from kschedctl.scheduler.simulation.simulation import Simulation
 

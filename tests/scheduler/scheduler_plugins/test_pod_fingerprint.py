@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import (
+from kschedctl.scheduler.scheduler_plugins.numa_cache import (
     compute_digests,
     compute_fingerprint,
     format_fingerprint,

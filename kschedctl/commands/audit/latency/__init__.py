@@ -42,8 +42,8 @@ from kschedctl.text.counts import agreeing, capitalize, counted
 
 TITLE = "Latency"
 OBJECT = "Scheduler kube-scheduler"
-STANDBY = UnknownKind("Metric", "come from a scheduler that does not lead and schedules nothing", VERDICT)
-NOT_GIVEN = UnknownKind("Metric", "of kube-scheduler were not given: --metrics or --prometheus", VERDICT)
+STANDBY = UnknownKind("Metric", "come from an instance that is not the leader and schedules nothing", VERDICT)
+NOT_GIVEN = UnknownKind("Metric", "of kube-scheduler were not given (specify --metrics or --prometheus)", VERDICT)
 NO_ATTEMPTS = UnknownKind("Metric", "show no attempt to schedule a pod", VERDICT)
 
 
@@ -108,7 +108,7 @@ def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Ite
     elif not any(histogram.count for histogram in measured.get_histograms(ATTEMPTS).values()):
         yield NO_ATTEMPTS
     if undecided := [verdict.about for verdict in verdicts if verdict.is_undecided]:
-        reason = f"do not decide {', '.join(undecided)}: buckets end below the limit or are missing"
+        reason = f"leave {', '.join(undecided)} undecided: buckets end below the limit or are missing"
         yield UnknownKind("Metric", reason, VERDICT)
     if measured.unusable:
         reason = (
@@ -165,7 +165,7 @@ def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict], targe
     If the scheduler does not lead, and so makes no attempts, the headline says so.
     """
     if measured.is_leader is False:
-        return "This scheduler does not lead and schedules nothing: query the leader"
+        return "This instance is not the leader and schedules nothing: query the leader"
     attempts = next(verdict for verdict in verdicts if verdict.about.startswith("attempts"))
     attempts_text = f"{attempts.about}: {attempts.figures}"
     headline = capitalize(attempts_text)

@@ -113,19 +113,25 @@ BINDING = (PERMIT_WAIT, "PreBindPreFlight", "PreBind", "Bind", "PostBind")
 """The extension points of binding."""
 NESTED_POINTS = ("PreFilterExtensionAddPod", "PreFilterExtensionRemovePod")
 """The extension points that run within others, whose time already includes theirs."""
-_FEWER_NODES_ADVICE = "sampling shows what a lower percentageOfNodesToScore saves; parallelism uses more cores"
+_FEWER_NODES_ADVICE = (
+    "run sampling to see what a lower percentageOfNodesToScore saves, or raise parallelism to use more cores"
+)
 ADVICE_BY_POINT: Mapping[str, str] = {
-    "PreFilter": "it computes data about all pods once per attempt: pods with affinity or spread constraints take long",
+    "PreFilter": (
+        "data about all pods is computed once per attempt: pods with affinity or spread constraints take longest"
+    ),
     "Filter": _FEWER_NODES_ADVICE,
     "PostFilter": "preemption tries evictions on many nodes: set preemptionPolicy: Never for pods that cannot win",
-    "PreScore": "preferences between pods are computed for all feasible nodes: use fewer of them",
+    "PreScore": (
+        "preferred pod affinity and soft spread constraints are computed for all feasible nodes: use fewer of them"
+    ),
     "Score": _FEWER_NODES_ADVICE,
-    "Reserve": "a plugin reserves volumes or devices",
-    PERMIT_WAIT: "a Permit plugin makes pods wait, such as one for gangs: see what it waits for",
-    "PreBind": "volumes are provisioned and attached, device claims written: look at the CSI and DRA drivers and the "
-    "API server",
-    "Bind": "look at the API server's latency for pods/binding, and at its webhooks",
-    OUTSIDE: "look at extenders (config view), the scheduler's CPU limits and the size of its cache",
+    "Reserve": "check the plugins that reserve volumes or devices",
+    PERMIT_WAIT: "a Permit plugin, such as one for gangs, makes pods wait: find out what it waits for",
+    "PreBind": "volumes are provisioned and attached here, and device claims are written: check the CSI and DRA "
+    "drivers and the API server",
+    "Bind": "check the API server's latency for pods/binding, and its webhooks",
+    OUTSIDE: "check extenders (config view), the scheduler's CPU limits and the size of its cache",
 }
 """The advice on how to make each extension point faster."""
 
@@ -143,10 +149,10 @@ class TimePart(NamedTuple):
     """The share of this plugin in the time of the point."""
 
     def describe(self) -> str:
-        """Return a sentence such as `Filter takes 61% of the time, of that InterPodAffinity 80%`."""
+        """Return a sentence such as `Filter takes 61% of the time, 80% of it in InterPodAffinity`."""
         if self.name == OUTSIDE:
             return f"{self.share:.0%} of the time is spent {self.name}"
-        of_plugin = f", of that {self.plugin} {self.plugin_share:.0%}" if self.plugin else ""
+        of_plugin = f", {self.plugin_share:.0%} of it in {self.plugin}" if self.plugin else ""
         return f"{self.name} takes {self.share:.0%} of the time{of_plugin}"
 
     def get_advice(self) -> str:
@@ -160,7 +166,7 @@ class TimePart(NamedTuple):
             if declared and declared.plugin and declared.plugin.takes_less_time:
                 return declared.plugin.takes_less_time
         culprit = f"{self.plugin} does" if self.plugin else "its plugins do"
-        return ADVICE_BY_POINT.get(self.name, f"look at what {culprit} at {self.name}")
+        return ADVICE_BY_POINT.get(self.name, f"check what {culprit} at {self.name}")
 
 
 def split_attempt_time(measured: MetricsReading) -> tuple[TimePart, ...]:

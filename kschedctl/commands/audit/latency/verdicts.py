@@ -171,7 +171,9 @@ def _judge_plugins(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
     """Judge each plugin with calls beyond the last bucket of its histogram, or the slowest plugin if there are none."""
     histograms = _get_observed_histograms(measured, PLUGINS)
     if not histograms:
-        return _build_no_data_verdict("plugins", "no cycle was timed: one in ten is")
+        return _build_no_data_verdict(
+            "plugins", "no plugin calls were timed: kube-scheduler times one scheduling cycle in ten"
+        )
     beyond_last_bucket = [labels for labels, histogram in histograms.items() if histogram.is_lower_limit(0.99)]
     if not beyond_last_bucket:
         plugin, point = max(histograms, key=lambda labels: (histograms[labels].estimate_quantile(0.99), labels))
@@ -182,7 +184,7 @@ def _judge_plugins(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
             f"plugin {plugin} at {point}",
             format_quantiles(histograms[plugin, point]),
             rules.PLUGIN,
-            f"see what {plugin} does at {point}: which pods use it, and which services it calls",
+            f"find out what {plugin} does at {point}: which pods use it, and which services it calls",
         )
         for plugin, point in sorted(beyond_last_bucket)
     ]
@@ -231,8 +233,8 @@ def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) ->
     slowest_verb = _find_slowest(by_verb)
     quantiles = format_quantiles(by_verb[slowest_verb])
     if not _is_p99_above(by_verb[slowest_verb], limits.target):
-        return (Verdict("client", f"the client's rate limit delays {slowest_verb} requests little: {quantiles}"),)
-    figures = f"{slowest_verb} requests are held back: {quantiles}"
+        return (Verdict("client", f"the client's rate limit hardly delays {slowest_verb} requests: {quantiles}"),)
+    figures = f"the client's rate limit delays {slowest_verb} requests: {quantiles}"
     return (Verdict("client", figures, rules.CLIENT, rules.CLIENT.fix),)
 
 
@@ -252,7 +254,7 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
     if retried:
         retried_text = f"; {format_count(retried)} of {_format_count_of(pods, 'pod')} needed several attempts"
     if first_attempt is None:
-        return (Verdict(about, f"none at the first attempt{retried_text}"),)
+        return (Verdict(about, f"none was scheduled at the first attempt{retried_text}"),)
     figures = f"at the first attempt {format_quantiles(first_attempt)}{retried_text}"
     is_above = _is_p99_above(first_attempt, limits.sli)
     if is_above:
@@ -310,8 +312,8 @@ def _judge_active_queue(measured: MetricsReading, limits: LatencyLimits, active:
     backlog = active * attempts_seconds / attempts
     if active > limits.waiting and backlog > limits.backlog:
         figures = (
-            f"{_format_count_of(active, 'pod')} {_choose_form(active, 'is', 'are')} ready: "
-            f"{format_seconds(backlog)} of attempts one after the other"
+            f"{_format_count_of(active, 'pod')} {_choose_form(active, 'is', 'are')} ready: trying them one after the "
+            f"other takes {format_seconds(backlog)}"
         )
         yield Verdict("queue active", figures, rules.ACTIVE, rules.ACTIVE.fix)
 
@@ -349,7 +351,7 @@ def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iter
     if count is None:
         return ()
     if not count:
-        return (Verdict("wake-ups", "no pod that fitted had to wait for the flush after five minutes"),)
+        return (Verdict("wake-ups", "no fitting pod had to wait for the flush after five minutes"),)
     message = (
         f"{_format_count_of(count, 'pod')} fitted, but {_choose_form(count, 'was', 'were')} only retried by the flush "
         "after five minutes"

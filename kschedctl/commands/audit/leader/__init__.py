@@ -20,64 +20,66 @@ from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSecti
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, spell_age
 
 ELECTION = "staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go"
 STALE = AuditRule(
     "audit-leader-stale",
     ERROR,
     "No leader: the scheduler's lease is not renewed",
-    "The leader renews it every few seconds. Until an instance takes it, no pod of this scheduler is placed.",
-    "Look at kube-scheduler's pods and logs on the control plane, and whether they reach the API server",
+    "The leader renews its lease every few seconds. Until an instance acquires the lease, this scheduler places no "
+    "pods.",
+    "Check kube-scheduler's pods and logs on the control plane, and whether they reach the API server",
     source=ELECTION,
 )
 LEFT_BEHIND = AuditRule(
     "audit-leader-left-behind",
     NOTE,
     "The lease of another scheduler is not renewed",
-    "That scheduler does not run, so pods that name it wait.",
+    "That scheduler is not running, so pods that name it stay Pending.",
     "Start it, or delete its lease",
     source=ELECTION,
 )
 NO_LEASE = AuditRule(
     "audit-leader-no-lease",
     NOTE,
-    "No lease says who leads",
-    "Without leader election every instance of kube-scheduler schedules: a second one means double booking.",
+    "There is no leader lease",
+    "Without leader election, every instance of kube-scheduler schedules pods, so a second instance causes double "
+    "booking.",
     "If several instances run, set leaderElection.leaderElect to true",
 )
 FREQUENT = AuditRule(
     "audit-leader-frequent",
     WARNING,
     "The leader changes often",
-    "Each change costs up to one lease duration, and a new leader knows nothing of pods assumed before. Leaders lose "
-    "their lease when they cannot renew it in time: a slow API server or etcd, too little cpu, or crashes.",
-    "Look at the restarts of kube-scheduler's pods, and at the latency of the API server and etcd",
+    "Each change can stop scheduling for up to one lease duration, and the new leader does not know which pods the "
+    "old one had assumed. Leaders lose their lease when they cannot renew it in time, because of a slow API server "
+    "or etcd, too little CPU, or crashes.",
+    "Check the restarts of kube-scheduler's pods, and the latency of the API server and etcd",
     source=ELECTION,
 )
 TWO_SERVE = AuditRule(
     "audit-leader-two-serve",
     ERROR,
-    "Two instances schedule under one name at once",
+    "Two instances schedule under the same name at once",
     "Neither knows what the other assumes, so both place pods on the same free resources. "
     "The result is overcommitted nodes and pods "
     "that kubelets reject.",
-    "Make all instances take part in the same election: leaderElect, resourceName and resourceNamespace",
+    "Let all instances take part in one election: leaderElect: true, and the same resourceName and resourceNamespace",
 )
 NO_ELECTION = AuditRule(
     "audit-leader-no-election",
     ERROR,
     "Several instances run without leader election",
-    "All of them schedule the same pods at once, and give away the same room.",
-    "Start them with --leader-elect=true, or run one",
+    "They all schedule the same pods at once and assign the same free resources twice.",
+    "Start them with --leader-elect=true, or run only one",
 )
 DIFFERENT = AuditRule(
     "audit-leader-instances-differ",
     WARNING,
     "Instances of kube-scheduler are configured differently",
-    "Which rules apply depends on which one leads.",
-    "Give them all the same manifest; during a control plane upgrade this passes by itself",
+    "Which settings apply depends on which instance leads.",
+    "Give all instances the same manifest; differences during a control plane upgrade disappear when it is done",
 )
 RULES = (STALE, TWO_SERVE, NO_ELECTION, FREQUENT, DIFFERENT, LEFT_BEHIND, NO_LEASE)
 
@@ -123,7 +125,7 @@ def _iter_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) ->
         yield UnknownKind(LEASE, lease_gap.why, VERDICT)
     yield from audited.iter_unread_kinds("Event", "Pod")
     if any(lease.holder and not lease.renewed for lease in leases):
-        yield UnknownKind(LEASE, "that are held do not say when they were renewed", VERDICT)
+        yield UnknownKind(LEASE, "have a holder but no time of renewal", VERDICT)
     if leases and not audited.now and not any(_is_expired_by_other_leases(lease, audited) for lease in leases):
         yield NO_TIMES
 
@@ -164,7 +166,7 @@ def _iter_own_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> I
         if _is_expired_by_other_leases(lease, audited):
             yield _build_lease_finding(STALE, lease, message)
         else:
-            message += ", and no other lease was renewed since: the time of the cluster may be wrong"
+            message += ", and no other lease was renewed since, so the time of the cluster may be wrong"
             yield _build_lease_finding(STALE, lease, message, severity=WARNING)
 
 
@@ -192,7 +194,7 @@ def _format_age_suffix(lease: SchedulerLease) -> str:
 def _iter_election_finding(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     """Yield the finding that the leader changes often, if events or the earlier snapshot show it."""
     if lease.elections >= MANY_ELECTIONS:
-        message = f"{counted(lease.elections, 'election')} within the hour for which events are kept"
+        message = f"{counted(lease.elections, 'election')} in the events, which are kept for an hour"
         yield _build_lease_finding(FREQUENT, lease, message)
         return
     earlier_transitions = _count_earlier_transitions(lease, audited)
@@ -263,11 +265,12 @@ def _describe_leader(leases: Sequence[SchedulerLease], audited: AuditedCluster) 
         return "leader election is off in the configuration"
     lease = next((scheduler_lease for scheduler_lease in leases if scheduler_lease.lease == str(own_lease)), None)
     if lease is None:
-        return "no lease says who leads"
+        return "there is no leader lease"
     if lease.stale or not lease.holder:
         silent_text = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'an unknown time'}"
-        return f"no leader: {lease.lease} was not renewed{silent_text}"
+        return f"no leader: {lease.lease} has not been renewed{silent_text}"
     duration = f" since {lease.since}" if lease.since else ""
     if lease.leads_for:
         duration = f" for {lease.leads_for}"
-    return f"{lease.holder} leads{duration}, {counted(lease.transitions, 'change')} of leader in all"
+    verb = "has led" if duration else "leads"
+    return f"{lease.holder} {verb}{duration}; {counted(lease.transitions, 'leader change')} in total"

@@ -39,24 +39,24 @@ STRANDED = AuditRule(
     "audit-packing-stranded",
     WARNING,
     "Free capacity of a pool that no pod can use",
-    "It is on nodes where none of the pods fit that are pending or usually go there: one resource is used up, and what "
-    "is left of the others is wasted.",
-    "Match nodes to requests: nodes with more of what runs out, or pods that request less of it",
+    "None of the pods that are pending or usually run on these nodes fit there. One resource is used up, so the free "
+    "part of the others is wasted.",
+    "Match nodes to requests: use nodes with more of the resource that runs out, or let pods request less of it",
 )
-FIX_OTHER_REASON = "Let pods go there, by what the reason in brackets names, or remove the nodes"
+FIX_OTHER_REASON = "Fix the reason in brackets so that pods can run there, or remove the nodes"
 UNUSED = AuditRule(
     "audit-packing-unused-pool",
     WARNING,
     "A pool that runs nothing and takes no pod",
-    "Its nodes cost money, and neither the pods that wait nor those that run in the cluster can use them.",
-    "Remove the pool, or let pods use it: their selectors, tolerations or requests keep them away",
+    "Its nodes cost money, but neither the pending pods nor those that run in the cluster can use them.",
+    "Remove the pool, or change the selectors, tolerations or requests that keep pods away from it",
 )
 SPARE = AuditRule(
     "audit-packing-spare-nodes",
     NOTE,
     "Nodes that can be removed",
-    "Everything on them that would have to move fits on other nodes, within disruption budgets.",
-    "Drain and remove them; a cluster autoscaler or descheduler does so if it is allowed to",
+    "All pods that would have to move fit on other nodes, within their disruption budgets.",
+    "Drain and remove them; a cluster autoscaler or descheduler does this if it is configured to",
 )
 
 
@@ -150,7 +150,7 @@ def _build_headline(
     The stranded share comes first if no node can be removed. `unready` is the number of nodes left out because
     they are not ready.
     """
-    left_out = f"{counted(unready, 'node')} not ready or not initialized {agreeing(unready, 'is', 'are')} left out"
+    left_out = f"{counted(unready, 'node')} {agreeing(unready, 'is', 'are')} left out as not ready or not initialized"
     workers = int(pools.workers.sum())
     if not workers:
         return f"no worker node is ready: {left_out}" if unready else "no worker nodes are known"
@@ -245,7 +245,7 @@ def _iter_stranded_room_findings(
         pool_stranded_rooms = [room for room in stranded_rooms if room.pool == pool.pool and room.reason != CORDONED]
         nodes = sum(room.nodes for room in pool_stranded_rooms)
         reasons = tuple(dict.fromkeys(room.reason for room in pool_stranded_rooms if room.reason))
-        no_pod_fits = f"none of the pods that are pending or usually go there fits ({', '.join(reasons)})"
+        no_pod_fits = f"no pod that is pending or usually runs there fits ({', '.join(reasons)})"
         if nodes == pool.nodes and _is_empty_pool(pool, savings):
             nodes_text = f"its {counted(nodes, 'node')}" if nodes > 1 else "its only node"
             verb = agreeing(nodes, "runs", "run")
@@ -287,7 +287,7 @@ def _iter_spare_findings(
         if pool.empty:
             parts.append(f"{_format_empty_nodes(pool.empty, node_counts[pool.pool])} nothing that would have to move")
             fix = "Drain and remove them" if pool.empty > 1 else "Drain and remove it"
-            fix += "; a cluster autoscaler or descheduler does so if it is allowed to"
+            fix += "; a cluster autoscaler or descheduler does this if it is configured to"
         emptied_nodes = [emptied for emptied in emptying.emptied if emptied.pool == pool.pool]
         if emptied_nodes:
             moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")

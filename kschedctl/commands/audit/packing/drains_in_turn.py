@@ -98,7 +98,7 @@ class EmptyingDrain(NodeDrain):
         outcome = self._attempt_preemption_last(position)
         if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
             key = self._get_pod_key(position)
-            raise _NodeBlockedError(key, f"{key} would come back: it tolerates that the node is cordoned")
+            raise _NodeBlockedError(key, f"{key} would come back: it tolerates the taint of cordoned nodes")
         return outcome
 
     def _attempt_preemption_last(self, position: Position) -> Outcome:

@@ -45,25 +45,24 @@ from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.snapshot.fork import Fork
-from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, spell_age
 
 OVERCOMMITTED = AuditRule(
     "audit-placed-overcommitted",
     ERROR,
     "Pods request more than their node has",
-    "A scheduler that sees all pods does not do this: it was double booking (two schedulers, or one that forgot what "
-    "it had assumed), a pod that bypassed the scheduler, or the node offers less than before. A restarted kubelet "
-    "rejects the excess, and under load the pods are throttled or killed.",
-    "Delete the pods placed last, so that they are rescheduled; section leader shows whether two schedulers run",
+    "A scheduler that sees all pods does not do this. Either the node was double-booked (by two schedulers, or by "
+    "one that forgot its assumed pods), a pod bypassed the scheduler, or the node offers less than before. A "
+    "restarted kubelet rejects the excess pods, and under load pods are throttled or killed.",
+    "Delete the pods placed last so that they are rescheduled; section leader shows whether two schedulers run",
     source="pkg/scheduler/backend/cache/cache.go, pkg/kubelet/lifecycle/predicate.go",
 )
 DEFERRED_RESIZE = AuditRule(
     "audit-placed-deferred-resize",
     WARNING,
-    "The scheduler reserves room for a resize that the node cannot give",
-    "The kubelet has deferred the resize, so that the pod runs with less, but kube-scheduler counts the larger "
-    "requests: new pods are kept off room that nobody uses. Nothing is double-booked.",
+    "The scheduler reserves resources for a resize for which the node has no room",
+    "The kubelet has deferred the resize, so the pod runs with less, but kube-scheduler counts the larger requests. "
+    "New pods cannot use these resources although they are free. Nothing is double-booked.",
     "Revert the resize, or make room for it on the node",
     source="staging/src/k8s.io/component-helpers/resource/helpers.go",
 )
@@ -71,22 +70,23 @@ SHARED = AuditRule(
     "audit-placed-shared-device",
     ERROR,
     "A device is allocated to several claims",
-    "Each assumes that it has the device to itself: it was allocated twice.",
-    "Delete the pods of all but one of the claims, so that the claims are reallocated",
+    "Each claim assumes that it has the device to itself, but the device was allocated twice.",
+    "Delete the pods of all but one of the claims so that the claims are reallocated",
 )
 CLASH = AuditRule(
     "audit-placed-ports",
     ERROR,
     "Pods on one node need the same host port",
-    "Only one of them can have it; the other fails, at the latest when its kubelet restarts.",
-    "Delete one of the pods, so that it is rescheduled",
+    "Only one of them can use the port. The other fails, at the latest when its kubelet restarts.",
+    "Delete one of the pods so that it is rescheduled",
 )
 APART = AuditRule(
     "audit-placed-anti-affinity",
     WARNING,
     "Pods violate required anti-affinity",
-    "They share a domain that their required anti-affinity should keep them from sharing: its loss takes both.",
-    "Delete one of the pods, so that it is rescheduled; a descheduler does so "
+    "They run in the same topology domain although their required anti-affinity forbids it. Losing the domain takes "
+    "down both.",
+    "Delete one of the pods so that it is rescheduled, or use the descheduler "
     "(RemovePodsViolatingInterPodAntiAffinity)",
 )
 STRANDED = AuditRule(
@@ -100,17 +100,18 @@ NOT_EVICTED = AuditRule(
     "audit-placed-not-evicted",
     WARNING,
     "Pods run on nodes whose taint should have evicted them",
-    "They do not tolerate a NoExecute taint: the taint eviction controller is not working, or has only just started.",
-    "Look at kube-controller-manager's log, taint-eviction-controller",
+    "They do not tolerate a NoExecute taint. Either the taint eviction controller is not working, or it has only "
+    "just started.",
+    "Check taint-eviction-controller in kube-controller-manager's log",
     source="pkg/controller/tainteviction/taint_eviction.go",
 )
 REFUSED = AuditRule(
     "audit-placed-refused",
     WARNING,
     "Kubelets rejected pods that a scheduler had bound to their nodes",
-    "Scheduler and kubelet saw the node differently: double booking, a pod that bypassed the scheduler, or a node that "
-    "had just changed. Such a pod stays Failed; its controller creates another.",
-    "Look at what was bound to the node at the same time; delete the failed pods",
+    "The scheduler and the kubelet saw the node differently, because of double booking, a pod that bypassed the "
+    "scheduler, or a node that had just changed. A rejected pod stays Failed; its controller creates another.",
+    "Check what was bound to the node at the same time, and delete the failed pods",
     source="pkg/kubelet/lifecycle/predicate.go",
 )
 ORPHANED = AuditRule(
@@ -119,36 +120,37 @@ ORPHANED = AuditRule(
     "Pods are bound to a node that does not exist",
     "The pod garbage collector deletes them within a minute; while they stay, their controllers create no "
     "replacements.",
-    "Look at kube-controller-manager's log, pod-garbage-collector-controller, and at the pods' metadata.finalizers",
+    "Check pod-garbage-collector-controller in kube-controller-manager's log, and the pods' metadata.finalizers",
     source="pkg/controller/podgc/gc_controller.go",
 )
 DRIFTED_AFFINITY = AuditRule(
     "audit-placed-node-affinity",
     NOTE,
     "Pods run on nodes that their required node affinity no longer matches",
-    "It is ignored during execution: labels changed later. A restarted kubelet rejects them, with reason NodeAffinity.",
-    "Delete them to have them rescheduled; a descheduler does so (RemovePodsViolatingNodeAffinity)",
+    "The nodes' labels changed later, and node affinity is ignored during execution. A restarted kubelet rejects the "
+    "pods with reason NodeAffinity.",
+    "Delete the pods so that they are rescheduled, or use the descheduler (RemovePodsViolatingNodeAffinity)",
 )
 DRIFTED_TAINT = AuditRule(
     "audit-placed-taint",
     NOTE,
     "Pods run on nodes with a taint that keeps new pods like them away",
-    "NoSchedule does not affect pods that were there before it.",
-    "Delete them to have them rescheduled; a descheduler does so (RemovePodsViolatingNodeTaints)",
+    "NoSchedule does not affect pods that were on the node before the taint.",
+    "Delete the pods so that they are rescheduled, or use the descheduler (RemovePodsViolatingNodeTaints)",
 )
 DRIFTED_AWAY = AuditRule(
     "audit-placed-affinity",
     NOTE,
     "Pods run apart from the pods that their required affinity names",
-    "It is ignored during execution: those pods have gone, or moved.",
-    "Delete them to have them rescheduled",
+    "The other pods have gone or moved, and affinity is ignored during execution.",
+    "Delete the pods so that they are rescheduled",
 )
 DRIFTED_SPREAD = AuditRule(
     "audit-placed-spread",
     NOTE,
-    "Pods are spread less evenly than their constraint allows for new ones",
-    "Scale-downs and lost nodes leave it so: nothing respreads running pods.",
-    "kubectl rollout restart respreads them; a descheduler does so, too (RemovePodsViolatingTopologySpreadConstraint)",
+    "Pods are spread less evenly than their constraint allows for new pods",
+    "Scale-downs and lost nodes cause this, and nothing respreads running pods.",
+    "Respread them with kubectl rollout restart, or use the descheduler (RemovePodsViolatingTopologySpreadConstraint)",
 )
 RULES = (
     *(OVERCOMMITTED, DEFERRED_RESIZE, SHARED, CLASH, APART, STRANDED, NOT_EVICTED, REFUSED, ORPHANED),
@@ -165,7 +167,7 @@ _RULE_BY_REJECTOR = {
 ADVICE_BY_KUBELET_REASON = {
     "NodeShutdown": ("The node was shutting down: just delete the failed pods", NOTE),
     NODE_AFFINITY: (
-        "Labels of the node changed, or were not there yet when its kubelet started: set them by the kubelet's "
+        "Labels of the node changed, or were not there yet when its kubelet started: set them with the kubelet's "
         "--node-labels",
         WARNING,
     ),
@@ -282,7 +284,7 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
     excess_pods = [arrival for arrival in node.arrivals if arrival.beyond]
     if excess_pods and excess_pods[0].at:
         gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""
-        message += f"; {excess_pods[0].pod} was too much, started at {excess_pods[0].at}{gap}"
+        message += f"; {excess_pods[0].pod} was the first that did not fit, started at {excess_pods[0].at}{gap}"
 
     fix = OVERCOMMITTED.fix
     if not node.allocatable:
@@ -298,10 +300,10 @@ def _build_deferred_resize_finding(node: OvercommittedNode) -> Finding:
     more_than_running = sum(resize.reserved - resize.running for resize in node.deferred_resizes)
     amounts = (first.reserved, first.running, node.requested, node.requested - more_than_running, node.allocatable)
     (reserved, running, requested, in_use, allocatable), unit = format_for_sentence(node.resource, *amounts)
-    others_text = f" ({counted(len(others), 'more pod')} {agreeing(len(others), 'does', 'do')} so)" if others else ""
+    others_text = f" (as {agreeing(len(others), 'does', 'do')} {counted(len(others), 'more pod')})" if others else ""
     message = (
-        f"{first.pod} reserves {reserved} {unit} for a deferred resize but runs with {running}{others_text}: "
-        f"the scheduler counts {requested} of {allocatable} as requested, the kubelet has given {in_use}"
+        f"{first.pod} reserves {reserved} {unit} for a deferred resize but runs with {running}{others_text}: the "
+        f"scheduler counts {requested} of {allocatable} as requested, but the kubelet has allocated {in_use}"
     )
     fix = f"Revert the resize of {first.pod}, or make room for it on the node"
     return DEFERRED_RESIZE.build_finding(f"Node {node.node}", message, fix, path=node.resource)
@@ -354,7 +356,7 @@ def _build_headline(section: PlacedSection) -> str:
     if counts:
         return counts
     if section.judged:
-        return f"all {counted(section.judged, 'pod')} judged are where the rules would place them"
+        return f"all {counted(section.judged, 'pod')} judged are where the rules allow them"
     return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"
 
 
@@ -378,4 +380,4 @@ def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
     yield broken, "placed against a rule"
     yield sum(rejected_pods.pods + rejected_pods.gone for rejected_pods in section.refused), "rejected by kubelets"
     yield sum(orphaned_pods.pods for orphaned_pods in section.orphaned), "on nodes that do not exist"
-    yield drifted, "where they would not be placed now"
+    yield drifted, "on nodes where they would not be placed now"

@@ -96,7 +96,7 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
     unknowns: list[Unknown] = []
     judged = not_served = 0
     groups = list(_iter_pod_info_groups(view))
-    done = progress.begin("Judging where pods are", len(groups))
+    done = progress.begin("Checking where pods run", len(groups))
     for group in groups:
         done(1)
         framework = scheduler.framework(group.info.spec.scheduler_name)

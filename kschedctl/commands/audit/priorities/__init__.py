@@ -37,8 +37,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.reports.placements import EvictionFate
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
-from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, first_few, spell_age
 
 
 class _UnschedulablePod(NamedTuple):
@@ -128,36 +127,39 @@ STARVING = AuditRule(
     "audit-priorities-starving",
     WARNING,
     "Pods wait long while pods of lower priority run",
-    "Priority does not help them: they may not preempt, no eviction makes room for them, or others go first.",
+    "Their priority does not help: they may not preempt, no eviction makes room for them, or other pods go first.",
     "Run explain to see why evictions do not help",
 )
 OVERTAKEN = AuditRule(
     "audit-priorities-overtaken",
     NOTE,
     "Pods of the lowest tier wait long",
-    "Whatever comes in a tier above goes first: without room of their own they may never run.",
-    "Give their tier its own capacity, or those above a pool or a quota; run remedies for what helps now",
+    "Pods of higher tiers always go first, so without capacity of its own the lowest tier may never run.",
+    "Give the tier its own capacity, or give higher tiers their own pool or a quota; run remedies to see what helps "
+    "now",
 )
 PREEMPTED = AuditRule(
     "audit-priorities-preempted",
     WARNING,
     "Pods are preempted again and again",
-    "Each starts, is evicted for a pod of a higher tier, is recreated and waits: work is started and lost.",
-    "Give the tier its own capacity, those above a quota, or the workload a higher class; make its work resumable",
+    "Each pod starts, is evicted for a pod of a higher tier, is recreated and waits again, so its work is lost.",
+    "Give the tier its own capacity, higher tiers a quota, or the workload a higher PriorityClass; make its work "
+    "resumable",
 )
 VICTIMS = AuditRule(
     "audit-priorities-victims",
     NOTE,
     "If the tier grows, pods of other tiers are evicted",
-    "There is room for it only by evictions; each victim stops within its grace period.",
-    "Keep room for it: more nodes, or placeholder pods of negative priority that may be evicted first",
+    "More pods of the tier fit only if others are evicted. Each victim stops within its grace period.",
+    "Reserve room for the tier: add nodes, or placeholder pods of negative priority that are evicted first",
 )
 EXPOSED = AuditRule(
     "audit-priorities-exposed",
     NOTE,
     "Pods that serve users may be evicted for others",
-    "A pod of a higher tier may evict them where it finds no room, and break budgets if nothing else helps.",
-    "Give what serves users the higher class, or the tiers above preemptionPolicy: Never",
+    "A pod of a higher tier that finds no room may evict them, even against their disruption budgets if nothing else "
+    "helps.",
+    "Give pods that serve users the higher PriorityClass, or set preemptionPolicy: Never for higher tiers",
 )
 RULES = (STARVING, OVERTAKEN, PREEMPTED, VICTIMS, EXPOSED)
 
@@ -205,22 +207,47 @@ def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: b
 
 
 def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
-    """Yield a finding for each workload with starving pods. Its message begins with the cause.
+    """Yield a finding for each cause of starvation in a tier. Its message begins with the cause.
 
-    The rule depends on whether pods of lower tiers run, or only pods of higher tiers started meanwhile.
+    The object is the workload that waits longest. The message counts the pods of all workloads with the same cause. The
+    rule depends on whether pods of lower tiers run, or only pods of higher tiers started meanwhile.
     """
+    by_cause: dict[tuple[object, ...], list[StarvingPods]] = {}
     for starving in starving_pods:
-        age = spell_age(starving.age)
-        oldest = "" if len(starving.pods) == 1 else "the oldest "
-        waiting = f"{counted(len(starving.pods), 'pod')} of tier {starving.tier}, {oldest}pending for {age}"
-        if starving.lower_pods:
+        cause = starving.tier, starving.why, starving.preemption, bool(starving.lower_pods)
+        by_cause.setdefault(cause, []).append(starving)
+    for alike in by_cause.values():
+        oldest = alike[0]
+        if oldest.lower_pods:
             rule = STARVING
-            others = _describe_lower_pods(starving.lower_pods, starving.lower_started)
+            others = _describe_lower_pods(oldest.lower_pods, oldest.lower_started)
         else:
             rule = OVERTAKEN
-            others = f"{counted(starving.higher_started, 'higher-tier pod')} started since then"
-        message = f"{starving.why}; preemption: {starving.preemption}; {waiting}; {others}"
-        yield _build_object_finding(rule, starving.workload, message)
+            others = f"{counted(oldest.higher_started, 'higher-tier pod')} started since then"
+        message = f"{oldest.why}; preemption: {oldest.preemption}; {_describe_waiting_pods(alike)}; {others}"
+        yield _build_object_finding(rule, oldest.workload, message)
+
+
+def _describe_waiting_pods(alike: Sequence[StarvingPods]) -> str:
+    """Describe the tier, number and age of pods that starve for one cause, the longest wait first.
+
+    Workloads after the first one are named.
+    """
+    pod_count = sum(len(starving.pods) for starving in alike)
+    oldest_text = "the oldest " if pod_count > 1 else ""
+    waiting = f"{counted(pod_count, 'pod')} {_describe_tier(alike[0].tier)}, {oldest_text}pending for "
+    waiting += spell_age(alike[0].age)
+    others = [starving.workload for starving in alike[1:]]
+    return f"{waiting} (also {first_few(others)})" if others else waiting
+
+
+def _describe_tier(name: str) -> str:
+    """Return the tier of pods as text. A tier without a PriorityClass has its priority as name.
+
+    >>> _describe_tier("high"), _describe_tier("-10")
+    ('of tier high', 'of priority -10')
+    """
+    return f"of priority {name}" if name.removeprefix("-").isdecimal() else f"of tier {name}"
 
 
 def _describe_lower_pods(pods: int, started_since: int) -> str:
@@ -249,7 +276,7 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
     tier = growth.tier
     if tier is None:
         return
-    cause = f"{counted(tier.asked, 'more pod')} like {tier.like}, of tier {tier.tier},"
+    cause = f"{counted(tier.asked, 'more pod')} like {tier.like}, {_describe_tier(tier.tier)},"
     for victim in growth.victims:
         if victim.services:
             evicted = f"{_format_evicted_pods([victim])}, behind Service {', '.join(victim.services)}"
@@ -288,8 +315,8 @@ def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iter
         unprotected = sum(not workload.budgets for workload in workloads)
         message = (
             f"{exposed_pods} of {counted(len(workloads), 'workload')} behind Services may be evicted for "
-            f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs_text}; "
-            f"{unprotected:,} of these workloads without a PodDisruptionBudget"
+            f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs_text}; {unprotected:,} of "
+            f"these workloads {agreeing(unprotected, 'has', 'have')} no PodDisruptionBudget"
         )
         severity = WARNING if first.jobs_above else NOTE
         yield _build_object_finding(EXPOSED, _format_tier_object(tier), message, severity=severity)

@@ -231,7 +231,8 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
 def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
     """Return the number of the PodInfo with the most pods of a tier, or None if no pod of the tier can be cloned.
 
-    The limits may name the tier. By default it is the highest non-system tier with pods that can be cloned.
+    The limits may name the tier. By default it is the highest non-system tier with pods that can be cloned and may
+    preempt others or, if there is none, with pods that can be cloned.
     """
     pods_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     can_clone = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)
@@ -241,7 +242,8 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
         is_user_info = can_clone & ~tiers.above_user_priorities[tiers.tier_by_info]
         if not is_user_info.any():
             return None
-        tier = int(tiers.tier_by_info[is_user_info].min())  # tiers are numbered from the highest
+        preempts = is_user_info & tiers.allowed_to_preempt
+        tier = int(tiers.tier_by_info[preempts if preempts.any() else is_user_info].min())  # the highest is number 0
 
     is_eligible = can_clone & (tiers.tier_by_info == tier)
     if not is_eligible.any():

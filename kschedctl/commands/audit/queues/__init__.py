@@ -38,8 +38,7 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
 )
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.text.amounts import spell_age
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, spell_age
 
 TITLE = "Kueue's queues"
 _DOCS = "https://kueue.sigs.k8s.io/docs/concepts"
@@ -49,7 +48,7 @@ WAITING = AuditRule(
     "audit-queues-waiting",
     WARNING,
     "Workloads wait long for admission",
-    "Their jobs stay suspended. kube-scheduler sees no pod of them, so that nothing is pending.",
+    "Their jobs stay suspended, so kube-scheduler sees none of their pods and nothing is pending.",
     "Run queues to see who holds the quota that they need",
     f"{_DOCS}/workload/",
 )
@@ -57,7 +56,7 @@ INACTIVE = AuditRule(
     "audit-queues-inactive",
     WARNING,
     "A ClusterQueue admits nothing",
-    "It refers to an object that does not exist or is not ready: no Workload in it is admitted.",
+    "It refers to an object that does not exist or is not ready, so none of its Workloads is admitted.",
     "Create the object that the message names, or correct the name",
     f"{_DOCS}/cluster_queue/",
 )
@@ -65,7 +64,7 @@ STOPPED = AuditRule(
     "audit-queues-stopped",
     NOTE,
     "A ClusterQueue is stopped",
-    "Its stop policy is set: no Workload in it is admitted until somebody removes it.",
+    "Its stop policy is set. None of its Workloads is admitted until the policy is removed.",
     "Set spec.stopPolicy to None",
     f"{_DOCS}/cluster_queue/#stoppolicy",
 )
@@ -73,24 +72,25 @@ STARVING = AuditRule(
     "audit-queues-starving",
     WARNING,
     "A ClusterQueue waits although others of its cohort borrow its quota",
-    "It borrows nothing itself. Its Workloads wait for those of the others to end unless it may reclaim the quota.",
-    "Set preemption.reclaimWithinCohort of the waiting queue, or borrowingLimit of the others",
+    "It borrows nothing itself. Unless it may reclaim the quota, its Workloads wait until those of the other queues "
+    "end.",
+    "Set preemption.reclaimWithinCohort in the waiting queue, or borrowingLimit in the others",
     f"{_DOCS}/preemption/",
 )
 UNUSED = AuditRule(
     "audit-queues-flavor-unused",
     NOTE,
     "A flavor that no Workload uses",
-    "The nodes of the flavor may be idle, or the flavor is left over.",
-    "Give queues with waiting Workloads quota in it, or delete it",
+    "The nodes of the flavor may be idle, or the flavor may be obsolete.",
+    "Give queues with waiting Workloads quota in the flavor, or delete the flavor",
     f"{_DOCS}/resource_flavor/",
 )
 UNPLACED = AuditRule(
     "audit-queues-unplaced",
     WARNING,
-    "Pods of an admitted Workload have no node for long",
+    "Pods of an admitted Workload stay without a node",
     "The Workload holds quota that its pods cannot use: the nodes of its flavors have no room for them.",
-    "Run explain for the pods; lower the nominal quota to what the nodes have, or let Kueue wait for ready pods",
+    "Run explain for the pods; lower the nominal quota to what the nodes have, or enable waitForPodsReady in Kueue",
     "https://kueue.sigs.k8s.io/docs/tasks/manage/setup_wait_for_pods_ready/",
 )
 RULES = (INACTIVE, WAITING, STARVING, UNPLACED, STOPPED, UNUSED)
@@ -195,7 +195,9 @@ def _iter_starving_findings(starving: Iterable[StarvingQueue]) -> Iterator[Findi
         waiting_text = f"{counted(queue.waiting, 'Workload')} {agreeing(queue.waiting, 'waits', 'wait')}"
         age_text = f", the oldest for {spell_age(queue.age)}" if queue.age else ""
         others_text = f"{first_few(queue.borrowers)} {agreeing(len(queue.borrowers), 'borrows', 'borrow')}"
-        message = f"{waiting_text}{age_text}, and it borrows nothing, while {others_text} from cohort {queue.cohort}"
+        message = (
+            f"{waiting_text}{age_text}, and the queue borrows nothing, while {others_text} from cohort {queue.cohort}"
+        )
         yield STARVING.build_finding(f"ClusterQueue {queue.queue}", message)
 
 

@@ -40,18 +40,19 @@ RIVALS = AuditRule(
     "audit-races-several-schedulers",
     WARNING,
     "Several schedulers place pods on the same nodes",
-    "Each learns of the other's pods only once they are bound: until then both give the same room away, and the "
-    "kubelet rejects the second (OutOfcpu, OutOfmemory, OutOfpods).",
-    "Serve all pods with profiles of one scheduler, or give each its own nodes: a taint, and a node selector",
+    "Each scheduler learns of the other's pods only once they are bound. Until then, both assign the same free "
+    "resources, and the kubelet rejects the second pod (OutOfcpu, OutOfmemory, OutOfpods).",
+    "Serve all pods with profiles of one scheduler, or give each scheduler its own nodes with a taint and a node "
+    "selector",
     source="kubernetes/kubernetes#106884",
 )
 SLOW = AuditRule(
     "audit-races-slow-bindings",
     WARNING,
-    "Kubelets hear late of pods bound to their nodes",
-    "The API server is under pressure: what the scheduler sees is just as old. Assumed pods that expired (up to 1.24) "
-    "would be double-booked, and several schedulers collide more often.",
-    "Look at the API server's latencies and at what the scheduler measured: latency",
+    "Kubelets are slow to see pods bound to their nodes",
+    "The API server is under pressure, so the scheduler's view is just as outdated. If assumed pods expire (up to "
+    "1.24), they are double-booked, and several schedulers collide more often.",
+    "Check the API server's latency, and run latency to see what the scheduler measured",
     source="kubernetes/kubernetes#106361",
 )
 
@@ -130,7 +131,7 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
     `shared` is the number of nodes that the schedulers share.
     """
     if races is None:
-        return "no pods run that could race for room"
+        return "too few nodes or pods to simulate races"
     without_expiry = _find_result(races, NEVER)
     setting_text = f"{counted(without_expiry.nodes, 'node')} and {without_expiry.pods_per_second:.3g} pods/s"
     if not races.assumptions.measured:
@@ -158,7 +159,7 @@ def _iter_findings(
         yield _build_rivals_finding(races, rivals, shared_rows, view)
     lags = races.assumptions.measured
     if lags and lags.p99 > SLOW_SECONDS:
-        late_text = f"one in a hundred of {counted(lags.pods, 'pod')} was seen by its kubelet {lags.p99:g}s or more"
+        late_text = f"for 1% of {counted(lags.pods, 'pod')}, the kubelet saw the pod {lags.p99:g}s or more"
         yield SLOW.build_finding("Cluster", f"{late_text} after it was bound ({lags.median:g}s at the median)")
 
 
@@ -173,7 +174,7 @@ def _build_rivals_finding(races: Races, rivals: tuple[str, ...], shared_rows: tu
     shared_text = f"both have pods on {counted(len(shared_rows), 'node')} ({node_names}{ellipsis})"
 
     result = _find_result(races, NEVER)
-    simulated = "simulated" if races.assumptions.measured else "simulated with assumed latencies"
+    simulated = "in a simulation" if races.assumptions.measured else "in a simulation with assumed latencies"
     verb = agreeing(result.double_booked, "finds its", "find their")
     taken_text = f"{simulated}, {result.double_booked:,} of {counted(result.pods, 'pod')} {verb} room taken"
     return RIVALS.build_finding(

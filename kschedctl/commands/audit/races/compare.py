@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from kschedctl.commands.audit.races.model import RaceCounts, RaceSetting, RaceSimulation, RandomDraws
 from kschedctl.commands.audit.races.question import FOREVER, NEVER, RaceQuestion, parse_expiry
 from kschedctl.commands.audit.races.report import RaceAssumptions, RaceResult, Races
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import capitalize, counted
 
 
 def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -> Races:
     """Simulate every combination of size, rate and expiry, and recommend an expiry.
 
-    Raises UsageError for values that cannot be simulated.
+    If the user interrupts, the report has the results so far. Raises UsageError for values that cannot be simulated,
+    and KeyboardInterrupt if the user interrupts before there is a result.
     """
     question.validate()
     sizes_and_rates = [(nodes, rate) for nodes in question.nodes for rate in question.rates]
     done = progress.begin("Simulating", len(sizes_and_rates) * question.runs)
     results: list[RaceResult] = []
+    interrupted = False
     for nodes, rate in sizes_and_rates:
-        results += _simulate_size_and_rate(question, nodes, rate, done)
+        counts_by_run: list[list[RaceCounts]] = []
+        try:
+            for counts in _iter_runs(question, nodes, rate):
+                counts_by_run.append(counts)
+                done(1)
+        except KeyboardInterrupt:
+            interrupted = True
+        results += _build_race_results(question, nodes, rate, counts_by_run)
+        if interrupted:
+            break
+    if not results:
+        raise KeyboardInterrupt
+
     return Races(
         headline=_build_headline(results, question.instances),
         recommendation=_build_recommendation(results, question),
@@ -39,17 +53,13 @@ def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -
             measured=question.measured,
         ),
         results=tuple(results),
+        interrupted=interrupted,
     )
 
 
-def _simulate_size_and_rate(
-    question: RaceQuestion, nodes: int, rate: float, done: Callable[[int], None]
-) -> Iterator[RaceResult]:
-    """Simulate a size and a rate in several runs, and yield the result of each expiry.
-
-    Each run has its own seed. All expiries of a run have the same random draws. `done` is called after each run.
-    """
-    setting = RaceSetting(
+def _build_setting(question: RaceQuestion, nodes: int, rate: float) -> RaceSetting:
+    """Build the parameters of a simulation of one size and rate."""
+    return RaceSetting(
         nodes,
         rate,
         room=question.room,
@@ -59,14 +69,29 @@ def _simulate_size_and_rate(
         informer=question.informer_lag,
         seconds=question.arrival_seconds,
     )
+
+
+def _iter_runs(question: RaceQuestion, nodes: int, rate: float) -> Iterator[list[RaceCounts]]:
+    """Simulate a size and a rate in several runs, and yield the counts of each run by expiry.
+
+    Each run has its own seed. All expiries of a run have the same random draws.
+    """
+    setting = _build_setting(question, nodes, rate)
     ttls = [expiry.ttl(nodes) for expiry in question.expiries]
-    counts_by_run: list[list[RaceCounts]] = []
     for seed in range(question.seed, question.seed + question.runs):
-        counts_by_run.append(_simulate_ttls(setting, RandomDraws.from_seed(setting, seed), ttls))
-        done(1)
+        yield _simulate_ttls(setting, RandomDraws.from_seed(setting, seed), ttls)
+
+
+def _build_race_results(
+    question: RaceQuestion, nodes: int, rate: float, counts_by_run: Sequence[Sequence[RaceCounts]]
+) -> list[RaceResult]:
+    """Build the result of each expiry from the counts of each run by expiry. Without runs there are no results."""
+    setting = _build_setting(question, nodes, rate)
     counts_by_expiry = zip(*counts_by_run, strict=True)
-    for expiry, ttl, counts in zip(question.expiries, ttls, counts_by_expiry, strict=True):
-        yield _build_race_result(setting, expiry.text, ttl, counts)
+    return [
+        _build_race_result(setting, expiry.text, expiry.ttl(nodes), counts)
+        for expiry, counts in zip(question.expiries, counts_by_expiry, strict=False)
+    ]
 
 
 def _simulate_ttls(setting: RaceSetting, draws: RandomDraws, ttls: Sequence[float]) -> list[RaceCounts]:
@@ -118,16 +143,19 @@ def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
     if instances > 1 and remaining:
         remaining_worst = _find_worst_result([result for result in results if result.expiry == best_expiry])
         share = format_percent(remaining_worst.share)
-        condition = "even if nothing expires" if best_expiry == NEVER else f"with {best_expiry}"
-        return f"Let one instance place pods: {instances} double-book up to {share}, {condition}"
+        condition = "even without expiry" if best_expiry == NEVER else f"even with expiry {best_expiry}"
+        return f"Let one instance place pods: {instances} instances double-book up to {share} of pods, {condition}"
 
+    expiry_text = "without expiry" if worst.expiry == NEVER else f"with expiry {worst.expiry}"
     worst_text = (
-        f"{worst.expiry} double-books {format_percent(worst.share)} of pods "
+        f"{expiry_text}, {format_percent(worst.share)} of pods are double-booked "
         f"({counted(worst.nodes, 'node')}, {worst.pods_per_second:.3g} pods/s)"
     )
     if worst.expiry == best_expiry:
-        return worst_text
-    advice = "Never expire" if best_expiry == NEVER else f"Expire after {best_expiry}"
+        return capitalize(worst_text)
+    advice = f"Expire after {best_expiry}"
+    if best_expiry == NEVER:
+        advice = "Nothing to change, as kube-scheduler has not expired assumed pods since 1.25"
     return f"{advice}: {worst_text}"
 
 
@@ -188,13 +216,14 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
         share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))
         parts.append(
-            f"{advice}: the informer's lag exceeds the shortest expiry for {share} of bindings, and the room of "
-            "these pods then looks free although it is taken."
+            f"{advice}, which are pods that count on their node before the informer confirms their binding: the "
+            f"informer's lag exceeds the shortest expiry for {share} of bindings, so the room of these pods then "
+            "looks free although it is taken."
         )
     if question.instances > 1 and remaining:
         parts.append(
-            "No expiry helps against instances that do not see each other's pods in time: let one lead, or give each "
-            "its own nodes (a taint, and a node selector of its pods)."
+            "No expiry helps if instances do not see each other's pods in time: let one instance lead, or give each "
+            "its own nodes (with a taint, and a node selector in its pods)."
         )
-    parts.append("kube-scheduler has not expired assumed pods since 1.25; up to 1.22, it did so after 30 s.")
+    parts.append("Since 1.25, kube-scheduler does not expire assumed pods; up to 1.22, it expired them after 30 s.")
     return " ".join(parts)

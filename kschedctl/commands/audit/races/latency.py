@@ -162,17 +162,19 @@ def parse_latency(text: str, option: str, measured: MeasuredLatency | None = Non
     if text == MEASURED:
         if measured is None:
             requirement = f"needs a cluster with at least {MIN_SAMPLES} pods whose times of binding and start are known"
-            raise UsageError(f"{MEASURED} {requirement}", where=option, hint="name a cluster, as by --snapshot FILE")
+            raise UsageError(
+                f"{MEASURED} {requirement}", where=option, hint="specify a cluster, such as --snapshot FILE"
+            )
         return measured
     name, colon, parameters = text.partition(":")
     if not colon:
         name, parameters = "constant", text
     times = parameters.split(",")
     if name not in _DISTRIBUTIONS:
-        raise UsageError(f'"{text[:60]}" is not a distribution of times', where=option, hint=FORMS)
+        raise UsageError(f'"{text[:60]}" is not a latency distribution', where=option, hint=FORMS)
     time_count, build = _DISTRIBUTIONS[name]
     if len(times) != time_count:
-        raise UsageError(f'"{text[:60]}" is not a distribution of times', where=option, hint=FORMS)
+        raise UsageError(f'"{text[:60]}" is not a latency distribution', where=option, hint=FORMS)
     try:
         return build([parse_duration(time.strip()) for time in times])
     except InputError as error:

@@ -9,6 +9,7 @@ from kschedctl.api.times import format_duration
 from kschedctl.commands.audit.races.report import RaceAssumptions, RaceResult, Races, RacesSection
 from kschedctl.render.page import Cell, Marked, Page, Style, Table, count, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
+from kschedctl.render.sections import build_interruption_line
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Column, Tone
 
@@ -20,6 +21,7 @@ def build_races_page(report: Races, style: Style) -> Page:
     """Build the page: the recommendation, the share of double-booked pods, and the assumptions."""
     has_double_booked = any(result.double_booked for result in report.results)
     return (
+        *build_interruption_line(report.interrupted, "the simulations so far"),
         paragraph(Marked(report.headline, Tone.BAD if has_double_booked else Tone.GOOD)),
         paragraph(report.recommendation),
         *section("Double-booked pods", *build_race_tables(report.results, style)),

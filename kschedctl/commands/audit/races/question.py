@@ -62,7 +62,7 @@ def parse_expiry(text: str) -> Expiry:
     try:
         seconds = 0.0 if text == NEVER else parse_duration(text)
     except InputError as error:
-        raise UsageError(error.what, where="--expiry", hint="a duration such as 30s, adaptive or never") from None
+        raise UsageError(error.what, where="--expiry", hint="use a duration such as 30s, adaptive or never") from None
     if not seconds:
         return Expiry(NEVER, lambda nodes: FOREVER)
     return Expiry(text, lambda nodes: seconds)
@@ -158,10 +158,14 @@ class RaceQuestion:
         _validate_range("--seed", [self.seed], 0, 2**63 - 1)
         total_room = max(self.nodes) * self.room
         if total_room > MAX_ROOM:
-            raise UsageError(f"--nodes, --pods-per-node: room for {total_room:,} pods, at most {MAX_ROOM:,} possible")
+            raise UsageError(
+                f"--nodes and --pods-per-node give room for {total_room:,} pods, but at most {MAX_ROOM:,} can be "
+                "simulated"
+            )
         if self.seconds > self._max_arrival_seconds:
             raise UsageError(
-                f"--duration: at most {self._max_arrival_seconds:,.0f} seconds", hint="or lower --rate or --instances"
+                f"--duration can be at most {self._max_arrival_seconds:,.0f} seconds",
+                hint="shorten it, or lower --rate or --instances",
             )
 
 

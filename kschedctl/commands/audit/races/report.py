@@ -71,6 +71,8 @@ class Races(Report, frozen=True, kw_only=True):
     assumptions: RaceAssumptions
     results: tuple[RaceResult, ...]
     """The results by size, rate and expiry, in the order of the options."""
+    interrupted: bool = False
+    """Whether the user interrupted, so that results are missing or have fewer runs."""
     kind: str = "Races"
 
     def build_csv_table(self) -> CsvTable:

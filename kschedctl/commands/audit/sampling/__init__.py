@@ -16,13 +16,13 @@ MAX_KINDS = 3
 PERCENTAGES = (5, 10, 20, 30, 40, 50, 70, 100)
 """The percentages to measure, as many as take a second or two on 5,000 nodes."""
 SOURCE = "numFeasibleNodesToFind in pkg/scheduler/schedule_one.go"
-FIX = "Set percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; sampling plots the whole curve"
+FIX = "Set percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; run sampling to see the whole curve"
 LOSES = AuditRule(
     "audit-sampling-loses",
     WARNING,
-    "Pods miss much better nodes because only some of the nodes are evaluated",
-    "The search ends once enough nodes fit, and the best of these may be far from the best of all: preferences and "
-    "spreading then have little effect.",
+    "Pods miss much better nodes because only some nodes are evaluated",
+    "The search ends once enough nodes fit, and the best of these may score far below the best of all nodes. "
+    "Preferences and spreading then have little effect.",
     FIX.format("PERCENTAGE"),
     source=SOURCE,
 )
@@ -47,6 +47,7 @@ def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
         headline=_build_headline(report),
         profiles=report.profiles,
         not_replayed=report.not_replayed,
+        interrupted=report.interrupted,
         **build_verdict((LOSES, WASTES), findings, report.unknown),
     )
 
@@ -84,5 +85,5 @@ def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator
         yield LOSES.build_finding(object_, f"at {now.percentage}%, {nodes}, and {loss}", fix)
     elif advice.verdict == "lower":
         now_text = f"at {now.percentage}%, {now.examined:,.0f} nodes are evaluated for each pod"
-        then_text = f"at {then.percentage}% {then.examined:,.0f}, with {then.loss:.1f} points of score lost"
+        then_text = f"at {then.percentage}%, {then.examined:,.0f} are enough and cost {then.loss:.1f} points of score"
         yield WASTES.build_finding(object_, f"{now_text}; {then_text}", fix)

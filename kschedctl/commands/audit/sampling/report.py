@@ -109,6 +109,8 @@ class SamplingCosts(Report, frozen=True, kw_only=True):
     undecided: bool = False
     not_created: tuple[NotCreated, ...] = ()
     """The workloads whose pods are never created."""
+    interrupted: bool = False
+    """Whether the user interrupted, so that kinds of pods are missing."""
     kind: str = "SamplingCosts"
 
 

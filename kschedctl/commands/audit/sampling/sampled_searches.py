@@ -39,6 +39,7 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import format_percentage
 
 Done = Callable[[int], None]
 DIGITS = 4
@@ -228,6 +229,8 @@ def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, in
 VERDICTS_BY_URGENCY = ("raise", "lower", "keep", "idle", "none")
 PERCENTAGES = tuple(range(5, 101, 5))
 MAX_LOSS = 5.0
+WORTHWHILE_GAIN = 0.2
+"""A higher percentage is advised if a kind of pods gains at least this share of the points that it may lose."""
 WORTHWHILE_SHARE = 0.1
 """A lower percentage is advised if it saves at least this share of the examined nodes."""
 
@@ -259,7 +262,7 @@ def compute_default_sampling_costs(
     """
     for source, kinds in iter_default_pod_kinds(scheduler, max_kinds, namespace):
         report = compute_sampling_costs(scheduler, kinds, source, limits=limits, progress=progress)
-        if any(profile.curve for profile in report.profiles):
+        if report.interrupted or any(profile.curve for profile in report.profiles):
             break
     return report
 
@@ -292,17 +295,22 @@ def compute_sampling_costs(
 ) -> SamplingCosts:
     """Return the costs for one more pod of each kind, by profile. Without kinds only the first profile is reported.
 
-    `source` says where the kinds come from: named, pending or running. Raises UsageError if no profile serves a kind.
+    `source` says where the kinds come from: named, pending or running. If the user interrupts, the report has the kinds
+    so far. Raises UsageError if no profile serves a kind, and KeyboardInterrupt if the user interrupts before a kind is
+    measured.
     """
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
     for name in names.keys() - scheduler.configuration.profiles.keys():
-        raise UsageError(f'no profile serves scheduler name "{name}"', hint="--config FILE has its configuration")
+        raise UsageError(
+            f'no profile serves scheduler name "{name}"', hint="specify its configuration with --config FILE"
+        )
 
     done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
     # Ordered sets of what was not read and of what is not replayed
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(scheduler.cluster))
     not_replayed: dict[str, None] = {}
-    profiles = []
+    profiles: list[SampledProfile] = []
+    interrupted = False
     first_profile = list(scheduler.configuration.profiles)[:1]
     for name in names or first_profile:
         framework = scheduler.framework(name)
@@ -312,15 +320,24 @@ def compute_sampling_costs(
 
         percentages = sorted({*limits.percentages, setting.effective})
         sampled_kinds = []
-        for kind in kinds:
-            if kind.pod.spec.scheduler_name != name:
-                continue
-            info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
-            kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
-            unknown.update(dict.fromkeys(kind_unknowns))
-            assert kind_framework is not None
-            sampled_kinds.append(measure_sampling_costs(kind, kind_framework.without_extenders(), percentages, done))
+        try:
+            for kind in kinds:
+                if kind.pod.spec.scheduler_name != name:
+                    continue
+                info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
+                kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
+                unknown.update(dict.fromkeys(kind_unknowns))
+                assert kind_framework is not None
+                sampled_kinds.append(
+                    measure_sampling_costs(kind, kind_framework.without_extenders(), percentages, done)
+                )
+        except KeyboardInterrupt:
+            if not sampled_kinds and not profiles:
+                raise
+            interrupted = True
 
+        if interrupted and not sampled_kinds:
+            break
         curve = combine_curves_of_kinds(sampled_kinds)
         profiles.append(
             SampledProfile(
@@ -331,6 +348,8 @@ def compute_sampling_costs(
                 curve=curve,
             )
         )
+        if interrupted:
+            break
 
     return SamplingCosts(
         headline=build_sampling_headline(profiles),
@@ -338,6 +357,7 @@ def compute_sampling_costs(
         asked=source,
         profiles=tuple(profiles),
         not_replayed=tuple(not_replayed),
+        interrupted=interrupted,
         **build_unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
     )
 
@@ -375,8 +395,8 @@ def build_sampling_advice(
     """Advise on the percentage of nodes to score, with a verdict on the current one.
 
     The advised percentage is the smallest from which on no kind loses more than `max_loss`. The verdict is "raise" or
-    "lower", "keep" if lowering would save too little, "idle" if the percentage has no effect, and "none" if there is no
-    curve. `curve` has the mean costs of all `kinds`.
+    "lower", "keep" if a change would gain or save too little, "idle" if the percentage has no effect, and "none" if
+    there is no curve. `curve` has the mean costs of all `kinds`.
     """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
@@ -395,12 +415,18 @@ def build_sampling_advice(
     if not has_effect:
         verdict = "idle"
     elif then.percentage > now.percentage:
-        verdict = "raise"
+        gains = (_get_loss(kind, now.percentage) - _get_loss(kind, then.percentage) for kind in kinds if kind.curve)
+        verdict = "raise" if max(gains) >= max_loss * WORTHWHILE_GAIN else "keep"
     elif saves_enough:
         verdict = "lower"
     else:
         verdict = "keep"
     return SamplingAdvice(verdict=verdict, max_loss=max_loss, percentage=then.percentage, now=now, then=then)
+
+
+def _get_loss(kind: SampledKind, percentage: int) -> float:
+    """Return the mean loss of a measured kind of pods at a percentage of its curve."""
+    return next(point.loss for point in kind.curve if point.percentage == percentage)
 
 
 def build_sampling_headline(profiles: Sequence[SampledProfile]) -> str:
@@ -420,19 +446,48 @@ def _describe_advice(profile: SampledProfile) -> str:
     setting, advice = profile.setting, profile.advice
     now, then = advice.now, advice.then
     if not setting.scores:
-        return "The first node that fits is taken: no plugin scores nodes"
+        return "kube-scheduler takes the first node that fits: no plugin scores nodes"
     if advice.verdict == "idle" or setting.nodes < LEAST_NODES:
         reason = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
         return f"All nodes are evaluated, whatever the percentage: {reason}"
     if now is None or then is None:
-        return f"percentageOfNodesToScore is {_format_setting(setting)}; no pod fits by which to measure its cost"
-    current_loss = f"loses {now.loss:.1f} points per pod"
+        return (
+            f"percentageOfNodesToScore is {_format_setting(setting)}; its cost cannot be measured because no pod fits"
+        )
+    current_loss = f"costs {now.loss:.1f} points per pod"
     if advice.verdict == "keep":
-        return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it {current_loss}"
+        gain = _describe_small_gain(profile.kinds, now, then)
+        return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it {current_loss}{gain}"
     if advice.verdict == "raise":
-        return f"Raise percentageOfNodesToScore to {then.percentage}: {_format_setting(setting)} {current_loss}"
+        worst_loss = _describe_worst_loss(profile.kinds, now)
+        more = f"on average, more than the {advice.max_loss:g} allowed"
+        return (
+            f"Raise percentageOfNodesToScore to {then.percentage}: at {_format_setting(setting)}, {worst_loss} {more}"
+        )
     evaluated_text = f"{then.examined:,.0f} nodes per pod instead of {now.examined:,.0f}"
     return f"Lower percentageOfNodesToScore to {then.percentage}: {evaluated_text}; {then.loss:.1f} points lost"
+
+
+def _find_worst_kind(kinds: Iterable[SampledKind], now: SamplingPoint) -> SampledKind:
+    """Return the kind of pods that loses most at the current percentage."""
+    return max((kind for kind in kinds if kind.curve), key=lambda kind: _get_loss(kind, now.percentage))
+
+
+def _describe_worst_loss(kinds: Iterable[SampledKind], now: SamplingPoint) -> str:
+    """Describe how much of their score the pods of the worst kind lose at the current percentage."""
+    kind = _find_worst_kind(kinds, now)
+    loss = _get_loss(kind, now.percentage)
+    share = format_percentage(loss / max(kind.best, 1))
+    return f"pods of {kind.workload} lose {loss:.1f} of {kind.best} points of score ({share})"
+
+
+def _describe_small_gain(kinds: Iterable[SampledKind], now: SamplingPoint, then: SamplingPoint) -> str:
+    """Describe how little the worst kind gains by a higher percentage. Return "" if no kind loses too much."""
+    if then.percentage <= now.percentage:
+        return ""
+    kind = _find_worst_kind(kinds, now)
+    gain = _get_loss(kind, now.percentage) - _get_loss(kind, then.percentage)
+    return f"; {then.percentage}% would gain {kind.workload}, which loses most, only {gain:.1f} of {kind.best} points"
 
 
 def _format_setting(setting: SamplingSetting) -> str:

@@ -33,21 +33,21 @@ ONE_NODE = AuditRule(
     WARNING,
     "All pods of a workload are on one node",
     "Losing the node takes down the whole workload, however many replicas it has.",
-    "Spread them over kubernetes.io/hostname by a topologySpreadConstraint, then restart the workload",
+    "Spread them over kubernetes.io/hostname with a topologySpreadConstraint, then restart the workload",
 )
 ONE_ZONE = AuditRule(
     "audit-topology-one-zone",
     WARNING,
     "All pods of a workload are in one zone",
-    "Losing the zone takes down the whole workload, though there are others.",
-    "Spread them over topology.kubernetes.io/zone by a topologySpreadConstraint, then restart the workload",
+    "Losing the zone takes down the whole workload, although there are other zones.",
+    "Spread them over topology.kubernetes.io/zone with a topologySpreadConstraint, then restart the workload",
 )
 ONE_DOMAIN = AuditRule(
     "audit-topology-one-domain",
     NOTE,
-    "All pods of a workload are in one domain of a topology that others spread across",
-    "Losing the domain takes down the whole workload, though there are others.",
-    "Spread them by a topologySpreadConstraint, then restart the workload",
+    "All pods of a workload are in one domain of a topology that other workloads spread across",
+    "Losing the domain takes down the whole workload, although there are other domains.",
+    "Spread them with a topologySpreadConstraint, then restart the workload",
 )
 SKEWED = AuditRule(
     "audit-topology-skew",
@@ -61,7 +61,8 @@ STRANDED = AuditRule(
     "audit-topology-stranded",
     WARNING,
     "A spread constraint keeps pods from coming back after the loss of a domain",
-    "With fewer domains than minDomains the global minimum counts as 0, and no domain may have more than maxSkew.",
+    "If there are fewer domains than minDomains, the global minimum counts as 0, and no domain may have more than "
+    "maxSkew pods.",
     "Lower minDomains, or raise maxSkew",
     source=UPSTREAM_SOURCE,
 )
@@ -69,8 +70,8 @@ STRANDED_WHILE_DOWN = AuditRule(
     "audit-topology-stranded-while-down",
     NOTE,
     "A spread constraint keeps pods from coming back while the nodes of a domain are down",
-    "As long as its nodes are there a domain counts, with 0 pods, and no other may have more than maxSkew.",
-    "nodeTaintsPolicy: Honor in the constraint leaves out nodes that are down",
+    "While its nodes exist, the domain counts with 0 pods, so no other domain may have more than maxSkew pods.",
+    "Set nodeTaintsPolicy: Honor in the constraint, which leaves out nodes that are down",
     source=UPSTREAM_SOURCE,
 )
 RULES = (ONE_NODE, ONE_ZONE, ONE_DOMAIN, SKEWED, STRANDED, STRANDED_WHILE_DOWN)
@@ -133,7 +134,7 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
     shown_workloads = selected if scope.workloads else [entry.workload for entry in single_domain]
     unknown = summarize_unknowns(find_unread_dependencies(audited.cluster), IN_SIMULATIONS)
     return TopologySection(
-        title="Topology: what takes down which workload",
+        title="Topology: which failures take down which workloads",
         headline=_build_headline(len(selected), len(constraints), findings),
         keys=tuple(placement.domains.key for placement in placements),
         workloads=len(selected),
@@ -205,7 +206,7 @@ def _build_single_domain_finding(
     pods = int(workloads.pods[number])
     domain = placement.build_report(number, pods).most
     noun = domain_word if domain_word in ("node", "zone") else "domain"
-    other_domains_text = f"{counted(other_domains, f'other {noun}')} would take them by taints and node selection"
+    other_domains_text = f"taints and node selection also allow {counted(other_domains, f'other {noun}')}"
     message = f"{_name_all_pods(pods)} are in {domain_word} {domain}; {other_domains_text}"
     return rule.build_finding(str(owner), message, namespace=owner.namespace)
 
@@ -265,7 +266,7 @@ def _build_only_domain_finding(
 
     domain = placement.build_report(number, pods).most
     only_noun = "domain" if rule is ONE_DOMAIN else "one"
-    domain_text = f"{domain_word} {domain}, the only {only_noun} that taints and node selection leave"
+    domain_text = f"{domain_word} {domain}, the only {only_noun} that taints and node selection allow"
     message = f"{_name_all_pods(pods)} are in {domain_text}: losing it is an outage"
 
     main_info = workloads.infos_by_workload[number][0]
@@ -286,7 +287,7 @@ def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: 
     minDomains 2 the minimum counts as 0 in one domain, which then takes maxSkew pods.
     """
     if constraint is None:
-        return f", and spread over {key} by DoNotSchedule with maxSkew: 1 and minDomains: 2"
+        return f", and add a DoNotSchedule spread constraint over {key} with maxSkew: 1 and minDomains: 2"
     changes = []
     if constraint.max_skew >= pods:
         changes.append("maxSkew: 1")
@@ -326,10 +327,10 @@ def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
     if constraint.min_domains_set and constraint.domains < constraint.min_domains:
         counts += f", and {counted(constraint.domains, 'domain')}, fewer than minDomains {constraint.min_domains}"
         room = counted(constraint.max_skew, "pod")
-        fix = f"Add nodes in another domain first: until then a domain takes {room} after a restart"
+        fix = f"Add nodes in another domain first; until then, each domain takes only {room} after a restart"
     elif constraint.least_why:
         counts += f"; {constraint.least_why}"
-        fix = f"Set {constraint.least_policy}: Honor in the constraint: until then a restart leaves pods Pending"
+        fix = f"Set {constraint.least_policy}: Honor in the constraint; until then, a restart leaves pods Pending"
     constraint_name = f"{constraint.when_unsatisfiable} over {constraint.key}"
     return SKEWED.build_finding(
         str(owner),
@@ -373,10 +374,12 @@ def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloa
     stranded = worst_loss.stranded_while_down
     lost_pods = f"{stranded:,} of {counted(worst_loss.lost, 'pod')} {agreeing(stranded, 'stays', 'stay')} pending"
     message = f"while the nodes of {worst_loss.domain} are down, {lost_pods}"
-    message += f": maxSkew {constraint.max_skew} over {constraint.key} still counts this domain, which has no pods"
+    message += (
+        f": the constraint over {constraint.key} (maxSkew {constraint.max_skew}) still counts this domain with 0 pods"
+    )
     further = len(affected) - 1
     if further:
-        message += f"; {counted(further, 'more constraint')} {agreeing(further, 'does', 'do')} so"
+        message += f"; {counted(further, 'more constraint')} {agreeing(further, 'has', 'have')} the same effect"
     yield STRANDED_WHILE_DOWN.build_finding(str(owner), message, namespace=owner.namespace, path=constraint.key)
 
 
@@ -396,7 +399,7 @@ def _format_restart_command(owner: Owner) -> str:
 def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding]) -> str:
     """Return how many workloads are in a single domain and how many constraints do not hold, as text."""
     if not workloads:
-        return "No workload has two pods on nodes"
+        return "No workload has two or more pods on nodes"
     single_domain_rules = {rule.id for rule in (ONE_NODE, ONE_ZONE, ONE_DOMAIN)}
     single_domain = sum(finding.rule in single_domain_rules for finding in findings)
     workloads_text = f"{counted(workloads, 'workload')}, {single_domain or 'none'} on a single node or in a single zone"

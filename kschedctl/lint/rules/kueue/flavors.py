@@ -14,7 +14,7 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
 from kschedctl.lint.rule import NOTE, WARNING, Rule
-from kschedctl.lint.rules.kueue.known_objects import MIN_LETTERS, list_cluster_queues, list_cohorts
+from kschedctl.lint.rules.kueue.references import MIN_LETTERS, list_cluster_queues, list_cohorts
 from kschedctl.queueing.kueue.amounts import (
     UNLIMITED,
     FlavorResource,

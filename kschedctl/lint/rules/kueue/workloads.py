@@ -19,7 +19,7 @@ from kschedctl.lint.objects.manifests import may_create_pods
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload, has_built_in_group
 from kschedctl.lint.rule import ERROR, WARNING, Rule, build_label_replacement
-from kschedctl.lint.rules.kueue.known_objects import (
+from kschedctl.lint.rules.kueue.references import (
     KueueReference,
     build_queue_cache,
     find_missing_names,

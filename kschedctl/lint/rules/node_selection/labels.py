@@ -283,7 +283,7 @@ def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
         correct_value = _find_correct_value(value, known_values)
         if correct_value in listed_values or (not correct_value and key not in _STANDARD_LABELS):
             continue
-        message = f"no node has {requirement.key}={value}"
+        message = f"{requirement.key} never has the value {value}"
         fix = f"Write {correct_value}" if correct_value else f"Write one of {', '.join(known_values[:3])}"
         yield _WrongValue(path, message, fix, correct_value)
 

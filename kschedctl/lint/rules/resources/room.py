@@ -178,7 +178,8 @@ def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
         if full.any():
             nodes = counted(eligible.sum(), "node")
             names = facts.format_node_names(full)
-            message = f"{full.sum():,} of {nodes} have no room for it unless it preempts other pods: {names}"
+            have = agreeing(int(full.sum()), "has", "have")
+            message = f"{full.sum():,} of {nodes} {have} no room for it unless it preempts other pods: {names}"
             yield workload.build_problem(("containers",), message)
 
 
@@ -237,18 +238,12 @@ RQ_MAX_PODS = Rule(
 )
 
 
-AUTOSCALER_NAMES = ("cluster-autoscaler", "karpenter")
-"""Names that the pods of node autoscalers contain."""
-KARPENTER_LABEL = "karpenter.sh/nodepool"
-"""A label of nodes that Karpenter created."""
-
-
 def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose replicas do not all fit now.
 
     Finds nothing if a node autoscaler seems to run. Workloads that other rules about room report are left out.
     """
-    if _has_node_autoscaler(context.facts):
+    if context.facts.has_node_autoscaler():
         return
     reported = {problem.subject for problem in find_pods_larger_than_any_node(context)}
     reported |= {problem.subject for problem in find_workloads_without_contiguous_room(context)}
@@ -274,14 +269,14 @@ RQ_NO_ROOM_NOW = Rule(
 def _describe_missing_room(replicas: int, placed_count: int, placed: PlacementResult) -> str:
     """Describe how many replicas do not fit now, and which resources are short on the nodes.
 
-    For example ``5 replicas, but only 3 fit now: 2 stay Pending (usable nodes: 4 Insufficient cpu)``.
+    For example ``5 replicas, but only 3 fit now: 2 stay Pending (of 4 usable nodes, 4 lack CPU)``.
     """
     remaining = replicas - placed_count
     placed_text = f"only {placed_count:,} {agreeing(placed_count, 'fits', 'fit')}" if placed_count else "none fits"
     consequence = f"{remaining:,} {agreeing(remaining, 'stays', 'stay')} Pending"
     if placed.preempts:
         consequence += f" or {agreeing(remaining, 'preempts', 'preempt')} other pods"
-    return f"{counted(replicas, 'replica')}, but {placed_text} now: {consequence} (usable nodes: {placed.shortage})"
+    return f"{counted(replicas, 'replica')}, but {placed_text} now: {consequence} ({placed.shortage})"
 
 
 def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Problem]:
@@ -291,7 +286,7 @@ def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Probl
         if workload.lowest_replicas <= placed_count:
             message = (
                 f"the autoscaler may create {workload.max_replicas:,} replicas, but only {placed_count:,} "
-                f"{agreeing(placed_count, 'fits', 'fit')} now (usable nodes: {placed.shortage})"
+                f"{agreeing(placed_count, 'fits', 'fit')} now ({placed.shortage})"
             )
             yield workload.build_problem((), message)
 
@@ -363,10 +358,3 @@ def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) ->
     free = np.maximum(facts.free_amounts[facts.get_eligible_nodes(workload)][:, is_requested], 0)
     pods_per_node = (free // requests[is_requested]).min(axis=1)
     return bool(pods_per_node.sum() >= count)
-
-
-def _has_node_autoscaler(facts: ClusterFacts) -> bool:
-    """Return whether a Cluster Autoscaler or Karpenter seems to run."""
-    if facts.get_nodes_with_label(KARPENTER_LABEL).any():
-        return True
-    return any(name in owner.name for owner in facts.pods_by_owner for name in AUTOSCALER_NAMES)

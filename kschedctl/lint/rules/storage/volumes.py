@@ -12,9 +12,9 @@ from typing import NamedTuple
 from kschedctl.api.json_values import field_at, text_at
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.analysis.placement import get_volume_node_terms, iter_storage_class_names
+from kschedctl.lint.analysis.placement import get_volume_node_terms, iter_storage_class_names, iter_unbound_claim_specs
 from kschedctl.lint.context import LintContext
-from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
 from kschedctl.lint.objects.workload import parse_valid_quantities
 from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.rules.storage.attachment import describe_exclusive_user
@@ -306,12 +306,15 @@ def _is_static_class(context: LintContext, subject: Subject, name: str | None) -
 
 
 def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]:
-    """Find claims without a StorageClass if their folder has StorageClasses and none is the default.
+    """Find claims without a StorageClass if the cluster, or else their folder of manifests, has no default class.
 
-    Claims that may be bound to a volume among the manifests are left out. Finds nothing if a cluster is given.
+    Claims that may be bound to an existing volume are left out. A folder without any StorageClass says nothing.
     """
+    if context.cluster is not None:
+        yield from _find_claims_without_default_class_in_cluster(context)
+        return
     classes, volumes = context.list_linted_objects(StorageClass), context.list_linted_objects(PersistentVolume)
-    if not classes or context.cluster is not None:
+    if not classes:
         return
     for subject, claim in context.list_linted_objects(PersistentVolumeClaim):
         if claim.spec.storage_class_name is not None or claim.spec.volume_name:
@@ -322,8 +325,31 @@ def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]
             continue
         if not context.list_coexisting_values(subject, volumes):
             names = ", ".join(storage_class.metadata.name for storage_class in folder_classes)
-            message = f"it has no storageClassName, and no StorageClass in the folder is the default: {names}"
+            message = f"the claim names no StorageClass, and none in its folder is the default: {names}"
             yield subject.build_problem(("spec",), message)
+
+
+def _find_claims_without_default_class_in_cluster(context: LintContext) -> Iterator[Problem]:
+    """Find claims and claim templates without a StorageClass if neither cluster nor manifests have a default class.
+
+    Finds nothing if some volume without a class is free, because the claims may be bound to this volume.
+    """
+    if not context.are_all_read("StorageClass", "PersistentVolume", "PersistentVolumeClaim"):
+        return
+    classes = context.list_all_objects(StorageClass)
+    volumes = context.list_all_objects(PersistentVolume)
+    if any(map(_is_default, classes)) or any(not (v.spec.storage_class_name or v.spec.claim_ref) for v in volumes):
+        return
+    names = join_names(sorted(storage_class.metadata.name for storage_class in classes))
+    cluster_has = f"no StorageClass is the default: {names}" if classes else "the cluster has no StorageClass"
+    claims = context.cluster.persistent_volume_claims if context.cluster else ()
+    bound_names = {f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in claims if claim.spec.volume_name}
+    linted_claims = context.list_linted_objects(PersistentVolumeClaim)
+    for claim_spec in iter_unbound_claim_specs(linted_claims, context.workloads, bound_names):
+        if not claim_spec.is_class_given:
+            claim = "the claim" if claim_spec.path == ("spec",) else "the claim template"
+            message = f"{claim} names no StorageClass, and {cluster_has}"
+            yield claim_spec.subject.build_problem(claim_spec.path, message)
 
 
 VL_NO_DEFAULT = Rule(
@@ -331,9 +357,9 @@ VL_NO_DEFAULT = Rule(
     WARNING,
     find_claims_without_default_class,
     summary="A claim without a StorageClass although none is the default",
-    why="No volume is provisioned: the claim and its pods stay Pending until a class becomes the default. Checked if "
-    "StorageClasses are in the same folder.",
-    fix="Set storageClassName, or annotate a class with storageclass.kubernetes.io/is-default-class",
+    why="No volume is provisioned: the claim and its pods stay Pending until a class becomes the default. Checked "
+    "against the cluster or, without one, if StorageClasses are in the same folder.",
+    fix='Set storageClassName, or annotate a class with storageclass.kubernetes.io/is-default-class: "true"',
     source="https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass",
 )
 

@@ -11,8 +11,8 @@ from functools import cmp_to_key, partial
 from typing import NamedTuple
 
 from kschedctl.queueing.kueue.feature_gates import FeatureGates
-from kschedctl.queueing.kueue.topology.counts import DomainCapacities
 from kschedctl.queueing.kueue.topology.domain_search import DomainSearch, PlacementRequest
+from kschedctl.queueing.kueue.topology.tree import DomainCapacities
 
 
 class _Greedy(NamedTuple):

@@ -12,8 +12,7 @@ import numpy as np
 
 from kschedctl.api.queueing import SliceConstraint
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.topology.counts import DomainCapacities
-from kschedctl.queueing.kueue.topology.tree import Indexes
+from kschedctl.queueing.kueue.topology.tree import DomainCapacities, Indexes
 
 
 class PlacementError(Exception):

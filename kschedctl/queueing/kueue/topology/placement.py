@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.topology.balanced import place_slices_evenly
-from kschedctl.queueing.kueue.topology.counts import DomainCapacities
 from kschedctl.queueing.kueue.topology.domain_search import DomainSearch, PlacementRequest
+from kschedctl.queueing.kueue.topology.tree import DomainCapacities
 
 
 def place_pods(

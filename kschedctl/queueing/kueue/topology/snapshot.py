@@ -19,10 +19,9 @@ from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.queueing.kueue.amounts import Requests, saturate, sum_requests
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, score_preferred_affinity
-from kschedctl.queueing.kueue.topology.counts import DomainCapacities, count_fitting_pods
 from kschedctl.queueing.kueue.topology.domain_search import PlacementError, PlacementRequest
 from kschedctl.queueing.kueue.topology.placement import place_pods
-from kschedctl.queueing.kueue.topology.tree import Counts, Indexes, TopologyTree
+from kschedctl.queueing.kueue.topology.tree import Counts, DomainCapacities, Indexes, TopologyTree, count_fitting_pods
 from kschedctl.queueing.kueue.workloads import DomainCount, DomainRequests, TopologyPlacement
 
 _ONE_POD = {"pods": 1}

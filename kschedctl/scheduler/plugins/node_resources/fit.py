@@ -62,19 +62,17 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.plugins.helper.resource_allocation import (
+    DEFAULT_RESOURCES,
     STRATEGIES,
     DemandedAmounts,
     NodeUsage,
+    ScoringStrategy,
     Usage,
     compute_node_usage,
+    fill_in_weights,
     get_demanded_amounts,
     list_pod_amounts,
     score_most_allocated,
-)
-from kschedctl.scheduler.plugins.helper.scoring_strategy import (
-    DEFAULT_RESOURCES,
-    ScoringStrategy,
-    fill_in_weights,
     validate_shape,
 )
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
@@ -143,12 +141,27 @@ class Insufficient(Fact, frozen=True):
         >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000).describe_cause("w4", " (all 9 nodes)"))
         needs 6 CPUs; the most free is 2.26, on w4 (all 9 nodes)
         """
-        (requested, free), unit = names.format_for_sentence(self.resource, self.requested, self.free)
+        return self.describe_cause_beside_full_node(node, scope)
+
+    def describe_cause_beside_full_node(
+        self, node: str, scope: str, full_node: str = "", full: Insufficient | None = None
+    ) -> str:
+        """Describe the cause, and the node with more of the resource free that cannot run one more pod.
+
+        `node` has the most free among the nodes that can. `full` is the fact about `full_node`.
+
+        >>> full = Insufficient("cpu", 3500, 2200, 3900, 3900)
+        >>> print(Insufficient("cpu", 3500, 600, 3900, 3900).describe_cause_beside_full_node("a4", "", "a6", full))
+        needs 3.5 CPUs; the most free is 0.6, on a4, not counting a6 (2.2 free), which is full of pods
+        """
+        amounts = (self.requested, self.free, full.free if full else 0)
+        (requested, free, free_on_full), unit = names.format_for_sentence(self.resource, *amounts)
         if not self.largest:
             return f"needs {requested} {unit}; no node offers any{scope}"
+        uncounted = f", not counting {full_node} ({free_on_full} free), which is full of pods" if full else ""
         nominated = ", after reserving room for nominated pods" if self.nominated else ""
         limits = f"{self._describe_size_limit()}{self._describe_resizes()}"
-        return f"needs {requested} {unit}; the most free is {free}, on {node}{nominated}{limits}{scope}"
+        return f"needs {requested} {unit}; the most free is {free}, on {node}{nominated}{uncounted}{limits}{scope}"
 
     def _describe_size_limit(self) -> str:
         """Return a clause that says that no node is large enough, or "" if some node is."""

@@ -49,7 +49,7 @@ from kschedctl.scheduler.framework.events import (
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int64
-from kschedctl.scheduler.plugins.helper.scoring_strategy import (
+from kschedctl.scheduler.plugins.helper.resource_allocation import (
     MAX_CUSTOM_PRIORITY_SCORE,
     UtilizationShapePoint,
     scale_points,
