@@ -124,7 +124,10 @@ class Output:
             commands=commands,
         )
         document = self._to_findings(document, places)
-        return Answer(self._shorten(document, style), "brief" if self.brief else self.output.name, style, exit_code)
+        renderer = self.output.name
+        if self.brief:
+            renderer = "brief-markdown" if renderer == "markdown" else "brief"
+        return Answer(self._shorten(document, style), renderer, style, exit_code)
 
     def _to_findings(self, document: Document, places: Places) -> Document:
         """Convert the problems of the document to findings if the format is for CI."""

@@ -236,7 +236,7 @@ TABLE = (
         },
         pages={
             "Simulation": "commands.simulate.page:build_simulation_page",
-            "FollowedRollout": "commands.simulate.followed_rollout_page:build_page",
+            "FollowedRollout": "commands.simulate.page:build_followed_rollout_page",
         },
         html_widgets={"Simulation": "commands.simulate.page:build_simulation_widgets"},
     ),

@@ -180,7 +180,7 @@ def get_node_groups(cluster: Cluster, user_groups: UserGroups) -> NodeGroups:
     """
     groups = find_node_groups(cluster, user_groups)
     if not groups.groups and not groups.faults:
-        raise UsageError("no node groups are known", hint="--pool-label KEY, --node-groups FILE")
+        raise UsageError("no node groups are known", hint="specify --pool-label KEY or --node-groups FILE")
     return groups
 
 
@@ -271,7 +271,7 @@ def _find_other_pods_on_new_nodes(cluster: Cluster, pod: Pod, growth: NodeGrowth
 
 MAX_LOOPS = 100
 """How many loops of the autoscaler are replayed for all waiting pods."""
-UNFINISHED = "after {} it still adds nodes"
+UNFINISHED = "after {}, it is still adding nodes"
 """The doubt about a simulation that was stopped."""
 
 

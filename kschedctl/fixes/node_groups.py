@@ -94,7 +94,7 @@ class _GroupFix:
                 instruction = f"add the {agreeing(len(change.tags), 'tag', 'tags')} {', '.join(change.tags)}"
             else:
                 instruction = f"{change.summary[0].lower()}{change.summary[1:]}"
-            commands = (f"# where the node group {self.id} is defined: {instruction}",)
+            commands = (f"# in the definition of node group {self.id}: {instruction}",)
         return Remedy(
             summary=change.summary,
             by="operator",

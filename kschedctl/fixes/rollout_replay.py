@@ -134,8 +134,8 @@ def _explain_useless_eviction(rolled_out: RolloutResult) -> str:
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
     if chain is not None and chain.outrun:
-        return f"{evicts}, whose replacements take the node again before the pod gets there"
-    return f"{evicts} but has no node in the end"
+        return f"{evicts}, whose replacements take the node before the pod gets it"
+    return f"{evicts} but still gets no node"
 
 
 def _plan_rollout(

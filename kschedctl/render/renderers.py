@@ -121,6 +121,11 @@ def _render_brief(document: Document, style: Style) -> str:
     return str(_import_function("render.brief:to_brief")(document, style))
 
 
+def _render_markdown_brief(document: Document, style: Style) -> str:
+    """Render as Markdown what the brief form has of the document."""
+    return str(_import_function("render.brief:to_markdown_brief")(document, style))
+
+
 def _make_findings_renderer(format: str) -> Callable[[Document, Style], str]:
     """Return a renderer that writes the document's findings in a format of CI systems."""
 
@@ -153,6 +158,7 @@ def _import_function(reference: str) -> Callable[..., Any]:
 RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
     "table": _make_page_renderer("render.terminal:render_text"),
     "brief": _render_brief,
+    "brief-markdown": _render_markdown_brief,
     "wide": _make_page_renderer("render.terminal:render_text"),
     "json": _make_data_renderer("render.data:to_json"),
     "yaml": _make_data_renderer("render.data:to_yaml"),

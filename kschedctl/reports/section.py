@@ -128,6 +128,6 @@ def _build_unknown_finding(section: Section) -> Finding:
         object=section.title,
         path="",
         message=f"not known: {describe_unread(missing)}; the answer could differ",
-        fix="Read what is missing too",
+        fix="Also read what is missing",
         fingerprint=rule,
     )

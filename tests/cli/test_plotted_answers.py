@@ -152,4 +152,4 @@ def test_a_terminal_is_not_given_a_png(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_a_picture_is_not_watched(run: Run) -> None:
     pytest.importorskip("matplotlib")
     code, out, err = run("explain", "web", "--watch", "-o", "svg")
-    assert (code, out, err) == (2, "", "error: --watch: -o svg is a picture of one moment\n")
+    assert (code, out, err) == (2, "", "error: --watch: -o svg shows a single moment and cannot be updated\n")

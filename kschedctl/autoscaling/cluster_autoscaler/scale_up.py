@@ -16,7 +16,15 @@ from kschedctl.api.kinds import PRIORITY_MAP, STATUS_MAP
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRejection
 from kschedctl.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup, Estimator, group_equivalent_pods
-from kschedctl.autoscaling.cluster_autoscaler.expanders import ExpanderChoice, Expanders, Option
+from kschedctl.autoscaling.cluster_autoscaler.expanders import (
+    ExpanderChoice,
+    Expanders,
+    Increase,
+    Option,
+    TemplateShape,
+    balance_increases,
+    build_similarity_check,
+)
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import (
@@ -30,12 +38,6 @@ from kschedctl.autoscaling.cluster_autoscaler.pods import (
     describe_pod_source,
     is_expendable,
     list_pod_keys,
-)
-from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
-    Increase,
-    TemplateShape,
-    balance_increases,
-    build_similarity_check,
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import UnhelpedPods, iter_template_gaps
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress

@@ -328,8 +328,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     feasible_counts: list[int] = []
     next_positions = _iter_pods_to_try(view, positions, repeated=shared.repeated[trial.shape])
     try:
-        for position in islice(next_positions, shared.limit or MAX_PODS):
-            last_outcome = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
+        for last_outcome in simulation.attempt_copies(islice(next_positions, shared.limit or MAX_PODS)):
             if last_outcome.row < 0:
                 break
             rows.append(last_outcome.row)

@@ -9,7 +9,7 @@ from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.commands.consolidate.report import RequestedShare, ZoneLoss
-from kschedctl.commands.failures.losses import simulate_failures
+from kschedctl.commands.failures import simulate_failures
 from kschedctl.replay.edits import change_nodes, change_pods, find_pods_on
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
 from kschedctl.replay.settling import build_replacement

@@ -185,7 +185,7 @@ def _mark_gang_as_undecided(report: Explanation) -> Explanation:
     project = report.pod_group.decided_by if report.pod_group else ""
     if not project:
         return report
-    doubt = f"{project}'s own rules about gangs; the answer about this gang is by kube-scheduler's filters"
+    doubt = f"{project}'s own rules about gangs; the answer about this gang uses only kube-scheduler's filters"
     return replace(report, not_replayed=(*report.not_replayed, doubt), undecided=True)
 
 

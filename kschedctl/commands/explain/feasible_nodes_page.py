@@ -100,11 +100,11 @@ def _describe_chosen_node(report: Explanation) -> Paragraph:
     For a member of a larger group, the text says that the pod was tried without the others.
     """
     has_group = report.pod_group is not None and len(report.pod_group.members) > 1
-    alone = "tried without the others of its group, " if has_group else ""
+    alone = "tried without the other pods of its group, " if has_group else ""
     if len(report.best) == 1:
         return paragraph(f"{alone}kube-scheduler would choose", Marked(report.best[0], Tone.GOOD))
     names = ", ".join(report.best[:NODES_SHOWN]) + (" …" if len(report.best) > NODES_SHOWN else "")
-    tied = f"{count(len(report.best), 'node')} are tied at the top, kube-scheduler picks one of them at random:"
+    tied = f"{count(len(report.best), 'node')} are tied for the best score; kube-scheduler picks one of them at random:"
     return paragraph(f"{alone}{tied}", Marked(names, Tone.GOOD))
 
 
@@ -127,7 +127,7 @@ def build_reservations_section(report: Explanation, style: Style) -> Page:
     ranked.sort(key=lambda node: -report.total.get(node, 0))
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else RESERVING_SHOWN)
     rows = [row for node in nodes for row in _build_reservation_rows(report, node)]
-    return build_table(rows, COLUMNS, keep_row, limit=None, title="What would be bound", note=note)
+    return build_table(rows, COLUMNS, keep_row, limit=None, title="Volumes and devices that would be bound", note=note)
 
 
 def _build_reservation_rows(report: Explanation, node: str) -> Iterator[Row]:
@@ -158,7 +158,9 @@ NAMED = 3
 
 def build_extenders_section(report: Explanation, style: Style) -> Page:
     """Build the table of calls to extenders, and a line about the extender that would bind the pod."""
-    binding = (paragraph("Not the scheduler but an extender would bind it:", report.binder),) if report.binder else ()
+    binding = (
+        (paragraph(("An extender, not the scheduler, would bind the pod:"), report.binder),) if report.binder else ()
+    )
     errors = {(error.extender, error.verb): error.error for error in report.extender_errors}
     columns = [Column("extender", keep=True), Column("asked"), Column("answer")]
     if style.narrow:

@@ -54,7 +54,7 @@ def create_target_pod(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
         return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_decode_pod(pod))
     manifests = sort_manifests([pod])
     if len(manifests.workloads) != 1:
-        raise InputError("not a Pod, nor a workload that creates pods", where=describe(pod))
+        raise InputError("neither a Pod nor a workload that creates pods", where=describe(pod))
     first_target, *_ = create_targets(scheduler, manifests.workloads.values(), manifests.documents)
     return first_target
 

@@ -160,7 +160,9 @@ def _build_permit_table(report: Explanation) -> Page:
         (node, answer.plugin, f"{answer.code}: {', '.join(answer.reasons)}") for node, answer in report.permit.items()
     ]
     columns = (Column("node", keep=True), Column("plugin"), Column("Permit"))
-    return build_table(rows, columns, keep_row, limit=None, title="Not bound at once", full=False)
+    return build_table(
+        rows, columns, keep_row, limit=None, title=("Nodes where Permit rejects or delays the pod"), full=False
+    )
 
 
 def _build_pre_filter_table(report: Explanation) -> Page:
@@ -227,11 +229,11 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
             reason = f"{elimination.plugin}: {reason}"
         amounts[reason] = {
             "for this alone": elimination.only,
-            "for more than this": elimination.nodes - elimination.only,
+            "for other reasons as well": elimination.nodes - elimination.only,
         }
     if not (style.plots or differ_in_total(amounts)):
         return ()
-    title = f"Nodes that are rejected for {report.pod}"
+    title = f"Nodes rejected for {report.pod}"
     return build_bar_plot(title, ("reason", "nodes"), amounts, len(amounts), stacked=True)
 
 
@@ -419,8 +421,8 @@ def _build_pod_row(explanation: Explanation) -> Row:
 
 
 TEXT_BY_KIND = {
-    "MakeRoom": "{text}; whatif shows the outcome first",
-    "CorrectProfile": "Name its configuration with --config, or correct the pod's spec.schedulerName",
+    "MakeRoom": "{text}; run whatif to see the outcome first",
+    "CorrectProfile": "Specify the scheduler's configuration with --config, or correct the pod's spec.schedulerName",
 }
 """Kind of advice -> the text for readers at a command line, if it differs from the advice's own."""
 COMMAND_BY_KIND = {

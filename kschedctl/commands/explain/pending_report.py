@@ -168,7 +168,12 @@ class PendingPods(Report, frozen=True):
             *(entry.short_form for entry in self.waiting_elsewhere),
         )
         fixes = tuple(fix.to_short_fix() for fix in list_fixes(self.waiting_elsewhere))
-        return replace(summary, subject=self.scope, pods=pods, figures=figures, fixes=fixes)
+        warnings = summary.warnings
+        if self.asked_about and len(self.waiting_elsewhere) == 1:
+            (entry,) = self.waiting_elsewhere
+            holders = (holder for holder in entry.holders if holder not in entry.headline)
+            warnings = (*summary.warnings, *holders, *entry.details)
+        return replace(summary, subject=self.scope, pods=pods, figures=figures, fixes=fixes, warnings=warnings)
 
     def build_csv_table(self) -> CsvTable:
         """Return a row for each creation failure, pending pod, and object that waits elsewhere."""

@@ -340,7 +340,7 @@ def add_group_report(report: Explanation, group: PodGroupReport | None) -> Expla
 
 MAX_ORDERS = 24
 """The maximum number of orders in which the groups of a tree are tried."""
-ORDER_MATTERS = "try their groups in random order: in another order this pod has another outcome"
+ORDER_MATTERS = "try their groups in random order: in another order, the outcome for this pod differs"
 ORDER_MAY_MATTER = "try their groups in random order: not all orders were tried here"
 
 

@@ -105,7 +105,7 @@ def _iter_project_line(group: PodGroupReport) -> Iterator[Block]:
     if not group.project:
         return
     fits = agreeing(group.fitting, "fits", "fit")
-    clauses = [f"{group.fitting} of its pods {fits} at once by kube-scheduler's filters"]
+    clauses = [f"{group.fitting} of its pods {fits} at once according to kube-scheduler's filters"]
     if group.ended:
         clauses.append(f"{group.ended} of them succeeded")
     clauses += [f"{task.fitting} of task {task.name}, which needs at least {task.least}" for task in group.tasks]

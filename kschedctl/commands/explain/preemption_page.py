@@ -46,7 +46,7 @@ def build_preemption_section(report: PreemptionReport | None, style: Style) -> P
         return ()
     if report.terminating:
         gone = Bullets(report.terminating)
-        return section("Preemption", paragraph("under way, these pods are terminating on", report.nominated), gone)
+        return section("Preemption", paragraph("under way: these pods are terminating on", report.nominated), gone)
     title = "Preemption" if report.plugin == DEFAULT else f"Preemption by {report.plugin}"
     if not report.asked:
         title += ", which the scheduler does not run here"
@@ -110,7 +110,7 @@ def _describe_tie(node: str, equals: tuple[str, ...], candidate: CandidateReport
     victims = [pod for pod in equals if pod in candidate.victims]
     alternatives = ""
     if len(victims) < len(equals):
-        alternatives = f", so it may evict others than {names(victims, TIED_SHOWN)}"
+        alternatives = f", so it may evict pods other than {names(victims, TIED_SHOWN)}"
     equal_pods = f"{names(equals, TIED_SHOWN)} have the same priority and start time"
     return f"{node}: {equal_pods}; kube-scheduler takes them in an arbitrary order{alternatives}"
 

@@ -56,7 +56,7 @@ class Obstacle(NamedTuple):
     """Whether kube-scheduler examined these nodes."""
 
 
-ENOUGH_FOUND = "enough nodes that fit had already been found"
+ENOUGH_FOUND = "enough feasible nodes had already been found"
 """The reason why the search did not reach a node. kube-scheduler does not report such nodes."""
 
 

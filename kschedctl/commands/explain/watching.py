@@ -42,7 +42,7 @@ def watch_cluster(
     Raises KschedctlError, also if the explained pod no longer exists.
     """
     if output_format in PICTURES:
-        raise UsageError(f"-o {output_format} is a picture of one moment", where="--watch")
+        raise UsageError(f"-o {output_format} shows a single moment and cannot be updated", where="--watch")
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--watch")
     printed_essentials: object = None

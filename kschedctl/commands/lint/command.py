@@ -22,8 +22,7 @@ from kschedctl.cli.options import Source, parse_feature_gates, with_options
 from kschedctl.cli.output_options import TABLE, Color, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
-from kschedctl.commands.lint import Destination, build_context, build_report
-from kschedctl.commands.lint.described_cluster import DescribedCluster
+from kschedctl.commands.lint import DescribedCluster, Destination, build_context, build_report
 from kschedctl.commands.lint.fixes import Linted, LintFixer, LintFixes, count_fixable
 from kschedctl.commands.lint.settings import (
     LintFilters,

@@ -80,7 +80,9 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         no_pods_wait = paragraph(Marked(title, tone), *scope)
         return (*not_created, no_pods_wait, *_build_waiting_elsewhere(report, style), *elsewhere)
 
-    note = paragraph(Marked("chosen by how many pods they clear, each simulated on top of the ones before", Tone.FAINT))
+    limit = f"; at most {counted(report.max_changes, 'change')} together" if report.ends_at_limit else ""
+    method = f"chosen by how many pods they clear, each simulated on top of the ones before{limit}"
+    note = paragraph(Marked(method, Tone.FAINT))
     fixes: list[Block] = []
     for number, chosen in enumerate(report.chosen, 1):
         fixes += _build_chosen_fix(number, chosen, style)
@@ -117,9 +119,10 @@ def _build_still_waiting_table(helpless_pods: Sequence[HelplessPods], style: Sty
 
 
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
-    """Build the table row for similar pods that still wait: their number, workload and kube-scheduler's message."""
+    """Build the table row for similar pods that still wait: number, workload, kube-scheduler's message, and own fix."""
     workload = Marked(pods.workload, Tone.STRONG)
-    return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style))))
+    own_fix = (f"Fix for this alone: {pods.alone}",) if pods.alone else ()
+    return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style), *own_fix)))
 
 
 def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:

@@ -23,7 +23,7 @@ from kschedctl.commands.explain.fixes import find_uncalled_extenders, search_fix
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
-from kschedctl.fixes.ranking import RankedFix, build_cost_key
+from kschedctl.fixes.ranking import RankedFix, build_cost_key, harms_nobody
 from kschedctl.fixes.rollout_replay import RolloutResult
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
@@ -34,6 +34,7 @@ from kschedctl.fixes.ways.new_nodes import build_added_nodes_fix
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
+from kschedctl.replay.pending_pods import find_pending_pods
 from kschedctl.replay.settling import SettledCluster, UnexplainedSettling, settle
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -370,6 +371,7 @@ def find_remedies_of_many(
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
     waiting = [key for key in initial.waiting if key in keys]
+    pending_keys = {pod.key for pod in find_pending_pods(cluster, None)}.intersection(keys)
 
     # Find the fixes of each group, as far as the time suffices.
     groups = [] if initial.interrupted else _group_similar_pods(scheduler, waiting)
@@ -402,6 +404,7 @@ def find_remedies_of_many(
     return RemediesOfMany(
         scope=scope,
         waiting=len(waiting),
+        fitting=0 if initial.interrupted else len(pending_keys) - len(waiting),
         cleared=len(placed.intersection(waiting)),
         chosen=tuple(
             _build_chosen_remedy(
@@ -409,7 +412,8 @@ def find_remedies_of_many(
             )
             for proposal, cleared in choice.chosen
         ),
-        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice.settled)),
+        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice)),
+        max_changes=wishes.max_changes,
         complete=choice.complete and not groups_without_search,
         interrupted=interrupted or choice.interrupted,
         **build_cluster_basis(unknown, scheduler),
@@ -467,9 +471,24 @@ def _build_chosen_remedy(
     return ChosenRemedy(structs.replace(remedy, also_places=outside_pods), clears, tuple(workloads))
 
 
-def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], settled: SettledCluster) -> Iterable[HelplessPods]:
-    """Yield the pods of each group that still wait in the settled cluster, with kube-scheduler's message."""
+def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], choice: GreedyChoice) -> Iterable[HelplessPods]:
+    """Yield the pods of each group that still wait with the chosen proposals, with kube-scheduler's message.
+
+    The best fix of the group is named if it is not chosen and if it harms nobody.
+    """
+    waiting_messages = choice.settled.waiting
+    chosen_changes = [frozenset(proposal.fix.trial.changes) for proposal, _ in choice.chosen]
     for group in groups:
-        waiting = tuple(pod.key for pod in group.pods if pod.key in settled.waiting)
-        if waiting:
-            yield HelplessPods(waiting, str(find_owner(group.pods[0])), settled.waiting[waiting[0]], group.impossible)
+        waiting = tuple(pod.key for pod in group.pods if pod.key in waiting_messages)
+        if not waiting:
+            continue
+        first = group.fixes[0] if group.fixes else None
+        is_offered = (
+            first is not None
+            and frozenset(first.trial.changes) not in chosen_changes
+            and harms_nobody(first.trial)
+            and choice.rollouts.is_harmless(first.trial)
+        )
+        alone = build_remedy(first, ObjectKey.of(group.pods[0])).summary if first is not None and is_offered else ""
+        workload, message = str(find_owner(group.pods[0])), waiting_messages[waiting[0]]
+        yield HelplessPods(waiting, workload, message, group.impossible, alone)

@@ -280,13 +280,13 @@ def _describe_wakes(
         end = f"; at the second it {later_state.description}" if later_state.ended else ""
         return f"fitted at the first moment: nothing had to wake it{end}"
     if rejected.queue != UNSCHEDULABLE:
-        return "waited for no event: it is tried again after its back-off"
+        return "did not wait for an event: it is retried after its back-off"
     if waking_count:
         changes = f"{waking_count:,} of {change_count:,} changes" if waking_count > 1 else woken_by[0].change
         return f"{changes} woke it; at the second moment it {later_state.description}"
     nothing = f"none of {change_count:,} changes woke it" if change_count > 1 else "nothing woke it"
     if later_state.ended:
-        return f"{later_state.description} at the second moment; {nothing} that both moments show"
+        return f"{later_state.description} at the second moment; {nothing}, as far as both moments show"
     if later_state.fits:
         return f"{later_state.description} at the second moment, but {nothing}"
     return f"{nothing}, rightly: it {later_state.description}"

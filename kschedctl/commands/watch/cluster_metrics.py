@@ -16,7 +16,7 @@ from kschedctl.commands.capacity import capacity
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.commands.explain.pending_pods import pending
 from kschedctl.commands.explain.pending_report import PendingPods
-from kschedctl.commands.failures.losses import simulate_failures
+from kschedctl.commands.failures import simulate_failures
 from kschedctl.commands.failures.report import Failures
 from kschedctl.commands.watch.report import (
     EVICTED,

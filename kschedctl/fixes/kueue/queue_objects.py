@@ -128,7 +128,7 @@ def _propose_local_queue_correction(
         patch = ObjectPatch(build_workload_target(workload), (build_operation("/spec/queueName", near),))
     else:
         patch = build_metadata_patch(job, "labels", QUEUE_LABEL, near)
-    summary = f"name LocalQueue {namespace}/{near} instead of {name}, which does not exist"
+    summary = f"use LocalQueue {namespace}/{near} instead of {name}, which does not exist"
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "author", (patch,), ((WORKLOAD, edited),))
 
 
@@ -142,7 +142,7 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
     near = _find_near_name(name, existing)
     if near is None:
         manifest = build_kueue_manifest("ClusterQueue", {"name": name}, {"namespaceSelector": {}, "resourceGroups": []})
-        summary = f"create ClusterQueue {name} with a quota, since LocalQueue {meta.namespace}/{meta.name} names it"
+        summary = f"create ClusterQueue {name} with a quota; LocalQueue {meta.namespace}/{meta.name} refers to it"
         yield AdmissionProposal(
             summary,
             "create-queue",
@@ -185,10 +185,11 @@ def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iter
 
     name = queue.metadata.name
     if names_without_match:
-        noun = "ResourceFlavor" if len(names_without_match) == 1 else "ResourceFlavors"
+        is_single = len(names_without_match) == 1
+        noun, pronoun = ("ResourceFlavor", "it") if is_single else ("ResourceFlavors", "them")
         names = ", ".join(names_without_match)
         yield AdmissionProposal(
-            f"create {noun} {names}, which ClusterQueue {name} names, with the labels of its nodes",
+            f"create {noun} {names} with the labels of its nodes; ClusterQueue {name} refers to {pronoun}",
             "create-flavor",
             Price.CORRECTION,
             "operator",

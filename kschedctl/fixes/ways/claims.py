@@ -268,7 +268,7 @@ def iter_deleted_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     clear_reservation = kubectl.render_patch(volume_key, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
     recreate_command = kubectl.render_forced_replace(key, build_claim_to_apply(claim))
     commands = (*deletion.preparation, recreate_command, clear_reservation)
-    text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
+    text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which holds its data"
     yield Fix(
         FixKind.REMAKE_CLAIM,
         (key, name),
@@ -347,7 +347,7 @@ def plan_claim_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Delet
         loss = f"no record remains that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
     commands, edits = plan_volume_retention(volume)
-    loss = f"it starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
+    loss = f"the pod starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
     if policy == RETAIN:
         policy_text = f"reclaim policy {RETAIN}"

@@ -170,9 +170,9 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
         _build_device_request_change(request_name, change),
         kind=FixKind.TOLERATE_DEVICE_TAINT,
         target=(request_name, key),
-        text_end=f", tolerating the taint {taint} of devices (request {request_name})",
+        text_end=f", tolerating the device taint {taint} (request {request_name})",
         cost=TOLERATE,
-        weakens="the pod may get devices that are tainted",
+        weakens="the pod may get tainted devices",
     )
 
 

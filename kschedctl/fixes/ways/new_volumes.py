@@ -370,7 +370,7 @@ def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, d
 
     pool_text = f"{key.namespace}/{key.name} of class {class_name}"
     if driver:
-        text = f"correct what {driver} publishes in CSIStorageCapacity {pool_text}, or add storage"
+        text = f"correct the capacity that {driver} publishes in CSIStorageCapacity {pool_text}, or add storage"
         text += f": {size} needed, 0 published"
     else:
         published = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size

@@ -66,6 +66,8 @@ class LocatedRequirement(NamedTuple):
         """The requirement as users read it, such as ``disktype In ssd``."""
         own = self.requirement
         match own.operator:
+            case "In" if self.field:
+                return f"the name {' or '.join(own.values or ())}"
             case "Exists":
                 return own.key
             case "DoesNotExist":

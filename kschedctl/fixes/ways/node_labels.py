@@ -37,7 +37,7 @@ SYNONYMS = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "ar
 TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
 ROLE_VALUES = ("", "true", "yes", "enabled")
 """Values of labels that give nodes a role. Labels with other values describe a node."""
-ANYWHERE = "the pod may land on nodes it was kept off"
+ANYWHERE = "the pod may land on nodes from which it was kept away"
 NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
 """The ends of names that tell things of one kind apart, as in zone-a and node12."""
 
@@ -115,7 +115,7 @@ def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
     The price is None, which stands for the fix's usual price, unless the label names the platform of the pod's image.
     """
     if value in PLATFORMS.get(STABLE_LABELS.get(key, key), ()):
-        return f"its image would run on nodes that are not {value}: it must be built for those, too", Price.LOSS
+        return f"its image could run on nodes that are not {value}: it must be built for those as well", Price.LOSS
     return ANYWHERE, None
 
 

@@ -35,6 +35,7 @@ from kschedctl.scheduler.simulation.claim_answers import (
     mask_named_rows,
     reads_claims,
 )
+from kschedctl.scheduler.simulation.copy_ranking import CopyRanking
 from kschedctl.scheduler.simulation.grouped_ranking import ConsultedPlugins, FixedScores, GroupedRanking, RowAnswers
 from kschedctl.scheduler.simulation.local_scores import (
     INFEASIBLE,
@@ -196,6 +197,17 @@ class AlikePods:
             filters=self.changing_filters,
             scorers=scorers,
         )
+
+    def build_copy_ranking(self) -> CopyRanking | None:
+        """Build the ranking of nodes for copies of one pod, or return None if nodes have to be ranked in another way.
+
+        Raises PluginError if a plugin fails.
+        """
+        in_turn = self.view.group_since is not None or self.view.closed is not None
+        if self.hopeless or self.claims or in_turn:
+            return None
+        self.local.bring_up_to_date(NO_ROWS)
+        return CopyRanking.from_plugins(self._consulted_plugins)
 
     @cached_property
     def _row_answers(self) -> RowAnswers | None:

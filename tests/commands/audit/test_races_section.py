@@ -54,7 +54,9 @@ def section(objects: list[Json], complete: bool = True) -> RacesSection:
 def test_one_scheduler_and_quick_kubelets_are_sound() -> None:
     found = section(filled(4))
     assert (found.state, found.findings, found.rivals) == ("sound", (), ())
-    assert found.headline.startswith("kube-scheduler 1.36 never expires assumed pods; with 30s, 0% double-booked")
+    assert found.headline.startswith(
+        "kube-scheduler 1.36 never expires assumed pods; with an expiry of 30s, 0% of pods would be double-booked"
+    )
     assert found.races is not None
     assert [result.double_booked for result in found.races.results] == [0, 0]
     assert found.races.assumptions.from_cluster

@@ -146,5 +146,5 @@ def test_a_bound_far_below_the_mean_is_told_as_not_known(
     main(["latency", "--metrics", str(tmp_path / "m.txt"), "-o", "wide"])
     line = next(each for each in capsys.readouterr().out.splitlines() if each.split()[:1] == ["Slow"])
     assert "14 s" in line
-    assert "not known: past the last bucket, 22.2 ms" in line
+    assert "not known: above the last bucket, 22.2 ms" in line
     assert "≥" not in line

@@ -112,7 +112,7 @@ def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Ite
         yield UnknownKind("Metric", reason, VERDICT)
     if measured.unusable:
         reason = (
-            f"have {counted(measured.unusable, 'value')} that {agreeing(measured.unusable, 'was', 'were')} left out: "
+            f"have {counted(measured.unusable, 'value')} that {agreeing(measured.unusable, 'was', 'were')} ignored: "
             "NaN, infinite or negative"
         )
         yield UnknownKind("Metric", reason, VERDICT)

@@ -102,7 +102,7 @@ def _format_quantile(timing: Timing, name: str) -> str:
         return _format_seconds(value)
     is_below_mean = timing.mean is not None and value is not None and timing.mean > value
     if is_below_mean:
-        return f"not known: past the last bucket, {_format_seconds(value)}"
+        return f"not known: above the last bucket, {_format_seconds(value)}"
     return f"≥ {_format_seconds(value)}"
 
 
@@ -113,7 +113,7 @@ def _build_other_figures(report: LatencySection, style: Style) -> Page:
         "Algorithm": report.algorithm,
         "Waits on permit": report.permit_waits,
         "API calls of the dispatcher": report.api_calls,
-        "Requests held back by the client": report.client_waits,
+        "Requests delayed by the client's rate limit": report.client_waits,
         "Requests": report.client_requests,
         "Pods from queue to bound": report.pod_scheduling_sli,
         "Queueing hints": report.hints,
