@@ -53,7 +53,7 @@ from kschedctl.text.counts import agreeing, first_few
 
 log = logging.getLogger(__name__)
 Namespace = Annotated[
-    str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of manifests that name none.")
+    str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of manifests that do not set one.")
 ]
 
 
@@ -83,7 +83,7 @@ def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTH
     Raises KschedctlError if a file or the cluster cannot be read or a manifest is invalid.
     """
     if not source.filename:
-        raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
+        raise UsageError("no manifests", hint="give files with -f; -f - reads what helm template or kustomize prints")
     reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
     log_left_out(reading)
@@ -246,10 +246,11 @@ def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source:
     if not missing:
         return cluster
     log.warning(
-        "note: assumed to be created: %s %s, missing in the cluster; --assume-namespaces=false leaves missing "
-        "namespaces out",
+        "note: %s %s not exist in the cluster and %s assumed to be created first (--assume-namespaces=false "
+        "prevents that)",
         agreeing(len(missing), "namespace", "namespaces"),
-        first_few(missing),
+        f"{first_few(missing)} {agreeing(len(missing), 'does', 'do')}",
+        agreeing(len(missing), "is", "are"),
     )
     created = [StoredNamespace(ObjectMeta(name, labels={NAME_LABEL: name})) for name in missing]
     return cluster.with_objects({"Namespace": created})
@@ -265,7 +266,7 @@ def log_left_out(reading: ReadResult) -> None:
     """Log the objects in the files that are neither applied nor part of the cluster."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items() if kind not in KINDS)
     if kinds:
-        log.warning("note: left out, because scheduling does not read them and they create no pods here: %s", kinds)
+        log.warning("note: left out, because they neither affect scheduling nor create pods here: %s", kinds)
     _log_unchecked_custom_resources(reading)
     _log_kustomizations(reading)
     log_hooks(reading)
@@ -287,7 +288,7 @@ def _log_unchecked_custom_resources(reading: ReadResult) -> None:
             unknown.add((api_kind, resource.metadata.name))
     if unknown:
         listed = first_few([f"{kind}/{name}" for kind, name in sorted(unknown)])
-        log.warning("note: not checked: %s, whose operators create pods of a shape that kschedctl cannot know", listed)
+        log.warning("note: not checked: %s (kschedctl does not know what pods their operators create)", listed)
 
 
 def _has_known_pods(resource: OperatorResource) -> bool:
@@ -299,7 +300,7 @@ def _log_kustomizations(reading: ReadResult) -> None:
     """Log that kustomizations are not built without `--kustomize`."""
     if "Kustomization" in reading.skipped:
         log.warning(
-            "note: a Kustomization is not built, so its files are taken without its patches; "
+            "note: a Kustomization was not built, so its patches are missing; "
             "use --kustomize, or pipe the output of kubectl kustomize to -f -"
         )
 

@@ -178,12 +178,12 @@ class View(Output):
     """Output options of an answer about single nodes."""
 
     each_node: Annotated[
-        bool, typer.Option("--each-node", help="Show every node by itself, not only groups and the best.")
+        bool, typer.Option("--each-node", help="Show every node, instead of groups of nodes and the best ones.")
     ] = False
     nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
     """The former name of --each-node."""
     compact: Annotated[
-        bool, typer.Option("--compact", help="With -o json or yaml: group nodes that share an answer.")
+        bool, typer.Option("--compact", help="With -o json or yaml: group nodes with the same answer.")
     ] = False
 
     def _shorten(self, document: Document, style: Style) -> Document:
@@ -222,7 +222,7 @@ class Tabled(Output):
 class Drawing(Output):
     """Output options of a command whose answer has plots."""
 
-    plot: Annotated[bool, typer.Option("--plot", help="Also draw the plots, in characters.")] = False
+    plot: Annotated[bool, typer.Option("--plot", help="Also draw plots with characters below the tables.")] = False
 
     def __post_init__(self) -> None:
         """Check the options before anything is read.
@@ -230,7 +230,7 @@ class Drawing(Output):
         Raises UsageError if the output format does not suit the plot or the terminal, or the plot library is missing.
         """
         if self.plot and self.output.name not in ("table", "wide"):
-            raise UsageError("--plot draws beneath tables", hint="with -o table or wide; -o svg and png are pictures")
+            raise UsageError("--plot draws below tables", hint="with -o table or wide; -o svg and png are pictures")
         if self.output.name == "png" and sys.stdout.isatty():
             raise UsageError("-o png cannot be shown in a terminal", hint="write it to a file: > plot.png")
         if self.output.name in PICTURES:

@@ -113,7 +113,7 @@ def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
         return pods[0]
     if pods:
         which = ", ".join(pod.key for pod in pods)
-        raise UsageError(f'"{name}" names {len(pods)} pods: {which}', hint="say which with namespace/name")
+        raise UsageError(f'"{name}" names {len(pods)} pods: {which}', hint="name one as namespace/name")
     full_name = name if namespace is None else f"{namespace}/{name}"
     similar = find_similar_pods(cluster.pods, namespace, name)
     if not similar:

@@ -251,7 +251,7 @@ def log_cluster(cluster: Cluster) -> None:
     log.info("resourceVersions: %s", ", ".join(f"{kind} {v}" for kind, v in provenance.resource_versions.items()))
     if provenance.changed:
         counts = ", ".join(f"{number:,} {kind}" for kind, number in provenance.changed.items())
-        log.warning("note: changed while the cluster was read, and included in their newest state: %s", counts)
+        log.warning("note: changed while the cluster was read (the newest state is used): %s", counts)
 
 
 def log_read_result(reading: ReadResult) -> None:
@@ -261,7 +261,7 @@ def log_read_result(reading: ReadResult) -> None:
     log.info("read %s", ", ".join(f"{len(objects):,} {kind}" for kind, objects in reading.objects.items()) or "nothing")
     if reading.skipped:
         counts = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items())
-        log.info("skipped what scheduling does not read: %s", counts)
+        log.info("skipped kinds that scheduling does not read: %s", counts)
     if reading.skipped_files:
         log.info("skipped %s files that are neither JSON nor YAML", f"{reading.skipped_files:,}")
 

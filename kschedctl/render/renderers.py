@@ -113,7 +113,7 @@ def _describe_uncertainty(document: Document) -> str:
     if not getattr(document, "undecided", False):
         return ""
     doubts = describe_verdict_doubts(getattr(document, "unknown", ()))
-    return f"Not certain: {doubts}" if doubts else "Undecided: not everything it depends on was read or asked"
+    return f"Not certain: {doubts}" if doubts else "Undecided: something that the answer depends on was not read"
 
 
 def _render_brief(document: Document, style: Style) -> str:

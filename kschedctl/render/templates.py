@@ -54,7 +54,7 @@ def render_jsonpath(document: JsonObject, template: str) -> str:
     """Fill in a template of `-o jsonpath`, leaving out missing values. Raises UsageError for an invalid template."""
     pieces = _parse_template(template)
     if not any(piece.path for piece in pieces):
-        raise _build_template_error(template, "there is no {path} in it", "as in -o jsonpath='{.kind}'")
+        raise _build_template_error(template, "it has no {path}", "as in -o jsonpath='{.kind}'")
     return "".join(_iter_filled_in_texts(pieces, document, document))
 
 

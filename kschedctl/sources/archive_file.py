@@ -88,12 +88,12 @@ class Archive:
         """
         info = self._zip.getinfo(name)
         if info.file_size > max_size:
-            raise InputError(f"its member {name} is larger than {max_size >> 20:,} MiB")
+            raise InputError(f"its part {name} is larger than {max_size >> 20:,} MiB")
         self._reserve_memory((1 + REFERENCE_BYTES) * info.file_size)
         with self._zip.open(info) as stream:
             data = stream.read(info.file_size + 1)
         if len(data) != info.file_size:
-            raise ValueError(f"{name} is not as long as the archive's directory says")
+            raise ValueError(f"the archive is damaged: {name} does not have the size that its directory lists")
         self._reserve_memory(_estimate_memory(data))
         return data
 
@@ -165,7 +165,7 @@ def _validate_file_head(head: bytes, *, size: int, path: str) -> None:
     if size > MAX_FILE_SIZE:
         raise InputError(f"larger than {MAX_FILE_SIZE >> 20:,} MiB", where=format_file_path(path))
     if match := _FIRST_FORMAT.match(head):
-        what = f"a snapshot in the unsupported format {match[1].decode()}"
+        what = f"a snapshot in format {match[1].decode()}, which is not supported"
         raise InputError(what, where=format_file_path(path), hint="save it again")
     if not head.startswith(MAGIC):
         hint = "kschedctl snapshot save writes them; -f reads other files"
@@ -280,7 +280,7 @@ def _decode_header(members: Archive) -> Header:
         raise InputError("not a snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
     if header_format.format != FORMAT:
         writer = header_format.written_by or "an unknown program"
-        problem = f"a snapshot in the unsupported format {header_format.format}, written by {writer}"
+        problem = f"a snapshot in format {header_format.format}, written by {writer}, which is not supported"
         raise InputError(problem, hint=f"this kschedctl reads format {FORMAT}")
     return decode_json(data, Header)
 

@@ -241,7 +241,7 @@ class Collector:
             raise place.error("not a Kubernetes object: it has no kind")
         if kind in ("Table", "Status"):
             raise place.error(
-                f"a {kind} is not an object of a cluster", hint="print the objects with -o json or -o yaml"
+                f"a {kind} is not a cluster object", hint="use the output of kubectl get -o json or -o yaml"
             )
         return check_api_version(kind, version, place.error)
 

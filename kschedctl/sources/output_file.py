@@ -28,8 +28,8 @@ def validate_output_files(*paths: str | None) -> None:
             _resolve_target(path)
     targets = [path if path == STDOUT else os.path.realpath(path) for path in output_paths]
     if len(set(targets)) < len(targets):
-        hint = "name another file for one of them"
-        raise UsageError("two outputs to the same file", where=output_paths[-1], hint=hint)
+        hint = "choose another file for one of them"
+        raise UsageError("two outputs would go to the same file", where=output_paths[-1], hint=hint)
 
 
 def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> None:

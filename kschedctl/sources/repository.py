@@ -33,9 +33,9 @@ class SkipReason(StrEnum):
 
     TEMPLATE = "templates"
     CHART = "templates of charts"
-    FOREIGN = "documents that are not Kubernetes objects"
+    FOREIGN = "documents other than Kubernetes objects"
     PATCH = "patches of Kustomize"
-    TEST = "expectations and parts of objects in tests"
+    TEST = "expected results and partial objects in tests"
 
 
 HINTS = {SkipReason.CHART: "--helm renders them"}

@@ -106,7 +106,9 @@ class AuditTimeOptions(TimeOption):
     since: Annotated[
         str,
         typer.Option(
-            "--since", metavar="FILE", help="An earlier snapshot: check whether changes since then woke pods."
+            "--since",
+            metavar="FILE",
+            help="An earlier snapshot, to find changes since then that should have woken pods.",
         ),
     ] = ""
 
@@ -216,7 +218,7 @@ class MetricsOptions:
             raise UsageError("--prometheus-labels needs --prometheus")
         longest = MAX_WAIT if len(self.metrics) == 1 else MAX_WINDOW
         if window is not None and not 1 <= window <= longest:
-            problem = f'"{self.window}" is not between 1s and {longest:,}s'
+            problem = f'"{self.window}" must be between 1s and {longest:,}s'
             raise UsageError(problem, where="--window", hint="such as 30s or 1h")
 
 
@@ -226,5 +228,7 @@ def _parse_positive_duration(duration: str, option: str) -> float:
 
     seconds = parse_timeout(duration, option)
     if not 0 < seconds <= MAX_WINDOW:
-        raise UsageError(f'"{duration}" is not above 0 and at most 366 days', where=option, hint="such as 100ms or 1h")
+        raise UsageError(
+            f'"{duration}" must be more than 0 and at most 366 days', where=option, hint="such as 100ms or 1h"
+        )
     return seconds

@@ -128,7 +128,7 @@ def explain(
     what plugins read, and the annotations and volumes of a named pod, never its environment.
     """
     if pods and scope.selector:
-        raise UsageError("-l chooses among many pods, POD is one", hint="use only one of them")
+        raise UsageError("POD and -l cannot be combined", hint="use only one of them")
     with extending.open_caller() as call_extender:
         question = _Question(
             source=source,
@@ -277,7 +277,7 @@ class _Question(msgspec.Struct, frozen=True):
         workloads = subjects.find_workloads_without_pods(inquiry, scope)
         if workloads and (report.groups or report.not_created):
             log.warning(
-                "note: not explained: %s: name them to have them explained",
+                "note: not explained unless you name them: %s",
                 names([f"{kind} {n}/{name}" for kind, n, name in workloads]),
             )
         elif workloads:

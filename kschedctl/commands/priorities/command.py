@@ -43,7 +43,10 @@ def priorities(
         ),
     ] = "",
     starving_after: Annotated[
-        str, typer.Option("--starving-after", metavar="DURATION", help="Pods that wait longer are starving.")
+        str,
+        typer.Option(
+            "--starving-after", metavar="DURATION", help="Report pods that have been pending for longer as starved."
+        ),
     ] = "1h",
 ) -> Answer:
     """Who outranks whom, who starves, and who would be evicted first?

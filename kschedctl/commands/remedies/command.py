@@ -91,10 +91,10 @@ def remedies(
     ] = 3,
     by: Annotated[
         Maker | None,
-        typer.Option("--by", help="Only changes that this person makes."),
+        typer.Option("--by", help="Only changes that this role can make."),
     ] = None,
     only: Annotated[str, typer.Option("--only", metavar="KIND,…", help="Only these kinds of changes.")] = "",
-    without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="None of these kinds of changes.")] = "",
+    without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="Leave out these kinds of changes.")] = "",
 ) -> Answer:
     """What are the smallest changes that would let this pod schedule? Each is verified by replay.
 
@@ -129,7 +129,7 @@ def remedies(
             return view.answer(pod_report, code)
         if pod_arguments:
             hint = "name one of them, or none for all of them"
-            raise UsageError(f"these are {len(targets):,} different pods", hint=hint)
+            raise UsageError(f"the names stand for {len(targets):,} different pods", hint=hint)
 
         # Many pods: of the workloads in the files, or all pending pods in the scope.
         if any(target.workload is not None for target in targets):

@@ -72,29 +72,36 @@ class SimulateOptions:
 
     rollout: Annotated[
         bool,
-        typer.Option("--rollout", help="Replace the pods of workloads that exist, within maxSurge and maxUnavailable."),
+        typer.Option("--rollout", help="Replace the pods of existing workloads within maxSurge and maxUnavailable."),
     ] = False
     autoscale: Annotated[
         bool,
-        typer.Option("--autoscale", help="Let node groups grow, or Karpenter launch nodes, for pods without room."),
+        typer.Option("--autoscale", help="Let node groups grow, or Karpenter launch nodes, for pods that fit nowhere."),
     ] = False
-    pending: Annotated[bool, typer.Option("--pending", help="Let the cluster's pending pods take part.")] = False
+    pending: Annotated[bool, typer.Option("--pending", help="Also schedule the cluster's pending pods.")] = False
     follow: Annotated[
         str | None,
         typer.Option("--follow", metavar="EVENTS", help="Follow a real rollout, given kubectl get events -o json."),
     ] = None
 
     max_new_pending: Annotated[
-        int, typer.Option("--max-new-pending", metavar="NUMBER", min=0, help="Exit 1 if more pods get no node.")
+        int,
+        typer.Option(
+            "--max-new-pending", metavar="NUMBER", min=0, help="Exit 1 if more than this many pods get no node."
+        ),
     ] = 0
     max_evictions: Annotated[
         int | None,
-        typer.Option("--max-evictions", metavar="NUMBER", min=0, help="Exit 1 if more pods are evicted."),
+        typer.Option(
+            "--max-evictions", metavar="NUMBER", min=0, help="Exit 1 if more than this many pods are evicted."
+        ),
     ] = None
     fail_on: Annotated[
         FailOn,
         typer.Option(
-            "--fail-on", metavar="|".join(FailOn), help="Exit 1 from this severity up: evictions are warnings."
+            "--fail-on",
+            metavar="|".join(FailOn),
+            help="Exit 1 on findings of this severity or worse. Evictions are warnings.",
         ),
     ] = FailOn.ERROR
 
@@ -131,7 +138,7 @@ class SimulateOptions:
         """
         without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
-            raise UsageError("--autoscale shows one possible run: leave out --runs")
+            raise UsageError("--autoscale shows one possible run, so --runs has no effect: leave it out")
         live_kinds = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
         live_kinds = live_kinds.union(HELD_BACK_KINDS).union(AUTOSCALED_KINDS)
         applications = _read_manifests_and_clusters(
@@ -160,7 +167,7 @@ class SimulateOptions:
         """Raise UsageError for options that cannot be combined with `--follow`."""
         if self.rollout or self.pending or self.autoscale or run.runs != 1:
             excluded_options = "--rollout, --pending, --autoscale and --runs"
-            raise UsageError(f"--follow repeats what was really done: leave out {excluded_options}")
+            raise UsageError(f"--follow repeats a real rollout: leave out {excluded_options}")
 
 
 def _has_something_to_apply(application: Application) -> bool:
@@ -250,7 +257,7 @@ def _read_manifests_and_clusters(
         return read_manifests(source, namespace, live_kinds)
     if namespace:
         raise UsageError(
-            "-n needs manifests, and none are given", hint="leave it out: pods of all namespaces take part"
+            "-n needs manifests, and none are given", hint="leave it out to schedule the pods of all namespaces"
         )
     return {
         name: Application(*source_and_cluster, [], {})

@@ -37,7 +37,9 @@ def topology(
     key: Annotated[
         list[str] | None,
         typer.Option(
-            "--key", metavar="LABEL", help="A topology key in addition to hosts, zones and those of constraints."
+            "--key",
+            metavar="LABEL",
+            help="Another topology key, besides hosts, zones and those in constraints. Repeatable.",
         ),
     ] = None,
 ) -> Answer:

@@ -69,17 +69,19 @@ def watch(
     ] = "",
     room_for: Annotated[
         list[str] | None,
-        typer.Option("--room-for", metavar="FILE", help="Also count how many more of these pods fit. Repeatable."),
+        typer.Option(
+            "--room-for", metavar="FILE", help="Also count how many more of the pods in this manifest fit. Repeatable."
+        ),
     ] = None,
     losses: Annotated[
         list[Unit] | None,
-        typer.Option("--losses", help="Also count the pods that the loss of each would leave without a node."),
+        typer.Option("--losses", help="Also count the pods left without a node if one of these is lost."),
     ] = None,
     every: Annotated[
         str, typer.Option("--every", metavar="DURATION", help="With --metrics: the shortest time between answers.")
     ] = "30s",
     printed: Annotated[
-        MonitoringFile | None, typer.Option("--print", help="Print a file that sets up monitoring, and exit.")
+        MonitoringFile | None, typer.Option("--print", help="Print a file for setting up monitoring, and exit.")
     ] = None,
 ) -> Answer | int:
     """Export metrics: pending pods by cause, stuck pods, free room, the effect of losses, and quotas.

@@ -281,12 +281,12 @@ class Server:
         message = _parse_status_message(body) or f"HTTP {code} {response.reason or ''}".rstrip()
         if code == UNAUTHORIZED:
             hint = "check the credentials of this kubeconfig context"
-            what = f"the API server does not accept our credentials: {message}"
+            what = f"the API server does not accept these credentials: {message}"
             return UnauthorizedError(what, where=self.host, hint=hint)
         if code in RETRIED_CODES:
             return _TemporaryError(f"the API server answers {code}: {message}", seconds=_parse_retry_after(response))
         if 300 <= code < 400:
-            return ClusterError(f"not an API server: it redirects ({code})", where=self.host)
+            return ClusterError(f"not an API server, since it redirects ({code})", where=self.host)
         return RefusedError(code, message)
 
     def _build_request_error(self, error: Exception, end: Deadline) -> Exception:

@@ -199,7 +199,7 @@ def read_list_at(server: Server, kind: str, path: str, fields: str = "") -> List
         except RefusedError as error:
             if error.code != GONE or restart == MAX_RESTARTS:
                 raise
-            log.info("%s changed too fast to be listed at once: starting over", KINDS[kind].plural)
+            log.info("%s changed too fast to be listed at one point in time: starting over", KINDS[kind].plural)
     raise AssertionError("unreachable")
 
 
@@ -217,7 +217,7 @@ def _read_all_pages(server: Server, kind: str, path: str, fields: str) -> Listin
         with _report_unexpected_shape(plural, server.host):
             object_count += collector.add_page(page)
         if object_count > MAX_OBJECTS:
-            raise ClusterError(f"more than {MAX_OBJECTS:,} {plural}: no cluster has so many", where=server.host)
+            raise ClusterError(f"more than {MAX_OBJECTS:,} {plural}, which no real cluster has", where=server.host)
     return Listing(collector.build_objects(), version, path, fields, tuple(collector.warnings))
 
 
@@ -237,7 +237,7 @@ def _iter_pages(server: Server, kind: str, path: str, fields: str) -> Iterator[P
             next_page = None
             if token:
                 if token in tokens or len(tokens) == MAX_PAGES:
-                    raise ClusterError(f"the list of {KINDS[kind].plural} has no end", where=server.host)
+                    raise ClusterError(f"the list of {KINDS[kind].plural} never ends", where=server.host)
                 tokens.add(token)
                 next_page = thread.submit(_fetch_page, server, kind, path, {**selector, "continue": token}, end)
             yield page

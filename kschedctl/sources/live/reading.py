@@ -328,8 +328,8 @@ def _check_configuration(setup: SchedulerSetup, version: str) -> tuple[JsonObjec
     try:
         Scheduler(Cluster(configuration=setup.configuration, kube_version=version))
     except ConfigurationError as error:
-        problem = f"{setup.configured_by}: {error}: replaying kube-scheduler's defaults, unless --config says otherwise"
-        return None, (problem,)
+        consequence = "so kube-scheduler's default configuration is replayed unless --config is given"
+        return None, (f"{setup.configured_by}: {error}, {consequence}",)
     return setup.configuration, ()
 
 

@@ -209,6 +209,6 @@ def _build_connection_error(error: Exception, shown_url: str, limit: Limit, seco
         cause = cause.removesuffix(")")
     message = strip_url(shorten(cause or text)) or type(error).__name__
     if isinstance(error, SSLError) or isinstance(reason, SSLError):
-        hint = "name its certificate authority with --metrics-ca-file, or skip the check with --metrics-insecure"
+        hint = "pass its certificate authority with --metrics-ca-file, or skip the check with --metrics-insecure"
         return ClusterError(f"no trusted connection: {message}", where=shown_url, hint=hint)
     return ClusterError(f"cannot be reached: {message}", where=shown_url)

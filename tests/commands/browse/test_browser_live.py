@@ -227,7 +227,7 @@ def test_a_watch_that_is_too_late_is_taken_up_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refusal", "why"),
     [
-        (status(401, "Unauthorized", "Unauthorized"), "does not accept our credentials"),
+        (status(401, "Unauthorized", "Unauthorized"), "does not accept these credentials"),
         (Response(raw=(b"",)), ""),
     ],
     ids=["401", "connection lost"],

@@ -270,7 +270,7 @@ def test_absent_workloads_suggest_others(run: Run, write: Write) -> None:
         code, _, err = run("explain", *words, "-f", cluster)
         assert code == 2
         assert "did you mean deployment/web -n default?" in err
-    assert "drain says where" in run("explain", "node/n1", "-f", cluster).err
+    assert "use drain to see where" in run("explain", "node/n1", "-f", cluster).err
 
 
 def test_absent_names_suggest_workloads_of_other_kinds(run: Run, write: Write) -> None:

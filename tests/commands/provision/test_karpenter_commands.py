@@ -113,7 +113,7 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
         (("consolidate", "--demo", "--headroom-for", "nowhere.yaml"), "nowhere.yaml"),
         (("consolidate", "--demo", "--pool", "nowhere"), 'pool "nowhere" not found'),
         (("consolidate", "--demo", "--autoscaler", "mine"), "karpenter"),
-        (("provision", "--demo"), "no NodePools of Karpenter"),
+        (("provision", "--demo"), "no Karpenter NodePools"),
         (("provision", "-f", "CLUSTER", "--karpenter", "speed=9"), "known: preferencePolicy"),
         (("provision", "-f", "CLUSTER", "--karpenter", "NodeOverlay=maybe"), "needs SETTING=VALUE"),
         (("provision", "-f", "CLUSTER", "--karpenter", "preferencePolicy=Maybe"), "preferencePolicy"),

@@ -316,7 +316,7 @@ def test_a_configuration_that_cannot_be_used_is_told(text: str, words: str, serv
     assert cluster.configuration is None
     (warning,) = cluster.warnings
     assert warning.startswith("ConfigMap kube-system/scheduler-config: ")
-    assert warning.endswith(": replaying kube-scheduler's defaults, unless --config says otherwise")
+    assert warning.endswith(", so kube-scheduler's default configuration is replayed unless --config is given")
     assert re.search(words, warning)
 
 
