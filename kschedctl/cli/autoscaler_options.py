@@ -100,7 +100,7 @@ class KarpenterInput(InstanceTypeInput):
             name, equals, value = text.partition("=")
             if name in GATES and value in ("true", "false"):
                 gates[name] = value == "true"
-            elif name in SETTINGS and equals and (SETTINGS[name] is str or value.isdecimal()):
+            elif name in SETTINGS and equals and (SETTINGS[name] is str or value.isdecimal()):  # str or int
                 settings[name] = SETTINGS[name](value)
             else:
                 known = ", ".join((*SETTINGS, *GATES))

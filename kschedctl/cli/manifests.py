@@ -39,7 +39,7 @@ from kschedctl.cli.source import (
     NOTHING_MORE,
     LiveKinds,
     load_cluster,
-    log_reading,
+    log_read_result,
     split_by_snapshot,
     with_admission_plugins,
 )
@@ -85,10 +85,10 @@ def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTH
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; -f - reads what helm template or kustomize prints")
     reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
-    log_reading(reading)
+    log_read_result(reading)
     log_left_out(reading)
     return {
-        name: _build_application(named, reading, namespace, live) for name, named in split_by_snapshot(source).items()
+        name: _prepare_application(named, reading, namespace, live) for name, named in split_by_snapshot(source).items()
     }
 
 
@@ -114,7 +114,9 @@ def load_surroundings(
         from kschedctl.cli.manifest_validation import validate_other_objects  # noqa: PLC0415 - only for new objects
 
         validate_other_objects(reading.around)
-    if (reading.objects.get("Node") or source.assume_complete) and not (source.demo or source.snapshot):
+    describe_themselves = bool(reading.objects.get("Node")) or source.assume_complete
+    has_other_cluster = source.demo or bool(source.snapshot)
+    if describe_themselves and not has_other_cluster:
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
     cluster = load_cluster(around, namespace, live=CREATION_LIMIT_KINDS.union(live))
@@ -141,21 +143,23 @@ class _DecodedManifest(NamedTuple):
     workload: Struct
 
 
-def _build_application(source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds) -> Application:
-    """Split the objects in the files into manifests to apply and objects of the cluster.
+def _prepare_application(source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds) -> Application:
+    """Split the objects in the files into manifests to apply and objects of the cluster, and validate the manifests.
 
+    The manifests get the default namespace. Namespaces that they name are added to the cluster if they do not exist.
     Raises KschedctlError if a manifest is invalid or the cluster cannot be read.
     """
-    # Existing pods belong to the cluster, and all other pods and workloads are applied
+    # Existing pods belong to the cluster, and all other pods and workloads are applied.
     decoded = _decode_manifests(reading)
     listed_pods = _find_listed_pods(reading)
     workloads = [entry.workload for entry in decoded]
-    workloads += [pod for pod in listed_pods.iter_unbound() if not is_existing_pod(pod)]
+    workloads += [pod for pod in listed_pods.iter_unbound_pods() if not is_existing_pod(pod)]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
     existing_pods = listed_pods.apply_changes(
         {_get_pod_key(pod): pod if is_existing_pod(pod) else None for pod in pods}
     )
 
+    # Build the cluster from the files, or add their objects to the cluster around them.
     outer_cluster, namespace = load_surroundings(source, reading, namespace, live)
     objects = with_default_namespace(reading.objects, existing_pods, namespace)
     if outer_cluster is None:
@@ -163,22 +167,27 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
     else:
         cluster = outer_cluster.with_objects(objects)
 
-    new = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
-    given_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
-    cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
-    new_manifests = [entry.manifest for entry in decoded if not is_existing_pod(entry.workload)]
-    if new_manifests:
+    # Add the namespaces that the applied objects need.
+    applied = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
+    existing_names = {existing.metadata.name for existing in cluster.namespaces}
+    cluster = add_missing_namespaces(cluster, map(get_identity, applied), source)
+
+    # Validate the manifests of applied objects.
+    applied_manifests = [entry.manifest for entry in decoded if not is_existing_pod(entry.workload)]
+    if applied_manifests:
         from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for new objects
 
-        validate_manifests(new_manifests, cluster, namespace)
+        validate_manifests(applied_manifests, cluster, namespace)
 
+    # Record where each object is in the files, and its document.
     places = {}
     documents = {}
     for manifest, decoded_workload in decoded:
         workload = with_namespace(decoded_workload, namespace)
         places[format_title(workload)] = str(manifest.place)
         documents[get_identity(workload)] = manifest.document
-    return Application(source, cluster, new, places, documents, find_similar_namespaces(cluster, given_namespaces))
+    similar_names = find_similar_namespaces(cluster, existing_names)
+    return Application(source, cluster, applied, places, documents, missing_namespaces=similar_names)
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:

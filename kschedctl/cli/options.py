@@ -73,7 +73,7 @@ def set_verbosity(verbose: int, quiet: bool) -> None:
 
 
 def _check_version(version: str | None) -> str | None:
-    """Raise ConfigurationError if the version is not supported."""
+    """Return the version unchanged, or None without one. Raise ConfigurationError if it is not supported."""
     if version is not None:
         KubeVersion.parse_supported(version)
     return version
@@ -275,7 +275,7 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
     def run(**values: Any) -> Result:
         """Fill the option groups from the values, call the function, and add facts about the cluster to an Answer."""
         if "verbose" in values:
-            set_verbosity(values["verbose"], values["quiet"])
+            set_verbosity(values["verbose"], quiet=values["quiet"])
         # Collect the values of each group; the others are the function's own options and arguments
         filled_groups = {}
         for name, group in groups.items():

@@ -75,7 +75,9 @@ def output_option(*names: str) -> object:
         if isinstance(text, OutputFormat):
             return text
         name, equals, template = text.removeprefix("=").partition("=")
-        if (name in names and not equals) or (name in TEMPLATES and template):
+        is_plain_format = name in names and not equals
+        is_complete_template = name in TEMPLATES and bool(template)
+        if is_plain_format or is_complete_template:
             return OutputFormat(name, template)
         choices = ", ".join(f"'{choice}'" for choice in (*names, *(f"{choice}=…" for choice in TEMPLATES)))
         raise typer.BadParameter(f"'{text}' is not one of {choices}.")
@@ -185,7 +187,7 @@ class View(Output):
     ] = False
 
     def _shorten(self, document: Document, style: Style) -> Document:
-        """Return the compact form of the document if `--compact` is given.
+        """Return the compact form of the document if `--compact` is given, else what the base class returns.
 
         Raises UsageError if `--compact` is combined with `--brief`, `--summary` or a format for people.
         """

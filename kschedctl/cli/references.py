@@ -89,7 +89,10 @@ def _parse_reference(word: str) -> Reference:
     Raises UsageError if the word has another form.
     """
     first, slash, name = word.partition("/")
-    if not word.strip("/") or "/" in name or (slash and not (first and name)):
+    is_empty = not word.strip("/")
+    has_several_slashes = "/" in name
+    lacks_part = bool(slash) and not (first and name)
+    if is_empty or has_several_slashes or lacks_part:
         raise UsageError(f'"{word}" does not name a pod', hint="name, pod/name, deploy/name or namespace/name")
     if not slash:
         return Reference("Pod", "", word)

@@ -184,7 +184,8 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
     Entries of Capacity and Rebalancing count pods or evictions of a workload.
     """
     if summary.summarizes == "Capacity":
-        return f"{pods.workload}: {f'{pods.pods:,} more, then' if pods.pods else 'none'}"
+        room = f"{pods.pods:,} more, then" if pods.pods else "none"
+        return f"{pods.workload}: {room}"
     if summary.summarizes == "Rebalancing":
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload
@@ -234,7 +235,10 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     if summary.next:
         is_needed = not fix_commands or further_fixes > 0
         yield BriefText("", 0, rank=1 if is_needed else 3, more=(f"{MORE}{summary.next[0]}",))
-    elif further_fixes > 0 or summary.left_out or (summary.fixes and not (fix_commands or summary.fixes[0].edits)):
+        return
+    is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
+    lacks_fix = bool(summary.fixes) and not is_first_fix_shown
+    if further_fixes > 0 or summary.left_out or lacks_fix:
         yield BriefText("more: the same command without --brief", 1, rank=3)
 
 

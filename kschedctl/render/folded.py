@@ -146,8 +146,10 @@ def _build_cards(table: Table, room: int) -> Layout:
             earlier = first.text if column.right else ""
             if not first.text:
                 continue
-            label = f"{column.name}: " if column.name and (texts or column.right) else ""
-            if column.right:
+            is_number = column.right
+            is_labelled = is_number or texts  # the first text needs no column name
+            label = f"{column.name}: " if column.name and is_labelled else ""
+            if is_number:
                 numbers.append(label + " ".join(line.text for line in (first, *others)))
             else:
                 texts.append(Stack((Marked(f"{label}{first.text}", first.tone), *others)))

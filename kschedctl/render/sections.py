@@ -298,7 +298,10 @@ def _format_count(number: int) -> str:
 
 
 def build_variation_section(variation: Variation | None) -> Page:
-    """Build the table of how the results of a simulation differ between runs, by workload and domain."""
+    """Build the table of how the results of a simulation differ between runs, by workload and domain.
+
+    Return () if the simulation ran only once.
+    """
     if variation is None:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
@@ -352,7 +355,8 @@ def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple
 def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitting: int = 0) -> Page:
     """Build a table and plots of how a plan changes node pools.
 
-    ``fitting`` is the number of pending pods that fit without the plan. They count only afterwards.
+    ``fitting`` is the number of pending pods that fit without the plan. They count only afterwards. Return () without
+    pools.
     """
     if not pools:
         return ()

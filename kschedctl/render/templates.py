@@ -189,7 +189,8 @@ def _translate_path(path: str, text: str) -> str:
     position = 0
     while position < len(text):
         step = _STEP.match(text, position)
-        if step is None or (position == 0 and text[0] not in ".[" and path[:1] not in ("$", "@")):
+        lacks_dot = position == 0 and text[0] not in ".[" and path[:1] not in ("$", "@")
+        if step is None or lacks_dot:
             raise _build_template_error(path, "a path begins with a dot", "as .nodes[*].name")
         translated += step["deep"] or ""
         if step["any"]:

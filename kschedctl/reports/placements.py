@@ -59,7 +59,7 @@ class RetriedPods(Document, frozen=True):
     """The plugins that rejected the pods; empty if they have a node in the end."""
 
 
-def list_unplaced_evicted(groups: Iterable[UnplacedPods]) -> list[str]:
+def list_unplaced_evicted_pods(groups: Iterable[UnplacedPods]) -> list[str]:
     """Return the pods without a node that had one until preemption evicted them."""
     return [pod for group in groups for pod in group.evicted_from]
 

@@ -305,7 +305,7 @@ def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
         admit=header.admit,
         gaps=_build_gaps(header),
         provenance=header.provenance,
-        warnings=_build_warnings(header),
+        warnings=_warn_of_substitute_version(header),
         autoscaler=header.autoscaler,
         api_server=header.api_server,
         **objects,
@@ -319,8 +319,11 @@ def _build_gaps(header: Header) -> dict[str, Gap]:
     return {kind: Gap(NOT_HELD) for kind in unsupported if kind not in header.objects} | header.gaps
 
 
-def _build_warnings(header: Header) -> tuple[str, ...]:
-    """Return a warning if the nearest supported version is replayed instead of the server's version, or ()."""
+def _warn_of_substitute_version(header: Header) -> tuple[str, ...]:
+    """Return a warning, in a tuple, if the nearest supported version stands in for the server's version, otherwise ().
+
+    No warning is returned if the version is unknown, or if the archive was read with another version on request.
+    """
     server_version = header.provenance.server_version if header.provenance else ""
     try:
         minor = KubeVersion.parse(server_version).minor

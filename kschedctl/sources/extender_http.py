@@ -261,7 +261,8 @@ def build_tls_context(settings: Extender, url: str) -> ssl.SSLContext:
             raise InputError(what, where=url, hint="pass the original configuration with --config")
     try:
         context = _build_verifying_context(tls)
-        if tls.insecure or (settings.enable_https and not (tls.ca_data or tls.ca_file)):
+        has_root_certificates = bool(tls.ca_data or tls.ca_file)
+        if tls.insecure or (settings.enable_https and not has_root_certificates):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         _load_client_certificate(context, tls)

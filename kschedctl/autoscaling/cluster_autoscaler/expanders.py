@@ -266,7 +266,10 @@ def _are_templates_similar(a: TemplateShape, b: TemplateShape, ignored: frozense
         allowed_ratio = _MEMORY_RATIO if name == "memory" else 0.0
         if not _are_nearly_equal(capacity_a[name], capacity_b[name], allowed_ratio):
             return False
-    allocatable_a, allocatable_b = node_facts.get_allocatable(a.node), node_facts.get_allocatable(b.node)
+    allocatable_a, allocatable_b = (
+        node_facts.get_allocatable_amounts(a.node),
+        node_facts.get_allocatable_amounts(b.node),
+    )
     if not _are_amounts_nearly_equal(allocatable_a, allocatable_b, _ALLOCATABLE_RATIO):
         return False
     if not _are_amounts_nearly_equal(

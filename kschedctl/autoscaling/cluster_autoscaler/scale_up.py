@@ -393,7 +393,10 @@ class ScaleUpRun:
     def _find_similar_groups(
         self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]
     ) -> list[AutoscaledGroup]:
-        """Return the growable groups that are similar to the group and accept at least the same pods."""
+        """Return the growable groups that are similar to the group and accept at least the same pods.
+
+        The list is empty unless similar groups are balanced.
+        """
         if not self.loop.options.balance_similar_node_groups or group.options.zero_or_max_node_scaling:
             return []
         accepted = {id(pods) for pods in self.groups if group.id in pods.accepting_groups}

@@ -50,17 +50,21 @@ class FindingsOutput(Output):
         typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit 1 on findings of this severity or worse."),
     ] = FailOn.WARNING
 
-    def build_answer(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
+    def build_answer_with_exit_code(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
         """Return the answer with its exit code: interrupted, failed by the findings, undecided, or successful.
 
         `commands` are the commands to run next, by a finding's fingerprint or a section's name.
         """
-        answer = self.answer(report, commands=commands)
+        has_failing_findings = self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on)
         if report.interrupted:
-            return replace(answer, exit_code=INTERRUPTED)
-        if self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on):
-            return replace(answer, exit_code=DOES_NOT_SCHEDULE)
-        return replace(answer, exit_code=UNDECIDED if report.undecided else SCHEDULES)
+            exit_code = INTERRUPTED
+        elif has_failing_findings:
+            exit_code = DOES_NOT_SCHEDULE  # 1, as for a pod without a node
+        elif report.undecided:
+            exit_code = UNDECIDED
+        else:
+            exit_code = SCHEDULES  # 0
+        return replace(self.answer(report, commands=commands), exit_code=exit_code)
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def list_nodes(
 
     The column of total scores is left out if no node was scored. A message says why there are no rows.
     """
-    rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), width >= ROOMY_WIDTH))
+    rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), with_plugins=width >= ROOMY_WIDTH))
     if search_text:
         rows = [row for row in rows if search_text.lower() in " ".join(row).lower()]
     if not rows:

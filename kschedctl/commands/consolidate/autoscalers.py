@@ -49,7 +49,7 @@ class AutoscalerVerdicts:
         return f"{verdict}; {cause}" if cause else verdict
 
     def summarize(self, removable: Collection[str]) -> str:
-        """Return which nodes the autoscaler removes, and its most frequent verdict on other removable nodes.
+        """Return a text on which nodes the autoscaler removes, and its most frequent verdict on other removable nodes.
 
         Return "" if there is no autoscaler.
         """

@@ -136,14 +136,16 @@ def group_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
         if node.refusals:
             reasons = tuple((refusal.plugin, refusal.reason) for refusal in node.refusals)
             groups.setdefault(reasons, []).append(node)
-    return tuple(
-        NodeGroup(
-            nodes=len(members),
-            pools=tuple(dict.fromkeys(node.pool for node in members if node.pool)),
-            such_as=tuple(node.name for node in members[:NODES_NAMED]),
-            refusals=members[0].refusals,
-        )
-        for members in groups.values()
+    return tuple(map(_build_node_group, groups.values()))
+
+
+def _build_node_group(members: Sequence[NodeReport]) -> NodeGroup:
+    """Build the group of some rejected nodes that have the same reasons. The closest node comes first."""
+    return NodeGroup(
+        nodes=len(members),
+        pools=tuple(dict.fromkeys(node.pool for node in members if node.pool)),
+        such_as=tuple(node.name for node in members[:NODES_NAMED]),
+        refusals=members[0].refusals,
     )
 
 

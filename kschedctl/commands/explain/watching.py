@@ -68,11 +68,13 @@ def follow_cluster(
     Raises KschedctlError if the cluster cannot be read.
     """
     from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
-    from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
+    from kschedctl.sources.live.reading import read_live_cluster  # noqa: PLC0415
 
     connected = connect_to_cluster(source)
     follower = Follower(
-        connected.server, read_live(connected, build_live_request(source, namespace, live=live)), every=max_seconds
+        connected.server,
+        read_live_cluster(connected, build_live_request(source, namespace, live=live)),
+        every=max_seconds,
     )
     log_cluster(follower.reading.build_cluster())
     yield from (with_admission_plugins(cluster, source) for cluster in follower.iter_clusters())

@@ -81,7 +81,7 @@ def make_room(
     with extending.open_caller() as call_extender, show_progress() as shown:
         settings = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
         if pods:
-            report = library.make_room_for_waiting(_read_targets(source, scope, tuple(pods)), wishes, **settings)
+            report = library.make_room_for_waiting_pods(_read_targets(source, scope, tuple(pods)), wishes, **settings)
         else:
             report = _make_room_for_manifests(source, scope, wishes, settings)
     return view.answer(report, choose_exit_code(report.fits, report.interrupted, report.undecided))

@@ -70,7 +70,7 @@ def find_movable_pods(
         if count:
             counts[reason] += count
 
-    # Ask the PodDisruptionBudgets about the remaining candidates.
+    # Ask the PodDisruptionBudgets about the remaining candidates, and count those that may not be evicted.
     unheld_pods = np.flatnonzero(is_candidate & ~is_held)
     budgeted = _find_budgeted_infos(simulation)
     is_denied = _find_denied_by_budgets(simulation, unheld_pods, budgeted, counts)
@@ -84,7 +84,7 @@ def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]
     """
 
     def find_reason(pod: Pod) -> str:
-        """Return the reason for one pod."""
+        """Return the reason against moving a pod, or "" if it may move."""
         reason = find_reason_against_moving(pod)
         if reason:
             return reason

@@ -109,7 +109,7 @@ SECTION: JsonObject = {"type": "array", "items": {"type": "string", "enum": list
 
 def explain_pod(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Explain a pod of the cluster or of a manifest, with fixes."""
-    pod = get_only_argument(arguments, "pod", "manifest")
+    pod = get_exclusive_argument(arguments, "pod", "manifest")
     return kschedctl.explain(call.cluster, pod, remedies=True, now=call.now, as_written=True)
 
 
@@ -118,7 +118,7 @@ def find_remedies(call: ToolCall, arguments: Arguments) -> PlainReport:
     from kschedctl.commands.explain.one_pod import find_or_create_target  # noqa: PLC0415 - as the commands below
     from kschedctl.commands.remedies import find_remedies_with_room  # noqa: PLC0415
 
-    pod = find_or_create_target(call.cluster, get_only_argument(arguments, "pod", "manifest"))
+    pod = find_or_create_target(call.cluster, get_exclusive_argument(arguments, "pod", "manifest"))
     return find_remedies_with_room(pod, progress=call.progress, now=call.now)
 
 
@@ -128,7 +128,7 @@ def clear_pending_pods(call: ToolCall, arguments: Arguments) -> PlainReport:
     return kschedctl.pending_remedies(call.cluster, namespace, now=call.now, progress=call.progress)
 
 
-def get_only_argument(arguments: Arguments, *names: str) -> Any:
+def get_exclusive_argument(arguments: Arguments, *names: str) -> Any:
     """Return the value of the one argument among `names` that was given.
 
     Raises UsageError unless exactly one of them was given.
@@ -210,7 +210,7 @@ def size_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
 
 def make_room(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find the fewest pods to move so that a pod fits."""
-    return kschedctl.make_room(call.cluster, get_only_argument(arguments, "pod", "manifests"))
+    return kschedctl.make_room(call.cluster, get_exclusive_argument(arguments, "pod", "manifests"))
 
 
 _DECLARED_TOOLS = (

@@ -62,7 +62,7 @@ def priorities(
     cluster = load_cluster(source, live=LiveKinds(("Event",)))
     with show_progress() as progress:
         section = library.priorities(cluster, limits, now=time.resolve_time(source, cluster), progress=progress)
-        return findings_output.build_answer(section, build_next_commands(source, section))
+        return findings_output.build_answer_with_exit_code(section, build_next_commands(source, section))
 
 
 def _parse_starving_after(duration: str) -> float:

@@ -177,12 +177,10 @@ def _build_pool_obstacles_table(report: Provisioning, style: Style) -> Page:
     for pod, obstacles_by_pool in report.missing.items():
         stopped_pools = tuple((pool, obstacles) for pool, obstacles in obstacles_by_pool.items() if obstacles)
         pods_by_obstacles.setdefault(stopped_pools, []).append(pod)
-    rows = [
-        (first_of(pods), pool, obstacle)
-        for stopped_pools, pods in pods_by_obstacles.items()
-        for pool, obstacles in stopped_pools
-        for obstacle in obstacles
-    ]
+    rows: list[tuple[str, str, str]] = []
+    for stopped_pools, pods in pods_by_obstacles.items():
+        for pool, obstacles in stopped_pools:
+            rows += [(first_of(pods), pool, obstacle) for obstacle in obstacles]
     columns = (Column("pods"), POOL, Column("what stops it"))
     return build_table(rows, columns, lambda row: row, style, title="What stops each NodePool", full=False)
 
@@ -205,7 +203,10 @@ def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
 
 
 def _build_relaxations(report: Provisioning, style: Style) -> Page:
-    """Build a table of the preferences that pods gave up. Unless the output is wide, only count these preferences."""
+    """Build a table of the preferences that pods gave up. Unless the output is wide, only count these preferences.
+
+    Return () if no pod did.
+    """
     relaxations = report.relaxations
     if style.wide:
         return build_struct_table(relaxations, style, title="Preferences given up, in order")

@@ -148,7 +148,10 @@ class Rebalancing(Report, frozen=True):
         return f"{evicted}, and no end yet"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the verdict, the evicted pods, and the held-back pods with their reasons."""
+        """Return the summary with the verdict, the evicted pods, and the held-back pods with their reasons.
+
+        A warning names the evicted pods, and figures count the evictions.
+        """
         verdict = "Quiet" if self.quiet else "NotQuiet"
         if self.loops:
             verdict = "Loops"

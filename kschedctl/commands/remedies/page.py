@@ -98,7 +98,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         *incomplete,
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *not_created,
-        *_build_still_waiting(report.left, style),
+        *_build_still_waiting_table(report.left, style),
         *_build_waiting_elsewhere(report, style),
     )
 
@@ -112,7 +112,7 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     return build_fix_lines(number, chosen.remedy, style, with_manifests=True, facts=tuple(facts))
 
 
-def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
+def _build_still_waiting_table(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
     """Build a table of the pods that still wait after all chosen fixes, with kube-scheduler's messages."""
     columns = (Column("pods", right=True), Column("workload and why"))
     return build_table(helpless_pods, columns, partial(_build_waiting_row, style=style), style, title="Still waiting")

@@ -84,14 +84,16 @@ class Proposal:
         cycle, or if it consists of anything but adding a node.
         """
         trial = self.fix.trial
-        if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
+        only_adds_node = [fix.kind for fix in trial.changes] == [FixKind.ADD_NODE]
+        if count < 2 or trial.cycle is None or not only_adds_node:
             return None
         (adding_fix,) = trial.changes
-        node_edit = adding_fix.edits[0]
+        (node_edit, *_) = adding_fix.edits
+
         view = trial.scheduler.view
-        model = view.nodes.objects[view.nodes.index[node_edit.like]]
-        multiplied_fix = build_added_nodes_fix(view, model, min(count, MAX_ADDED_NODES))
-        multiplied_trial = Trials(trial.scheduler, self.pods[0]).replay((multiplied_fix,))
+        model_node = view.nodes.objects[view.nodes.index[node_edit.like]]
+        multiplied_fix = build_added_nodes_fix(view, model_node, min(count, MAX_ADDED_NODES))
+        multiplied_trial = Trials(trial.scheduler, self.pods[0]).replay_changes((multiplied_fix,))
         return replace(self, fix=self.fix._replace(trial=multiplied_trial))
 
 
@@ -229,7 +231,7 @@ class GreedyChoice:
         `after` is the cluster after the best proposal.
         """
         waiting = self._count_relevant_pods(self.settled.waiting)
-        max_cleared = min(self.cleared.get(proposal, waiting), self._count_reachable(proposal))
+        max_cleared = min(self.cleared.get(proposal, waiting), self._count_reachable_pods(proposal))
         return self._is_no_better(proposal, waiting - max_cleared, best, after)
 
     def _is_no_better(self, proposal: Proposal, waiting: int, best: Proposal, after: UnexplainedSettling) -> bool:
@@ -240,7 +242,7 @@ class GreedyChoice:
         best_rank = _build_proposal_rank(best, self._count_relevant_pods(after.waiting))
         return _build_proposal_rank(proposal, waiting) >= best_rank
 
-    def _count_reachable(self, proposal: Proposal) -> int:
+    def _count_reachable_pods(self, proposal: Proposal) -> int:
         """Return the maximum number of waiting pods that the proposal can help.
 
         A proposal that changes pods only helps these pods. Any other proposal may help all relevant pods.
@@ -329,7 +331,7 @@ def build_edits_for_all_pods(
     read_from_cluster = build_object_reader(cluster)
 
     def read(key: ObjectKey) -> Struct | None:
-        """Return the object as the earlier edits left it."""
+        """Return the object as the earlier edits left it, or None if it does not exist."""
         return earlier_edits[key].after if key in earlier_edits else read_from_cluster(key)
 
     # Edit objects other than the pods.

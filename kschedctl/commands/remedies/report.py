@@ -162,7 +162,10 @@ class RemediesOfMany(Report, frozen=True):
 
     @property
     def _waiting_elsewhere_text(self) -> str:
-        """The number of objects whose pods kube-scheduler does not see yet, as the end of a line."""
+        """The number of objects whose pods kube-scheduler does not see yet, as the end of a line.
+
+        It is "" if there are none.
+        """
         return f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
     def extend_summary(self, summary: Summary) -> Summary:

@@ -307,14 +307,23 @@ def _prepare_following(
 def _suggest_commands(
     report: SimulationReport, source: Source, namespace: str | None, extending: Extending
 ) -> Iterator[str]:
-    """Yield commands to run next: how many pods fit, what helps, or how old pods would be replaced."""
+    """Yield up to two commands to run next.
+
+    If pods do not fit, the first command says how many would fit or what would help. If old pods are replaced or
+    waiting pods were left out, the second command repeats the simulation with ``--rollout`` or ``--pending``.
+    """
     options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
     has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
-    if not has_daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
+    has_unschedulable = any(group.verdict == UNSCHEDULABLE for group in report.pending)
+    if has_unschedulable and not has_daemons:
         command = ("capacity",) if source.filename else ("remedies", "-A")
         yield from build_command(source, *command, options=options)
-    if report.left_out:
-        options.append("--pending")
+
     has_old_pods = any(workload.removed and workload.created and not workload.rollout for workload in report.workloads)
-    if has_old_pods or report.left_out:
-        yield from build_command(source, "simulate", options=[*options, *(["--rollout"] if has_old_pods else [])])
+    further_options = []
+    if report.left_out:
+        further_options.append("--pending")
+    if has_old_pods:
+        further_options.append("--rollout")
+    if further_options:
+        yield from build_command(source, "simulate", options=[*options, *further_options])

@@ -53,4 +53,4 @@ def topology(
     cluster = load_cluster(source)
     with show_progress() as progress:
         section = library.topology(cluster, references, namespace=namespace or "", keys=key or (), progress=progress)
-        return findings_output.build_answer(section)
+        return findings_output.build_answer_with_exit_code(section)

@@ -103,7 +103,10 @@ def watch(
 def _serve_metrics(
     address: str, source: Source, shapes: Sequence[JsonObject], units: Sequence[str], interval: str
 ) -> int:
-    """Serve metrics as long as the cluster can be followed. Raises KschedctlError if it no longer can."""
+    """Serve metrics until the process is stopped, and return the exit code.
+
+    Raises UsageError unless the cluster is live, and KschedctlError if the cluster can no longer be followed.
+    """
     from kschedctl.commands.watch.openmetrics import MetricsServer  # noqa: PLC0415 - only for those who serve
     from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415 - only live clusters need the client
 

@@ -210,7 +210,10 @@ def find_fixes_for_report(
 
 
 def _find_service_account_fixes(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
-    """Return the fix that creates the missing ServiceAccount, if the message is about one."""
+    """Return the fix that creates the missing ServiceAccount, if the message is about one.
+
+    Return () otherwise, or if ServiceAccounts were not read.
+    """
     if SERVICE_ACCOUNT_MISSING not in message or cluster.gap("ServiceAccount", namespace) is not None:
         return ()
     existing = {account.metadata.name for account in cluster.in_namespace("service_accounts", namespace)}

@@ -129,8 +129,9 @@ def _describe_schema_error(error: Any, is_step: bool) -> str:
         return f"unknown step; the steps are {', '.join(STEPS)}"
     if error.validator == "additionalProperties":
         known = list(error.schema.get("properties", {}))
-        unknown = ", ".join(sorted(set(error.instance) - set(known)))
-        return f"unknown {agreeing(unknown.count(', ') + 1, 'field', 'fields')} {unknown}; known are {', '.join(known)}"
+        unknown = sorted(set(error.instance) - set(known))
+        noun = agreeing(len(unknown), "field", "fields")
+        return f"unknown {noun} {', '.join(unknown)}; known are {', '.join(known)}"
     return str(SCHEMA_MESSAGES.get(str(error.validator), error.message))
 
 

@@ -142,7 +142,9 @@ def find_workload_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None
         return owner
     uid = meta.labels.get(JOB_UID_LABEL)
     for job in cluster.in_namespace("jobs", meta.namespace):
-        if (uid and job.metadata.uid == uid) or (job.metadata.name == meta.name and is_queued(job)):
+        has_uid = bool(uid) and job.metadata.uid == uid
+        has_name = job.metadata.name == meta.name
+        if has_uid or (has_name and is_queued(job)):
             return Owner("Job", meta.namespace, job.metadata.name)
     return None
 
@@ -362,7 +364,7 @@ class WaitingQueues:
 
     @cached_property
     def _placements(self) -> dict[str, PodPlacement]:
-        """The placements of the pods of Workloads that get quota."""
+        """The placements of the pods of Workloads that get quota. It is empty without an outlook."""
         if self.outlook is None:
             return {}
         jobs = {

@@ -77,7 +77,7 @@ def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
 
 
 def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
-    """Return the controller of a PodGroup. Without one, return the Job with the PodGroup's name, if any.
+    """Return the controller of a PodGroup. Without one, return the Job with the PodGroup's name, or None.
 
     Volcano may append the Job's UID to the PodGroup's name.
     """
@@ -135,7 +135,7 @@ class _Queues:
         """Return the highest allocatable amount of each resource over the nodes."""
         return find_largest_allocatable(self.cluster)
 
-    def explain_unplaceable(self, group: VolcanoPodGroup) -> str:
+    def explain_unplaceable_pod(self, group: VolcanoPodGroup) -> str:
         """Return a clause about a pod of the group that requests more than any node has.
 
         Return an empty string if there is none, or if nodes were not read. Raises QuantityError.
@@ -234,4 +234,4 @@ def _iter_quota_holders(
         }
         if amounts:
             title = f"PodGroup {group.metadata.namespace}/{group.metadata.name} ({group.status.phase})"
-            yield f"{title}, which holds {render_amounts(amounts)}{queues.explain_unplaceable(group)}"
+            yield f"{title}, which holds {render_amounts(amounts)}{queues.explain_unplaceable_pod(group)}"

@@ -281,7 +281,10 @@ def _iter_unsafe_fields(file: str, document: JsonObject, top: str) -> Iterator[_
 
 
 def _explain_unsafe_reference(reference: str) -> str:
-    """Return why a reference to a base is unsafe, or "" if it is safe. The base may be in another repository."""
+    """Return why a reference to a base is unsafe, or "" if it is safe.
+
+    Bases in repositories of other machines are safe. Options of git and repositories of this machine are not.
+    """
     query = parse_qs(reference.partition("?")[2])
     for value in (*query.get("ref", ()), *query.get("version", ())):
         if value.startswith("-"):

@@ -76,7 +76,7 @@ def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
         is_cluster_dump = is_dump_folder(path)
         if is_cluster_dump:
             dumps.append(path)
-        entries = list(_iter_regular_files(path, recursive or is_cluster_dump))
+        entries = list(_iter_regular_files(path, recursive=recursive or is_cluster_dump))
         documents = [entry for entry in entries if entry.lower().endswith(EXTENSIONS)]
         if not documents:
             hint = "" if recursive or not _has_subfolders(path) else "add -R to read the folders in it, too"

@@ -306,7 +306,7 @@ def _get_object_if_permitted(
     Raises ClusterError if the request fails otherwise.
     """
     try:
-        return server.get_decoded(path, query, get_json_decoder(struct).decode)
+        return server.get_decoded_body(path, query, get_json_decoder(struct).decode)
     except RefusedError as error:
         log.info("%s: %s", path, error.message)
         return None
@@ -328,7 +328,7 @@ def list_container_owners(server: Server, path: str, selector: str) -> tuple[Con
 
     Raises RefusedError if the server denies the request, and ClusterError if the request fails otherwise.
     """
-    return server.get_decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
+    return server.get_decoded_body(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
 
 
 def read_autoscaler_flags(server: Server) -> AutoscalerInstance | None:

@@ -150,7 +150,8 @@ class Follower:
                         return
                 self.stopped.wait(FIRST_WAIT)
             except RefusedError as error:
-                if error.code == GONE:
+                is_version_too_old = error.code == GONE
+                if is_version_too_old:
                     if failures:  # the new list was too old as well
                         self._back_off(failures)
                     failures += 1

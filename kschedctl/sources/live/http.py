@@ -114,9 +114,9 @@ class Server:
 
         Raises RefusedError if the server denies the request, and ClusterError if the request fails otherwise.
         """
-        return self.get_decoded(path, query, lambda body: body)
+        return self.get_decoded_body(path, query, lambda body: body)
 
-    def get_decoded(
+    def get_decoded_body(
         self, path: str, query: Mapping[str, str] | None, decode: Callable[[bytes], T], end: Deadline | None = None
     ) -> T:
         """Send a GET request and return the decoded body.

@@ -157,7 +157,7 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
     if not group or api_kind.read_for is ReadFor.HISTORY:
         return ()
     try:
-        api_group = server.get_decoded(f"/apis/{group}", None, get_json_decoder(_ApiGroup).decode)
+        api_group = server.get_decoded_body(f"/apis/{group}", None, get_json_decoder(_ApiGroup).decode)
     except (RefusedError, ClusterError) as error:
         log.info("versions of %s: %s", group, error)
         return ()
@@ -252,7 +252,7 @@ def _fetch_page(server: Server, kind: str, path: str, parameters: Mapping[str, s
     while True:
         query = {"limit": str(limit), **parameters}
         try:
-            return server.get_decoded(path, query, lambda body: _decode_page(kind, body), end)
+            return server.get_decoded_body(path, query, lambda body: _decode_page(kind, body), end)
         except TooLargeError:
             if limit <= MIN_PAGE_SIZE:
                 raise
@@ -333,7 +333,9 @@ class PodCollector:
                 self._builder.extend(rows)
                 return len(page.items)
             except msgspec.ValidationError:
-                pass  # a field that stayed JSON so far is null: the pods are decoded without nulls below
+                pass  # a field of a pod is null, which only the slower way below accepts
+
+        # Decode the whole page again, without nulls.
         pods = _decode_items(page._replace(items=None), Pod)
         validate_stored_names(chain.from_iterable(map(get_key, pods)))
         self._builder.add(pods)

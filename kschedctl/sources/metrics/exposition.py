@@ -77,14 +77,14 @@ def compute_difference(old: Exposition, new: Exposition, seconds: float | None =
     If their times are unknown, they are ``seconds`` apart. If the scheduler restarted in between, return its metrics
     since the restart, as PromQL treats decreasing counters. Raises InputError if the readings are in the wrong order.
     """
-    if _has_scheduler_restarted(old, new):
+    if _detect_scheduler_restart(old, new):
         return _build_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
     if old.read_at is not None and new.read_at is not None:
         seconds = new.read_at - old.read_at
     return _build_reading(new, _subtract_counters(old.samples, new.samples), Period.BETWEEN, seconds)
 
 
-def _has_scheduler_restarted(old: Exposition, new: Exposition) -> bool:
+def _detect_scheduler_restart(old: Exposition, new: Exposition) -> bool:
     """Return whether the scheduler restarted between two readings, judging by its start time or its counters.
 
     Raises InputError if the readings are in the wrong order.

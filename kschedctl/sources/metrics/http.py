@@ -70,7 +70,7 @@ class MetricsAccess:
 
         Raises the errors of ``connect``.
         """
-        # Connect only if the URL looks like one of a proxy, perhaps below the path of the API server's own URL
+        # Most URLs need no connection. The path of a proxy may follow the path of the API server's own URL.
         if not PROXY.search(urlsplit(url).path):
             return None
         if self._connection is None:
