@@ -9,7 +9,7 @@ from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, workload
 
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.drain.runs import drain_nodes
+from kschedctl.commands.drain import drain_nodes
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.one_pod import find_or_create_target
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
