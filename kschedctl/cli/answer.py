@@ -40,5 +40,5 @@ class Answer(msgspec.Struct, frozen=True):
     def render(self) -> str | bytes:
         """Render the answer as text, or as bytes for a PNG."""
         if self.style.plots and not find_plots(build_page(self.document, self.style)):
-            log.warning("note: this answer has no plots, so --plot adds nothing")
+            log.warning("note: this answer has no plots, so --plot has no effect")
         return RENDERERS[self.format](self.document, self.style)

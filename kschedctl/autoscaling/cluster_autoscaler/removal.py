@@ -213,13 +213,17 @@ class SingleRemovals:
         """Try to remove only this node, and return the result. The snapshot stays unchanged."""
         moves = self._removal_simulator.plan_drain(row)
         if moves.blocking is None and self._certainly_fit_on_other_nodes(row, moves.pods):
-            return AloneRemoval(True, list_pod_keys(moves.pods), list_pod_keys(moves.awaited))
+            return AloneRemoval(
+                removable=True, pods=list_pod_keys(moves.pods), on_completion=list_pod_keys(moves.awaited)
+            )
         self._snapshot.cursor = SearchCursor()  # so that the result does not depend on earlier trials
         self._removal_simulator.hints.clear()
         removal = self._removal_simulator.try_removal(row, self._acceptable_mask, keep=False)
         if removal.reason:
             return AloneRemoval(reason=removal.reason, blocking_pod=build_blocking_pod_report(removal))
-        return AloneRemoval(True, list_pod_keys(removal.moves.pods), list_pod_keys(removal.moves.awaited))
+        return AloneRemoval(
+            removable=True, pods=list_pod_keys(removal.moves.pods), on_completion=list_pod_keys(removal.moves.awaited)
+        )
 
     def _certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
         """Return whether the pods surely fit on other nodes, without trying it.

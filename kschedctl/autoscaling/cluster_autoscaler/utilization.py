@@ -35,7 +35,9 @@ class UtilizationRules(NamedTuple):
 
     def is_pod_skipped(self, pod: Pod) -> bool:
         """Return whether the utilization leaves out pods of this kind under the rules."""
-        return (self.skip_daemon_sets and is_daemon_set_pod(pod)) or (self.skip_mirror_pods and is_mirror_pod(pod))
+        if self.skip_daemon_sets and is_daemon_set_pod(pod):
+            return True
+        return self.skip_mirror_pods and is_mirror_pod(pod)
 
 
 def compute_utilization(
@@ -47,7 +49,7 @@ def compute_utilization(
     counts. The result is None if such a node offers no CPU or no memory.
     """
     pods = list(pods)
-    allocatable = node_facts.get_allocatable(node)
+    allocatable = node_facts.get_allocatable_amounts(node)
     if has_gpu_label(node, options):
         gpu = _compute_requested_share(node_facts.GPU, allocatable, pods, rules)
         return Utilization(gpu=gpu or 0.0, resource=node_facts.GPU, value=gpu or 0.0)

@@ -289,7 +289,8 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
         must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
         is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
         excess = workload.highest_replicas - len(rows)
-        if not len(rows) or (excess <= 0 and not is_rollout_stuck) or not facts.is_full_with_pods_on(workload, rows):
+        has_too_few_nodes = excess > 0 or is_rollout_stuck
+        if not len(rows) or not has_too_few_nodes or not facts.is_full_with_pods_on(workload, rows):
             continue
         nodes = counted(len(rows), "usable node")
         if is_rollout_stuck:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, SelectorRequirement, StorageClass
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.placement import (
     HARD,
@@ -38,7 +38,7 @@ def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
     zone_count = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
     if zone_count < 2:
         return
-    for subject, storage_class in context.list_linted(StorageClass):
+    for subject, storage_class in context.list_linted_objects(StorageClass):
         is_immediate = storage_class.volume_binding_mode in (None, "Immediate")
         if is_immediate and storage_class.provisioner in ZONAL_PROVISIONERS:
             message = f"volumes are created in any of {zone_count} zones before it is known where the pod can run"
@@ -106,8 +106,10 @@ def _is_in_one_zone(volume: PersistentVolume) -> bool:
 
     Returns False for a volume without terms.
     """
+
+    def names_one_zone(expression: SelectorRequirement) -> bool:
+        """Return whether the expression allows a single value of a zone label."""
+        return "zone" in expression.key and expression.operator == "In" and len(expression.values or ()) == 1
+
     terms = get_volume_node_terms(volume)
-    return bool(terms) and all(
-        any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
-        for term in terms
-    )
+    return bool(terms) and all(any(map(names_one_zone, term.match_expressions)) for term in terms)
