@@ -218,7 +218,10 @@ class CohortNode(QuotaNode):
             yield from cohort.iter_queues()
 
     def list_queues_over_quota(self, keys: Collection[FlavorResource]) -> list[QuotaNode]:
-        """Return the ClusterQueues directly below that use more than their quota of one of these resources."""
+        """Return the ClusterQueues directly below that use more than their quota of one of these resources.
+
+        Without `keys`, the list is empty.
+        """
         if len(keys) > 1:
             return [node for node in self.queues if not node.is_within_quota(keys)]
 
