@@ -41,7 +41,7 @@ def _parse_supposition(word: str) -> tuple[str, str]:
     """Split a word of the form NAME=VALUE into both. Raises UsageError if the name or the value is missing."""
     name, equals, value = word.partition("=")
     if not (name and equals and value):
-        raise UsageError(f'"{word}" is not NAME=VALUE', where=WHERE, hint=SUPPOSABLE)
+        raise UsageError(f'"{word}" must have the form NAME=VALUE', where=WHERE, hint=SUPPOSABLE)
     return name, value
 
 

@@ -149,7 +149,7 @@ class PlainReport(Document, frozen=True):
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
         if ignored := getattr(self, "ignored", ()):
             yield f"ignored by the replayed version: {'; '.join(ignored)}"
-        yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))
+        yield from (f"a kube-scheduler bug decides this: {what}" for what in getattr(self, "upstream_faults", ()))
 
 
 class Report(PlainReport, RootDocument, frozen=True):

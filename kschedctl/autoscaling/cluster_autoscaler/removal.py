@@ -220,13 +220,17 @@ class SingleRemovals:
         """Try to remove only this node, and return the result. The snapshot stays unchanged."""
         moves = self._removal_simulator.plan_drain(row)
         if moves.blocking is None and self._certainly_fit_on_other_nodes(row, moves.pods):
-            return AloneRemoval(True, list_pod_keys(moves.pods), list_pod_keys(moves.awaited))
+            return AloneRemoval(
+                removable=True, pods=list_pod_keys(moves.pods), on_completion=list_pod_keys(moves.awaited)
+            )
         self._snapshot.cursor = SearchCursor()  # so that the result does not depend on earlier trials
         self._removal_simulator.hints.clear()
         removal = self._removal_simulator.try_removal(row, self._acceptable_mask, keep=False)
         if removal.reason:
             return AloneRemoval(reason=removal.reason, blocking_pod=build_blocking_pod_report(removal))
-        return AloneRemoval(True, list_pod_keys(removal.moves.pods), list_pod_keys(removal.moves.awaited))
+        return AloneRemoval(
+            removable=True, pods=list_pod_keys(removal.moves.pods), on_completion=list_pod_keys(removal.moves.awaited)
+        )
 
     def _certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
         """Return whether the pods surely fit on other nodes, without trying it.
@@ -272,7 +276,9 @@ class UtilizationRules(NamedTuple):
 
     def is_pod_skipped(self, pod: Pod) -> bool:
         """Return whether the utilization leaves out pods of this kind under the rules."""
-        return (self.skip_daemon_sets and is_daemon_set_pod(pod)) or (self.skip_mirror_pods and is_mirror_pod(pod))
+        if self.skip_daemon_sets and is_daemon_set_pod(pod):
+            return True
+        return self.skip_mirror_pods and is_mirror_pod(pod)
 
 
 def compute_utilization(
@@ -284,7 +290,7 @@ def compute_utilization(
     counts. The result is None if such a node offers no CPU or no memory.
     """
     pods = list(pods)
-    allocatable = node_facts.get_allocatable(node)
+    allocatable = node_facts.get_allocatable_amounts(node)
     if has_gpu_label(node, options):
         gpu = _compute_requested_share(node_facts.GPU, allocatable, pods, rules)
         return Utilization(gpu=gpu or 0.0, resource=node_facts.GPU, value=gpu or 0.0)

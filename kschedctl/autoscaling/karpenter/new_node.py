@@ -55,7 +55,9 @@ def explain_new_node(
     )
     if rejection is not None:
         reason = rejection.removeprefix(FAILED) or EXCLUDES_KARPENTER
-        verdicts = tuple(PoolVerdict(pool.metadata.name, False, reason) for pool in cluster.karpenter_node_pools)
+        verdicts = tuple(
+            PoolVerdict(pool.metadata.name, takes=False, answer=reason) for pool in cluster.karpenter_node_pools
+        )
         message = rejection if rejection.startswith(FAILED) else ""
         last_event = _find_last_karpenter_event(cluster, pod, message)
         return NewNode(NAME, verdicts, seen_types=type_count, message=message, said=last_event)
@@ -93,7 +95,7 @@ class _PoolVerdicts:
             if template:
                 yield self._build_template_verdict(template)
             else:
-                yield PoolVerdict(pool.metadata.name, False, explain_unusable_pool(self._setting, pool))
+                yield PoolVerdict(pool.metadata.name, takes=False, answer=explain_unusable_pool(self._setting, pool))
 
     def _build_template_verdict(self, template: ClaimTemplate) -> PoolVerdict:
         """Return the verdict of a usable pool on the pod, from a run with only this pool.
@@ -106,10 +108,16 @@ class _PoolVerdicts:
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )
         if answer.instance_types:
-            return PoolVerdict(template.name, True, answer.describe())
+            return PoolVerdict(template.name, takes=True, answer=answer.describe())
         text = answer.describe() if has_instance_types else describe_missing_types(template)
         miss = find_nearest_miss(self._setting, self._pod, template, self._existing)
-        return PoolVerdict(template.name, False, text, miss.obstacles, sufficient_limits=miss.sufficient_limits)
+        return PoolVerdict(
+            template.name,
+            takes=False,
+            answer=text,
+            missing=miss.obstacles,
+            sufficient_limits=miss.sufficient_limits,
+        )
 
 
 def _build_failure_message(pod: Pod, run: SchedulerRun | None) -> str:

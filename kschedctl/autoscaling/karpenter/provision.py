@@ -194,7 +194,7 @@ class ProvisioningRun:
     def _truncate_claim_types(self, claim: NewClaim) -> str:
         """Drop all but the claim's cheapest instance types. Return an error if the claim has to be dropped, or ""."""
         options = self.setting.options
-        return truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
+        return truncate_instance_types(claim, options.max_instance_types, strict=not options.relaxes_min_values)
 
     def _iter_exceeded_limits(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each pool whose nodes already exceed a limit, with the resulting error."""

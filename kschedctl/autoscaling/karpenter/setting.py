@@ -114,7 +114,10 @@ class UsablePools:
         pools_with_types = [pool for pool in pools if len(columns[pool.metadata.name])]
         templates = [
             build_claim_template(
-                pool, columns[pool.metadata.name], setting.catalog.well_known, setting.options.relaxes_min_values
+                pool,
+                columns[pool.metadata.name],
+                setting.catalog.well_known,
+                relax_min_values=setting.options.relaxes_min_values,
             )
             for pool in pools_with_types
         ]
@@ -172,18 +175,18 @@ def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
     included if it is known.
     """
     if pool.spec.replicas is not None:
-        return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
+        return f"not used: static, with {counted(pool.spec.replicas, 'replica')}"
     if pool.metadata.deletion_timestamp is not None:
-        return "takes no part: it is being deleted"
+        return "not used: it is being deleted"
     if pool in setting.pools.pools:
-        return "takes no part: no instance type is known"
+        return "not used: no instance type is known"
     unready = [
         condition for condition in pool.status.conditions if condition.type == "Ready" and condition.status != "True"
     ]
     messages = (condition.message or condition.reason for condition in unready)
     message = next(filter(None, messages), "")
     reasons = "; ".join(filter(None, (message, setting.node_classes.describe_class_fault(pool))))
-    return f"takes no part: not Ready: {reasons}" if reasons else "takes no part: not Ready"
+    return f"not used: not Ready: {reasons}" if reasons else "not used: not Ready"
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +291,7 @@ class KarpenterSetting:
     @cached_property
     def waiting(self) -> list[Pod]:
         """Unschedulable pods, including pods that Karpenter rejects."""
-        return [pod for pod in self.cluster.pods.iter_unbound() if is_provisionable(pod)]
+        return [pod for pod in self.cluster.pods.iter_unbound_pods() if is_provisionable(pod)]
 
     @cached_property
     def rejections(self) -> dict[str, str]:
@@ -332,7 +335,7 @@ class KarpenterSetting:
         for state in staying:
             node_limits = volume_limits.get(state.node.metadata.name, {}) if state.node else {}
             existing.append(
-                ExistingNode.from_state(state, pools.daemons, node_limits, self.volumes, is_settling(state))
+                ExistingNode.from_state(state, pools.daemons, node_limits, self.volumes, settling=is_settling(state))
             )
         return ExistingColumns(existing)
 
@@ -417,7 +420,7 @@ class KarpenterSetting:
     def _build_run_topology(
         self, domains: dict[str, Domains], removed_nodes: Sequence[StateNode], excluded: Mapping[str, Pod]
     ) -> RunTopology:
-        """Build the topology of a run, which counts existing pods but neither removed nodes nor excluded pods."""
+        """Build the topology of a run, which counts existing pods except excluded pods and pods on removed nodes."""
         return RunTopology(
             domains,
             self.counts,

@@ -239,7 +239,7 @@ class Checker:
 
     def _check_call(self, node: Call) -> Type:
         """Return the type of a call to a function, a method or a function with a qualified name."""
-        if node.function == "_?._":
+        if node.function == "_?._":  # the optional selection `operand.?name`
             operand, name = node.args
             assert isinstance(name, Literal)
             return self.unification.resolve(self._check_field(node.at, operand, name.value, optional=True))
@@ -248,8 +248,10 @@ class Checker:
         if node.target is None:
             return self._resolve_call(node, node.function.lstrip("."), None)
         prefix = _get_qualified_name(node.target)
-        if prefix and f"{prefix}.{node.function}".lstrip(".") in self.functions:
-            return self._resolve_call(node, f"{prefix}.{node.function}".lstrip("."), None)
+        if prefix:
+            qualified_name = f"{prefix}.{node.function}".lstrip(".")  # a leading dot marks an absolute name
+            if qualified_name in self.functions:
+                return self._resolve_call(node, qualified_name, None)
         self.get_type(node.target)
         return self._resolve_call(node, node.function, node.target)
 
@@ -280,7 +282,7 @@ class Checker:
                 elif not is_dyn(result) and overload_result != result:
                     result = DYN
         if result is None:
-            return self._add_unmatched_call_error(node, name, argument_types, target is not None)
+            return self._add_unmatched_call_error(node, name, argument_types, member=target is not None)
         self.calls[node] = Resolution(name, tuple(matching), target)
         return result
 

@@ -153,7 +153,8 @@ def _run_until_interrupted(audited: AuditedCluster, names: Sequence[str]) -> lis
 def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict[str, str]:
     """Return the sections that are skipped for lack of input, each with the option that supplies the input.
 
-    Sections are skipped only if none is named. `MISSED_WAKES`, a part of section "queue", counts as a section.
+    If `names` selects sections, no section is skipped. `MISSED_WAKES`, a part of section "queue", counts as a section
+    here, and is skipped without an earlier snapshot even if "queue" is selected.
     """
     missing = {}
     if not names:

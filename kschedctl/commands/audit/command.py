@@ -60,7 +60,7 @@ def audit(
             measured=measured,
             progress=progress,
         )
-        return findings_output.build_answer(report, build_next_commands(source, *report.sections))
+        return findings_output.build_answer_with_exit_code(report, build_next_commands(source, *report.sections))
 
 
 def _validate_sections(section_names: Sequence[str], metrics: MetricsOptions) -> None:

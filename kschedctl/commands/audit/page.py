@@ -57,7 +57,7 @@ from kschedctl.text.counts import spell_age
 
 MAX_SECTIONS_IN_FULL = 2
 """The maximum number of sections that are all shown with their evidence."""
-HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that of all"
+HOW_TO_SEE_MORE = "--section NAME shows one section with its evidence, -o wide shows all"
 
 
 def build_audit_page(report: Audit, style: Style) -> Page:

@@ -96,7 +96,7 @@ def config(
     fail_on: Annotated[
         Severity,
         typer.Option(
-            "--fail-on", metavar="error|warning|note", help="check: Exit with 1 for findings of at least this severity."
+            "--fail-on", metavar="error|warning|note", help="check: Exit with 1 on findings of this severity or worse."
         ),
     ] = Severity.WARNING,
 ) -> Answer:
@@ -145,7 +145,7 @@ def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -
     origin = (
         provenance.configured_by
         if provenance and provenance.configured_by
-        else "kube-scheduler's defaults, as far as can be seen"
+        else "kube-scheduler's defaults, because no other configuration was found"
     )
     return replace(report, configured_by=origin)
 

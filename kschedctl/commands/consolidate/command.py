@@ -61,11 +61,16 @@ class ConsolidationOptions:
         str, typer.Option("--headroom", metavar="PERCENT", help="Keep this much CPU and memory free, such as 20%.")
     ] = ""
     headroom_for: Annotated[
-        str, typer.Option("--headroom-for", metavar="FILE", help="The pods of these manifests must still fit.")
+        str,
+        typer.Option(
+            "--headroom-for", metavar="FILE", help="Remove nodes only while the pods of these manifests still fit."
+        ),
     ] = ""
     keep_zone_loss: Annotated[
         bool,
-        typer.Option("--keep-zone-loss", help="The loss of a zone leaves no more pods without a node than now."),
+        typer.Option(
+            "--keep-zone-loss", help="Remove a node only if losing a zone costs no more pods than it does now."
+        ),
     ] = False
     pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Remove only nodes of this node pool.")] = ""
     seconds: Annotated[

@@ -46,7 +46,7 @@ def drain(
     answer shows which pods fit in no order, and which only in some.
     """
     if not nodes and not selector:
-        raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
+        raise UsageError("no node to drain", hint="name the nodes, or select them with -l")
     names = _strip_kind(nodes or [])
     options = run.options()
 

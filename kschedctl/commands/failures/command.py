@@ -32,9 +32,11 @@ def failures(
     result: Drawn,
     extending: Extending,
     nodes: Annotated[bool, typer.Option("--nodes", help="Lose every node in turn.")] = False,
-    zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn (this is the default).")] = False,
+    zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn. This is the default.")] = False,
     pools: Annotated[bool, typer.Option("--pools", help="Lose every node pool in turn.")] = False,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Lose two at once, by default two nodes.")] = False,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Lose two at once: nodes, unless --zones or --pools is given.")
+    ] = False,
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?
 

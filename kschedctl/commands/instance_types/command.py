@@ -39,5 +39,5 @@ def instance_types(*, source: Source) -> int:
     typer.echo(json.dumps(types, indent=2))
     log.warning("%s; prices are unknown, so Price is 0", counted(len(types), "instance type"))
     for kind in unread:
-        log.warning("%ss were not read: there may be more types", kind)
+        log.warning("%ss were not read, so there may be more types", kind)
     return UNDECIDED if unread else 0

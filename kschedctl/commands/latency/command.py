@@ -37,4 +37,4 @@ def latency(
     limits = metrics.build_limits()
     source = Source(kubeconfig=kubeconfig, context=context)
     section = library.latency(metrics.read_metrics(lambda: connect_to_cluster(source)), limits)
-    return findings_output.build_answer(section, build_next_commands(source, section))
+    return findings_output.build_answer_with_exit_code(section, build_next_commands(source, section))

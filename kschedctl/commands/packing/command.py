@@ -50,4 +50,4 @@ def packing(
     cluster = load_cluster(source)
     with show_progress() as progress:
         section = library.packing(cluster, nodes=None if nodes == -1 else nodes, progress=progress)
-        return findings_output.build_answer(section, build_next_commands(source, section))
+        return findings_output.build_answer_with_exit_code(section, build_next_commands(source, section))

@@ -31,7 +31,7 @@ def queues(
     view: Tabled,
     kueue: KueueInput,
 ) -> Answer:
-    """Who holds the quota of Kueue's queues, and what does each waiting Workload wait for?
+    """Who uses the quota of Kueue's queues, and what is each pending Workload waiting for?
 
     The admission of Kueue is replayed until nothing changes. Shown are the Workloads that wait, in the order in which
     they are tried, with the flavors that they would get and the Workloads that would be preempted; the ClusterQueues,

@@ -41,7 +41,7 @@ class RaceOptions:
         typer.Option(
             "--expiry",
             metavar="TIME|adaptive|never",
-            help=f"When assumed pods expire. Repeatable.  [default: {', '.join(DEFAULT_EXPIRIES)}]",
+            help=f"Time after which an assumed pod expires. Repeatable.  [default: {', '.join(DEFAULT_EXPIRIES)}]",
         ),
     ] = field(default_factory=list)
     binding_latency: Annotated[

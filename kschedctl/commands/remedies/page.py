@@ -87,7 +87,9 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         no_pods_wait = paragraph(Marked(title, tone), *scope)
         return (*not_created, no_pods_wait, *_build_waiting_elsewhere(report, style), *elsewhere)
 
-    note = paragraph(Marked("chosen by how many pods they clear, each simulated on top of the ones before", Tone.FAINT))
+    limit = f"; at most {counted(report.max_changes, 'change')} together" if report.ends_at_limit else ""
+    method = f"chosen by how many pods they clear, each simulated on top of the previous ones{limit}"
+    note = paragraph(Marked(method, Tone.FAINT))
     fixes: list[Block] = []
     for number, chosen in enumerate(report.chosen, 1):
         fixes += _build_chosen_fix(number, chosen, style)
@@ -103,7 +105,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         *incomplete,
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *not_created,
-        *_build_still_waiting(report.left, style),
+        *_build_still_waiting_table(report.left, style),
         *_build_waiting_elsewhere(report, style),
     )
 
@@ -117,16 +119,17 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     return build_fix_lines(number, chosen.remedy, style, with_manifests=True, facts=tuple(facts))
 
 
-def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
+def _build_still_waiting_table(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
     """Build a table of the pods that still wait after all chosen fixes, with kube-scheduler's messages."""
     columns = (Column("pods", right=True), Column("workload and why"))
     return build_table(helpless_pods, columns, partial(_build_waiting_row, style=style), style, title="Still waiting")
 
 
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
-    """Build the table row for similar pods that still wait: their number, workload and kube-scheduler's message."""
+    """Build the table row for similar pods that still wait: number, workload, kube-scheduler's message, and own fix."""
     workload = Marked(pods.workload, Tone.STRONG)
-    return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style))))
+    own_fix = (f"Fix for this alone: {pods.alone}",) if pods.alone else ()
+    return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style), *own_fix)))
 
 
 def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:

@@ -42,7 +42,7 @@ def sampling(
         int, typer.Option("--kinds", metavar="NUMBER", help="Without a POD: number of workloads, largest first.")
     ] = 5,
     max_loss: Annotated[
-        float, typer.Option("--max-loss", metavar="POINTS", help="Points of score that a pod may lose on average.")
+        float, typer.Option("--max-loss", metavar="POINTS", help="Score points that a pod may lose on average.")
     ] = MAX_LOSS,
 ) -> Answer:
     """What does percentageOfNodesToScore cost and save on this cluster?

@@ -57,17 +57,21 @@ if TYPE_CHECKING:
 
 
 _MEANINGS = {
-    NOT_FEASIBLE: "not feasible: the scheduler saw other pods or nodes: its cache was stale, or pods are gone since",
-    NOT_BEST: "not the best: an extender, a plugin or weights that this configuration does not have (--config), "
-    "or nodes whose images or labels changed since",
-    NOT_LOOKED_AT: "not evaluated: its search for nodes began elsewhere (--start-index)",
-    OTHER_SCHEDULER: "another scheduler places pods on these nodes, and neither knows what the other is about to do",
-    UNKNOWN_NODE: "unknown node: it was removed since, or these are the nodes of another cluster",
+    NOT_FEASIBLE: (
+        "not feasible: the scheduler saw other pods or nodes, because its cache was stale or pods have gone since"
+    ),
+    NOT_BEST: "not the best: the scheduler had an extender, a plugin or weights that this configuration lacks "
+    "(--config), or images or labels of nodes have changed since",
+    NOT_LOOKED_AT: "not evaluated: kube-scheduler's search for nodes began elsewhere (--start-index)",
+    OTHER_SCHEDULER: (
+        "another scheduler places pods on these nodes, and neither scheduler knows what the other is about to do"
+    ),
+    UNKNOWN_NODE: "unknown node: it has been removed since, or these nodes are from another cluster",
 }
 """Possible causes of each outcome that overlapping bindings do not explain."""
 _OVERLAP = (
-    "overlapping bindings: the replay agrees if the named pods were tried after the pod, or before it; an event says "
-    "when a binding is done, and bindings of a burst wait for each other"
+    "overlapping bindings: the replay agrees if the pod was tried before or after the named pods. An event has the "
+    "time at which a binding was done, and bindings of a burst wait for each other"
 )
 _MAX_SHOWN_PLUGINS = 4
 """The maximum number of plugins whose points are listed."""
@@ -79,7 +83,7 @@ def build_simulation_page(report: SimulationReport, style: Style) -> Page:
         *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_workloads_table(
-            report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"
+            report.workloads, style, "Workloads, before new nodes are added" if report.growth else "Workloads"
         ),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *(build_growth_page(report.growth, style) if report.growth else build_unplaced_section(report.pending, style)),
@@ -101,7 +105,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
     """
     total = report.placed + report.unplaced
     if report.interrupted and not total:
-        return build_interruption_line(True, "nothing was known by then")
+        return build_interruption_line(interrupted=True, description="nothing was known by then")
     if report.most_unplaced or report.not_created:
         tone = Tone.BAD
     elif (report.undecided and total) or report.waiting_elsewhere:
@@ -112,14 +116,14 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
     return (
         *build_interruption_line(report.interrupted),
         paragraph(Marked(verdict, tone), sentence),
-        *_iter_fitting_workload_lines(report),
+        *_iter_fit_summary(report),
         *(paragraph(Marked(line[:1].upper() + line[1:], Tone.WARNING)) for line in report.iter_harm()),
         *map(paragraph, report.autoscaled),
-        *_iter_permit_waits(report),
+        *_iter_permit_wait_line(report),
     )
 
 
-def _iter_fitting_workload_lines(report: SimulationReport) -> Iterator[Paragraph]:
+def _iter_fit_summary(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line that says how many of several workloads fit, and which do not.
 
     Nothing is yielded if all fit, or if the answer depends on seeds or new nodes.
@@ -141,11 +145,11 @@ def _iter_fitting_workload_lines(report: SimulationReport) -> Iterator[Paragraph
     yield paragraph(f"{fit}, {do_not}: {names(failing)}")
 
 
-def _iter_permit_waits(report: SimulationReport) -> Iterator[Paragraph]:
+def _iter_permit_wait_line(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line about the pods that have a node but wait for Permit."""
     if report.waiting:
         number = len(report.waiting)
-        text = f"{number:,} of these {agreeing(number, 'waits', 'wait')} for Permit:"
+        text = f"{number:,} of these {agreeing(number, 'waits', 'wait')} at Permit:"
         yield paragraph(Marked(text, Tone.WARNING), names(tuple(dict.fromkeys(report.waiting.values()))))
 
 
@@ -227,12 +231,13 @@ def _iter_verdict_lines(report: FollowedRollout) -> Iterator[Paragraph]:
     reordered = sum(bool(placement.order) for placement in report.placements)
     if reordered:
         yield paragraph(
-            f"{reordered:,} of these if tried milliseconds sooner or later than the event says: bindings overlap"
+            f"{reordered:,} of these agree only if tried milliseconds before or after the time in the event, because "
+            "bindings overlap"
         )
     overlapping = sum(bool(placement.overlapping) for placement in report.placements)
     if overlapping:
         yield paragraph(
-            f"overlapping bindings could explain {overlapping:,} of the {report.otherwise:,} placed otherwise"
+            f"overlapping bindings could explain {overlapping:,} of {count(report.otherwise, 'pod')} placed otherwise"
         )
     best_of_part = sum(placement.outcome == BEST_OF_A_PART for placement in report.placements)
     if best_of_part:
@@ -278,8 +283,8 @@ def _iter_replay_difference_lines(placement: FollowedPlacement) -> Iterator[str]
     elif outcome == OTHER_SCHEDULER:
         yield f"placed by {placement.scheduler or 'another scheduler'}, which no profile replays"
     elif outcome == UNKNOWN_NODE:
-        yield "there is no such node here"
+        yield "the cluster has no such node"
     elif outcome == NOT_LOOKED_AT:
-        yield "it fits, but is not in the part of the nodes that was searched"
+        yield "it fits, but is not among the nodes that were searched"
     else:
         yield ", ".join(placement.reasons)

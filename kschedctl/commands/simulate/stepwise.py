@@ -69,7 +69,7 @@ def follow(
     following = StepwiseScheduler(Scheduler(cluster))
     view = following.view
     if retry not in ("now", "end"):
-        raise UsageError(f'retry "{retry}": now or end')
+        raise UsageError(f'retry "{retry}": must be now or end')
     for pod in pods:
         if pod not in view.pods.index:
             raise UsageError(f'pod "{pod}" not found')
@@ -153,7 +153,7 @@ def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, ch
 def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle) -> FollowedStep:
     """Run preemption for a pod without a feasible node, and return the step with its victims and nominated node."""
     names, pods = cycle.view.nodes.names, cycle.view.pods.objects
-    plugins = tuple(sorted(cycle.unschedulable_plugins))
+    plugins = tuple(sorted(cycle.rejecting_plugins))
     preemption = scheduler.preempt(attempt)
     return FollowedStep(
         cycle.info.pod.key,
@@ -191,7 +191,7 @@ def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> Sampli
 def _validate_start_index(start: int) -> None:
     """Raise UsageError if the start index is negative."""
     if start < 0:
-        raise UsageError(f"start index {start}: 0 or more")
+        raise UsageError(f"start index {start}: must be 0 or more")
 
 
 def _search_nodes_for_pod(
@@ -199,7 +199,8 @@ def _search_nodes_for_pod(
 ) -> SampledPod:
     """Search nodes for one pod, or report why the pod is not tried.
 
-    `searches` has the start of the next search. Kinds that matter for the pod but were not read are added to `unknown`.
+    `searches.start` is where the search starts among the nodes. It is moved on, unless the pod is not tried. Kinds that
+    matter for the pod but were not read are added to `unknown`.
     """
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
@@ -280,7 +281,7 @@ def follow_rollout(
     >>> metadata = {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"}
     >>> bound = {"kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": "n1"}}
     >>> str(follow_rollout(cluster, [bound]))
-    'As replayed: 1 of 1 pod went to a node that the replay has among the best'
+    'As replayed: 1 of 1 pod went to a node that the replay ranks among the best'
     """
     placements = _parse_placements(events, where)
     done = progress.begin("Following", len(placements))
@@ -296,7 +297,7 @@ _MAX_NAME_LENGTH = 253
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
-_HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
+_HINT = "save them with kubectl get events -A -o json; events are kept for an hour"
 
 
 def read_placements(path: str) -> list[RealPlacement]:
@@ -383,7 +384,7 @@ def _build_placement(names: Sequence[object], time: object, path: str) -> RealPl
             raise InputError(f"{noun} {str(name)[:60]!r} is not a name", where=path)
     namespace, pod, node = map(str, names)
     if not isinstance(time, str):
-        raise InputError(f"no time when {namespace}/{pod} was scheduled", where=path)
+        raise InputError(f"the time at which {namespace}/{pod} was scheduled is missing", where=path)
     try:
         nanoseconds = parse_nanoseconds(time)
     except InputError as error:

@@ -67,7 +67,9 @@ def wakes(
     words = tuple(pods or ())
     if between is not None:
         if event or source.filename or source.demo or source.snapshot:
-            raise UsageError("--between names both clusters", hint="leave --event, -f, --demo and --snapshot out")
+            raise UsageError(
+                "--between already names both clusters", hint="leave out --event, -f, --demo and --snapshot"
+            )
         return _answer_between_snapshots(between, source, scope, words, view)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=are_all_pods(words)).with_scheduler_name(
         scope.scheduler_name

@@ -102,4 +102,4 @@ def _validate_usage(scenario: str | None, comparison: ComparisonOptions) -> None
     if files and versions:
         raise UsageError("--compare-config and --compare-version cannot be combined", hint="use only one of them")
     if files and len(set(files)) == 1:
-        raise UsageError("--compare-config needs two different files")
+        raise UsageError("--compare-config compares two different files")

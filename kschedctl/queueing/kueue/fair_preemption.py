@@ -42,9 +42,9 @@ def find_fair_targets(
     # Shares are compared as if the request were admitted
     request.queue.add_usage(request.usage)
     search = _FairSearch(preemptor, request)
-    has_fit, spared = search.apply_first_strategy(candidates, strategies[0])
+    has_fit, spared = search.preempt_by_strategy(candidates, strategies[0])
     if not has_fit and len(strategies) > 1:
-        has_fit = search.apply_second_strategy(spared)
+        has_fit = search.preempt_from_queues_with_larger_share(spared)
     request.queue.remove_usage(request.usage)
 
     if not has_fit:
@@ -97,9 +97,7 @@ class _FairSearch:
         self._request.queue.add_usage(self._request.usage)
         return has_fit
 
-    def apply_first_strategy(
-        self, candidates: Sequence[WorkloadInfo], strategy: str
-    ) -> tuple[bool, list[WorkloadInfo]]:
+    def preempt_by_strategy(self, candidates: Sequence[WorkloadInfo], strategy: str) -> tuple[bool, list[WorkloadInfo]]:
         """Preempt candidates until the request fits. Return whether it fits, and the candidates that were spared.
 
         Candidates in the preemptor's queue are always preempted. So are candidates in other queues if the preemptor
@@ -149,7 +147,7 @@ class _FairSearch:
             return shares.preemptor.sort_key <= share_afterwards.sort_key
         return shares.preemptor.sort_key < shares.target.sort_key
 
-    def apply_second_strategy(self, candidates: Sequence[WorkloadInfo]) -> bool:
+    def preempt_from_queues_with_larger_share(self, candidates: Sequence[WorkloadInfo]) -> bool:
         """Preempt the first candidate of each queue with a larger share than the preemptor, until the request fits.
 
         Return whether it fits.

@@ -108,10 +108,11 @@ class Outlook:
         if not undecided:
             return ""
         untried = sum(not outlook.message for outlook in undecided)
+        were = "was" if untried == 1 else "were"
         return (
             f"The replay of Kueue stopped early, after {counted(self.tries, 'try', 'tries')}: "
             f"whether {counted(len(undecided), 'Workload')} would get quota is unknown, "
-            f"and {untried:,} of them {'was' if untried == 1 else 'were'} not tried at all"
+            f"and {untried:,} of them {were} not tried at all"
         )
 
 
@@ -166,7 +167,7 @@ def predict_outlook(replay: KueueReplay) -> Outlook:
             is_finished = True
             break
     if not is_finished:
-        _mark_undecided(replay, outlooks)
+        _mark_undecided_workloads(replay, outlooks)
 
     _share_failure_messages(outlooks, shapes)
     inactive = {
@@ -201,7 +202,7 @@ def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, Flavo
     """
     return {
         name: {
-            key: FlavorQuota(max(0, queue.node.compute_available(key)), queue.node.compute_capacity(key))
+            key: FlavorQuota(max(0, queue.node.compute_available_quota(key)), queue.node.compute_capacity(key))
             for key in queue.node.quotas
         }
         for name, queue in replay.cache.queues.items()
@@ -321,7 +322,7 @@ def _record_cycle_outcome(
             outlooks[preemption.preemptor].victims.append(preemption.victim)
 
 
-def _mark_undecided(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]) -> None:
+def _mark_undecided_workloads(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]) -> None:
     """Mark Workloads as undecided if they have no quota yet and another cycle would try them."""
     for name, queue in replay.queues.pending.items():
         if replay.cache.is_queue_active(name):

@@ -90,11 +90,11 @@ class QuotaNode:
             return 0
         return max(0, subtract_amounts(self.subtree_quota.get(key, 0), lending_limit))
 
-    def compute_local_available(self, key: FlavorResource) -> int:
+    def compute_locally_available_quota(self, key: FlavorResource) -> int:
         """Return how much of the local quota, which is not lent to the parent, is free."""
         return max(0, subtract_amounts(self.compute_local_quota(key), self.get_usage(key)))
 
-    def compute_available(self, key: FlavorResource) -> int:
+    def compute_available_quota(self, key: FlavorResource) -> int:
         """Return how much more can be used, including borrowed quota. It is negative if too much is in use.
 
         This is the free local quota and what the parent has available. A borrowing limit caps the latter: at most the
@@ -104,7 +104,7 @@ class QuotaNode:
         if self.parent is None:
             return subtract_amounts(subtree_quota, usage)
 
-        available_from_parent = self.parent.compute_available(key)
+        available_from_parent = self.parent.compute_available_quota(key)
         borrowing_limit = self.get_quota(key).borrowing_limit
         if borrowing_limit is not None:
             local_quota = self.compute_local_quota(key)
@@ -112,7 +112,7 @@ class QuotaNode:
             usage_at_parent = max(0, subtract_amounts(usage, local_quota))
             unused_at_parent = subtract_amounts(quota_at_parent, usage_at_parent)
             available_from_parent = min(add_amounts(unused_at_parent, borrowing_limit), available_from_parent)
-        return add_amounts(self.compute_local_available(key), available_from_parent)
+        return add_amounts(self.compute_locally_available_quota(key), available_from_parent)
 
     def compute_capacity(self, key: FlavorResource) -> int:
         """Return how much could be used, including borrowed quota, if nothing were in use.
@@ -140,7 +140,7 @@ class QuotaNode:
             lends_all = limits is None or limits.lending_limit is None
 
             # Most nodes have no local quota, for which the call would take too long
-            local_available = 0 if lends_all and used >= 0 else node.compute_local_available(key)
+            local_available = 0 if lends_all and used >= 0 else node.compute_locally_available_quota(key)
             node.usage[key] = add_amounts(used, amount)
             if amount <= local_available:
                 return
@@ -185,7 +185,8 @@ class QuotaNode:
         """
         fits = not any(self.would_borrow(key, amount) for key, amount in requests.items())
         remaining = {
-            key: max(0, subtract_amounts(amount, self.compute_local_available(key))) for key, amount in requests.items()
+            key: max(0, subtract_amounts(amount, self.compute_locally_available_quota(key)))
+            for key, amount in requests.items()
         }
         return fits, remaining
 
@@ -257,12 +258,12 @@ def find_covering_height(node: QuotaNode, key: FlavorResource, amount: int) -> t
         return 0, node.parent is not None
 
     # Each level covers what is available there. The next level has to cover the remaining amount.
-    remaining = subtract_amounts(amount, node.compute_local_available(key))
+    remaining = subtract_amounts(amount, node.compute_locally_available_quota(key))
     root = node.parent
     for cohort in node.iter_ancestors():
         if not cohort.would_borrow(key, remaining):
             return cohort.height, cohort.parent is not None
-        remaining = subtract_amounts(remaining, cohort.compute_local_available(key))
+        remaining = subtract_amounts(remaining, cohort.compute_locally_available_quota(key))
         root = cohort
     return root.height, False
 

@@ -38,7 +38,7 @@ from kschedctl.queueing.kueue.workloads import (
     WorkloadUsage,
     get_queue_time,
     get_wait_start,
-    mark_evicted,
+    mark_workload_evicted,
     release_quota,
     reserve_quota,
     sync_admitted_condition,
@@ -294,7 +294,8 @@ class AdmissionScheduler:
     def _find_initial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome:
         """Find flavors for all pods or, if they do not fit and partial admission is allowed, for as many as possible.
 
-        If no number of pods fits, return the assignment for all pods without targets. Upstream: getInitialAssignments.
+        If no number of pods fits, return the assignment for all pods, with no preemption targets. Upstream:
+        getInitialAssignments.
         """
         full = assigner.assign_flavors()
         outcome = self._find_fitting_outcome(assigner, full)
@@ -578,8 +579,8 @@ class AdmissionScheduler:
                 f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_REASONS_IN_WORDS[target.reason]}; "
                 f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
             )
-            condition = WorkloadCondition(True, target.reason, message, self._now)
-            evicted = mark_evicted(
+            condition = WorkloadCondition(status=True, reason=target.reason, message=message, since=self._now)
+            evicted = mark_workload_evicted(
                 victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now
             )
             self._store.patch_status(evicted)

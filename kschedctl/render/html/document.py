@@ -52,7 +52,7 @@ LABELS = {
     "inactiveQueues": "inactive queues",
     "pending": "pending pods",
     "waitingElsewhere": "objects that wait elsewhere",
-    "neverScheduled": "pods that no new node helps",
+    "neverScheduled": "pods that no new node would help",
     "pendingBefore": "pending before",
     "pendingAfter": "pending after",
     "changes": "pods affected",

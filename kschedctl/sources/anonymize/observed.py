@@ -43,7 +43,10 @@ def replace_kubelet_reason(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def drop_unknown_container_reason(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Drop the reason of a container's state unless it is well known, because runtimes may write anything."""
+    """Drop the reason of a container's state unless it is well known, because runtimes may write anything.
+
+    Return "" in place of a dropped reason.
+    """
     return value if value in CONTAINER_STATES else ""
 
 

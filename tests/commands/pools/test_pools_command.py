@@ -104,7 +104,7 @@ def test_a_node_in_two_groups_is_said(run: Run, write: Write, tmp_path: Path) ->
     Path(given).write_text(json.dumps(groups))
     shown = run("pools", "-f", write(node("n1", "4")), "--assume-complete", "--node-groups", given)
     assert shown.code == 5
-    assert 'node "n1" is in the groups "a" and "b"' in " ".join(shown.out.split())
+    assert 'node "n1" is in two groups: "a" and "b"' in " ".join(shown.out.split())
 
 
 def test_the_demo(run: Run) -> None:

@@ -140,7 +140,7 @@ def test_the_short_forms_name_the_workloads_and_the_victims() -> None:
 def test_names_select_queues_and_those_of_cohorts() -> None:
     assert [queue.queue for queue in _report("org").queues] == ["borrower", "lender"]
     assert [workload.workload for workload in _report("broken").waiting] == ["ai/stuck"]
-    with pytest.raises(InputError, match="no ClusterQueue or cohort is named nothing"):
+    with pytest.raises(InputError, match="there is no ClusterQueue or cohort nothing"):
         _report("nothing")
 
 
@@ -160,7 +160,7 @@ def test_cohorts_in_a_circle_are_a_problem_and_the_rest_is_answered() -> None:
     ]
     report = kschedctl.queues(kschedctl.Cluster.from_objects([*OBJECTS, *circle]), now=NOW)
     turning = next(queue for queue in report.queues if queue.queue == "turning")
-    assert turning.message == "the parents of cohort a form a circle"
+    assert turning.message == "the parents of cohort a form a cycle"
     assert _find_quota(report, "turning").free == ""
     assert _find_quota(report, "Cohort team").reserved == "11"
 

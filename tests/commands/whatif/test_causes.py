@@ -157,7 +157,7 @@ def test_a_pod_pinned_to_a_cordoned_node_is_told_of_that_node() -> None:
     nodes = [node("n1"), node("n2", unschedulable=True), node("n3")]
     report = explain_pod(*nodes, pod("p", nodeSelector={HOSTNAME: "n2"}))
     assert report.headline == "the node is cordoned (n2, the only eligible node)"
-    assert report.advice[0] == Advice("Uncordon", "Once n2 is uncordoned the pod fits there", "n2")
+    assert report.advice[0] == Advice("Uncordon", "Once n2 is uncordoned, the pod fits there", "n2")
 
 
 def test_a_pod_that_would_not_fit_once_uncordoned_is_not_told_so() -> None:

@@ -188,7 +188,7 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
         starving=starving,
         preempted=preempted,
         exposed=exposed,
-        **build_verdict(RULES, findings, _find_unknowns(audited, growth, len(tiers.priorities) > 1)),
+        **build_verdict(RULES, findings, _find_unknowns(audited, growth, has_several_tiers=len(tiers.priorities) > 1)),
     )
 
 

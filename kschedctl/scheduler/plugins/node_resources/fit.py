@@ -329,7 +329,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             # A request below zero has overflowed int64. Upstream checks it only for scalar resources.
             is_requested = request != 0 if names.is_scalar(name) else request > 0
             if is_requested and not self._is_resource_ignored(name):
-                yield from self._iter_rejections_for_resource(name, request, usage, devices.is_backed(name))
+                yield from self._iter_rejections_for_resource(
+                    name, request, usage, from_devices=devices.is_backed(name)
+                )
 
     def can_evictions_only_help(self, view: Fork) -> bool:
         """Return whether evicting pods can never make Filter reject a node. It can only if requests overflow int64."""
