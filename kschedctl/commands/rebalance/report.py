@@ -64,7 +64,7 @@ class DeschedulerRound(Document, frozen=True):
 
     number: Annotated[int, Column("round", right=True)]
     evicted: Annotated[int, Column("evicted")]
-    refused: Annotated[int, Column("denied")]
+    refused: Annotated[int, Column("denied in the round")]
 
 
 class Rebalancing(Report, frozen=True):

@@ -26,6 +26,8 @@ from kschedctl.cli.main import main
 from kschedctl.commands.queues.report import KueueQueues, QuotaUsage
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 
 GPU = "nvidia.com/gpu"
 NOW = "2026-03-01T00:00:00Z"
@@ -135,6 +137,15 @@ def test_the_short_forms_name_the_workloads_and_the_victims() -> None:
     preempting = [replace(workload, victims=("ai/one",)) for workload in report.waiting]
     by_preemption = replace(report, waiting=tuple(preempting))
     assert str(by_preemption).endswith("; 1 would get quota by preempting ai/one")
+
+
+def test_a_narrow_page_keeps_amounts_in_their_columns() -> None:
+    """At 80 columns, nothing stands beneath the queue's name, and an inactive queue has nothing free."""
+    page = RENDERERS["table"](_report(), Style(width=80))
+    words_beneath = ("priority ", "pods ", "reserving ", "admitted ")
+    assert not any(line.strip().startswith(words_beneath) for line in page.splitlines())
+    assert "PRIORITY  PODS  WHY, WOULD GET" in page
+    assert "would get gpu" in page
 
 
 def test_names_select_queues_and_those_of_cohorts() -> None:
