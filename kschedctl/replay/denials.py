@@ -143,7 +143,7 @@ def _build_validation_options(cluster: Cluster) -> ValidationOptions:
 def _iter_namespace_denial(name: str, cluster: Cluster) -> Iterator[Denial]:
     """Yield the denial of an object in this namespace, if the namespace does not exist."""
     if is_missing_namespace(cluster, name):
-        hint = "add a manifest of the namespace, or use another namespace"
+        hint = "add a manifest for the namespace, or use another namespace"
         yield Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
 
 

@@ -430,7 +430,7 @@ class MissingStorageClasses:
         if classless is None:
             return ""
         key = f"{pod.metadata.namespace}/{classless.metadata.name}"
-        return f"claim {key} gets no volume: it names no StorageClass, and the cluster has no default StorageClass"
+        return f"claim {key} gets no volume: it sets no StorageClass, and the cluster has no default StorageClass"
 
     def _find_claim(
         self, pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]

@@ -109,7 +109,7 @@ def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[Unkno
     return tuple(merged.values())
 
 
-SEARCH_UNFINISHED = "of node {} were not searched to the end (limit: {:,} steps)"
+SEARCH_UNFINISHED = "on node {} were not searched to the end (limit: {:,} steps)"
 
 
 def find_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:

@@ -14,7 +14,7 @@ from kschedctl.reports.summary import ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted, first_few
 
 UNKNOWN_GROUP_LIMITS = (
-    "node groups are only known from node labels, so their minimum and maximum size are unknown: "
+    "node groups are known only from node labels, so their minimum and maximum sizes are unknown: "
     "specify --node-groups FILE"
 )
 

@@ -32,7 +32,7 @@ from kschedctl.reports.cluster_autoscaler import ScaleUp
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
 
 NAME = "the Cluster Autoscaler"
-ROOM = "a node that exists or is on its way"
+ROOM = "an existing or upcoming node"
 _PART = re.compile(r", (?=\d+ )")
 
 
@@ -55,9 +55,12 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     report = run.build_report()
     doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults)
     if not node_groups.limits_known:
-        doubts = ("node groups are only known from node labels, so their minimum and maximum size are unknown", *doubts)
+        doubts = (
+            "node groups are known only from node labels, so their minimum and maximum sizes are unknown",
+            *doubts,
+        )
     if is_expendable(waiting, flags):
-        reason = f"it ignores pods of priority below {flags.expendable_pods_priority_cutoff:,}, and this pod has "
+        reason = f"it ignores pods with a priority below {flags.expendable_pods_priority_cutoff:,}, and this pod has "
         reason += f"{waiting.spec.priority or 0:,}"
         return NewNode(NAME, ignored_because=reason, doubts=doubts, sources=node_groups.sources)
     if pod.key in report.filtered_out:

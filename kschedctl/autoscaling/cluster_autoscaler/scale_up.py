@@ -58,7 +58,7 @@ MAX_DETAILED = 50
 NAMESPACE = "kube-system"
 NOT_READY, BACKED_OFF = "not ready for scale-up", "in backoff after failed scale-up"
 AT_MAXIMUM = "max node group size reached"
-UNKNOWN_TEMPLATE = "the template of its new nodes is not known"
+UNKNOWN_TEMPLATE = "its node template is unknown"
 """Our own reason, which upstream does not have because the autoscaler knows the template."""
 ATOMIC_TOO_LARGE = "atomic scale-up exceeds cluster node count limit"
 FILTERED_OUT = "expansion options filtered out and no longer considered"

@@ -377,7 +377,7 @@ def describe_closest_type(
     shortfalls = ", ".join(_iter_shortfalls(columns, closest_row, needs[closest_row], requirements))
     total = int(eligible.sum())
     if total == 1:
-        return f"the only instance type, {closest_name}: {shortfalls}"
+        return f"the only instance type, {closest_name}, falls short: {shortfalls}"
     numbers = ", ".join(_iter_shortfall_counts(columns, eligible, needs, requirements))
     return f"none of {counted(total, 'instance type')} fits: {numbers}; closest type {closest_name}: {shortfalls}"
 

@@ -120,7 +120,7 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
     sections = _run_until_interrupted(audited, selected)
     interrupted = len(sections) < len(selected) or any(section.interrupted for section in sections)
     return Audit(
-        headline=_build_headline(sections, interrupted),
+        headline=f"{_describe_lack_of_nodes(audited)}{_build_headline(sections, interrupted)}",
         state=_combine_states(sections, interrupted),
         sections=tuple(sections),
         at=audited.now,
@@ -176,6 +176,11 @@ def _combine_states(sections: Sequence[AnySection], interrupted: bool) -> str:
     if interrupted:
         states.add(UNKNOWN)
     return next(state for state in (FINDINGS, UNKNOWN, SOUND) if state in states)
+
+
+def _describe_lack_of_nodes(audited: AuditedCluster) -> str:
+    """Return the beginning of the headline if the cluster is known to have no nodes, or an empty text."""
+    return "" if audited.cluster.nodes or audited.cluster.gap("Node") else "There are no nodes. "
 
 
 def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:

@@ -281,7 +281,9 @@ def _describe_search_limits(remedies: Remedies) -> list[str]:
     paragraphs = [block for block in blocks if isinstance(block, Paragraph)]
     limits = [" ".join(with_tone(part).text for part in block.parts) for block in paragraphs]
     if remedies.searched is not None and not remedies.searched.complete:
-        limits.append(f"not complete: the search ended after {counted(remedies.searched.replays, 'replay')}")
+        limits.append(
+            f"the list may be incomplete: the search ended after {counted(remedies.searched.replays, 'replay')}"
+        )
     return limits
 
 

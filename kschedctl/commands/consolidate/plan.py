@@ -45,7 +45,7 @@ MAX_BATCH_PER_WORKER = 8
 """The maximum number of nodes that are given to each worker at once."""
 STATE_LOCK = Lock()
 """Serializes the threads of a worker, which share state."""
-KEEPS_ZONE_LOSS = "--keep-zone-loss: the loss of a zone would leave more pods without a node than now"
+KEEPS_ZONE_LOSS = "--keep-zone-loss: losing a zone would leave more pods without a node than it does now"
 DRAIN_OPTIONS = ("--ignore-daemonsets", "--delete-emptydir-data")
 
 

@@ -141,7 +141,7 @@ def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
         raise UsageError(f"--pairs needs two {unit}s; there is only one")
     pair_count = comb(len(units), 2)
     if pair_count > _MAX_PAIRS:
-        message = f"{pair_count:,} pairs of {unit}s are too many: at most {_MAX_PAIRS:,}"
+        message = f"{pair_count:,} pairs of {unit}s are too many; at most {_MAX_PAIRS:,} can be simulated"
         raise UsageError(message, hint="try pairs of zones or pools")
     return [Loss(f"{a} + {b}", (*units[a], *units[b])) for a, b in combinations(units, 2)]
 

@@ -122,7 +122,7 @@ def make_room_for_manifests(
 def _build_no_pod_error(failures: Iterable[NotCreated]) -> UsageError:
     """Build the error for workloads that create no pod, with the reasons."""
     reasons = "; ".join(f"{failure.workload}: {failure.headline}" for failure in failures)
-    return UsageError(f"no pod to make room for: {reasons or 'the manifests create none'}")
+    return UsageError(f"no pod to make room for: {reasons or 'the manifests create no pods'}")
 
 
 STATE_LOCK = Lock()

@@ -29,7 +29,7 @@ and a pod with an annotation that it prefers no eviction.
 """
 
 NO_DISRUPTION = "their PodDisruptionBudget allows no disruption"
-SEVERAL_BUDGETS = "more than one PodDisruptionBudget selects them, which evictions do not support"
+SEVERAL_BUDGETS = "more than one PodDisruptionBudget selects them, which the eviction API does not support"
 
 
 class MovablePods(NamedTuple):
@@ -110,9 +110,9 @@ def find_reason_against_moving(pod: Pod) -> str:
     if not is_recreated(pod):
         return "no controller recreates them"
     if annotations.safe_to_evict == "false" or annotations.do_not_disrupt == "true":
-        return "an annotation forbids their eviction"
+        return "an annotation forbids evicting them"
     if any(volume.host_path is not None for volume in pod.spec.volumes):
-        return "they would leave files of hostPath volumes behind"
+        return "they would leave files in hostPath volumes behind"
     return ""
 
 

@@ -34,7 +34,7 @@ SEEDS = 3
 Unit = tuple[Position, ...]
 """Pods that get their nodes together: the members of a gang, or a single pod."""
 NO_NODES = frozenset[Row]()
-SAME_WORKLOAD = "they are of its own workload"
+SAME_WORKLOAD = "they belong to the same workload"
 
 
 @dataclass(frozen=True)

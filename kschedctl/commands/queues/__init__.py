@@ -94,7 +94,7 @@ def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]
     for name in names:
         cohort = replay.cache.cohorts.get(name)
         if name not in cached and cohort is None:
-            raise InputError(f"no ClusterQueue or cohort is named {name}")
+            raise InputError(f"there is no ClusterQueue or cohort {name}")
         selected |= {name} & set(cached)
         if cohort is not None:
             selected |= {queue.name for queue in cohort.iter_queues()}
@@ -146,7 +146,7 @@ def _describe_problem(replay: KueueReplay, queue: CachedQueue) -> str:
     """Describe why a ClusterQueue admits nothing."""
     parent = queue.node.parent
     if parent is not None and parent.name in replay.cache.cohorts_in_circle:
-        return f"the parents of cohort {parent.name} form a circle"
+        return f"the parents of cohort {parent.name} form a cycle"
     return queue.readiness.message
 
 

@@ -143,7 +143,7 @@ class RemediesOfMany(Report, frozen=True):
             return ("No pod waits", f"{scope_text}; {counted(self.elsewhere, 'pod')} {wait} in other namespaces")
         change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
         if not self.chosen:
-            suffix = ": no change was found that helps more pods"
+            suffix = ": no change was found that helps any other pod"
         elif change_count == 1:
             suffix = " with this change"
         else:

@@ -50,7 +50,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.counts import counted
 
 NEVER = float("inf")
-NOT_YET = "no node in this set; the search ended before it found a set that takes the pod"
+NOT_YET = "no node of this set takes the pod, and the search ended before it found a better set"
 MIN_SOLVER_SECONDS = 8.0
 """The minimum time for one program of the solver, without which there is no starting set."""
 

@@ -74,7 +74,7 @@ def version_changes(before: str = "", after: str = "") -> VersionChanges:
     if not (before and after):
         only_version = before or after
         raise UsageError(
-            f"needs a second version to compare {only_version} with", hint=f"kschedctl versions {only_version} 1.36"
+            f"give a second version to compare {only_version} with", hint=f"kschedctl versions {only_version} 1.36"
         )
     return compare_versions(before, after)
 

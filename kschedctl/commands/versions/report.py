@@ -92,7 +92,7 @@ class VersionChanges(Report, frozen=True):
                 yield f"newly {word} by default, with the release: {', '.join(switched)}"
         removed = [change.where for change in self.changes if change.is_removed]
         if removed:
-            yield f"gates removed, so that a configuration that names them is rejected: {', '.join(removed)}"
+            yield f"gates removed (a configuration that sets them is rejected): {', '.join(removed)}"
         rules = Counter(change.where for change in self.changes if change.sort == "rule")
         if rules:
             by_plugin = ", ".join(f"{where} ({number:,})" for where, number in rules.most_common())

@@ -44,7 +44,7 @@ LABELS = {
     "moves": "pods to move",
     "missing": "pods without room",
     "again": "pods evicted again",
-    "unsafe": "evictions left out",
+    "unsafe": "harmful evictions left out",
     "waiting": "waiting",
     "cleared": "pods that get a node",
     "elsewhere": "pods of other schedulers",

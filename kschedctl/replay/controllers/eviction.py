@@ -25,7 +25,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.text.counts import counted
 
-MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which evictions do not support"
+MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which the eviction API does not support"
 
 
 class Evictions:

@@ -129,7 +129,7 @@ def _explain_missing_daemon_pods(daemon_set: StoredWorkload, cluster: Cluster, o
     nodes = len(cluster.nodes)
     if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
         excluded = f"{nodes - wanted:,} of {counted(nodes, 'node')}"
-        yield f"it needs no pod on {excluded}, which its node selection and tolerations exclude"
+        yield f"it needs no pod on {excluded}, which are excluded by its node selection and tolerations"
 
 
 def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) ->
         return
     if status.failed:
         limit = DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
-        yield f"{counted(status.failed, 'pod')} failed, of {limit:,} allowed; the next one comes after a delay"
+        yield f"{counted(status.failed, 'pod')} failed, of {limit:,} allowed; it creates the next one after a delay"
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     remaining = None if spec.completions is None else spec.completions - (status.succeeded or 0)
     if remaining is not None and parallelism < remaining:

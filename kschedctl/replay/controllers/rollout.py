@@ -61,7 +61,7 @@ class RolloutCreation:
 
 
 NOT_CREATED = "NotCreated"
-WAITING_FOR_CONTROLLER = "its controller creates it only once other pods of the workload run"
+WAITING_FOR_CONTROLLER = "its controller creates it only after other pods of the workload run"
 OLD_NAME_SUFFIX = "~old"
 """Suffix for the name of an old pod if a new pod takes its name."""
 
@@ -358,7 +358,7 @@ def find_rollout_fixes(
         without_surge = dataclasses.replace(stuck.change, surge=0, unavailable=1)
         if completes([*changes[:index], without_surge, *changes[index + 1 :]], admissions):
             summary = f"roll {stuck.change.workload} out with maxSurge 0 and maxUnavailable 1"
-            weakens = "one pod fewer may run meanwhile"
+            weakens = "one pod fewer may run during the rollout"
             yield CreationFix(summary, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)
 
     # Raise quotas for one more pod, for the surge, or for all missing pods

@@ -89,8 +89,8 @@ def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
 
 
 PRIVILEGED_LEVEL = LEVELS[0]
-NOT_REPLAYED_TEXT = "quotas, limits and policies, by which the API server may deny the pods"
-NOT_REPLAYED_POLICIES_TEXT = "webhooks and policies, by which the API server may deny the pods"
+NOT_REPLAYED_TEXT = "quotas, limits and policies that may make the API server deny the pods"
+NOT_REPLAYED_POLICIES_TEXT = "webhooks and policies that may make the API server deny the pods"
 NAMED, NAMED_IN_FULL = 3, 3
 """How many namespaces are named, and how many objects of one."""
 

@@ -158,9 +158,9 @@ def _describe_pending_group(alike: int, pods: int, owner: Owner) -> str:
         return f"the only pending pod of {owner}"
     shared = ""
     if 1 < alike < pods:
-        shared = f", {alike:,} of which are alike"
+        shared = f", {alike:,} of which are identical"
     elif alike > 1:
-        shared = ", which are alike"
+        shared = ", which are identical"
     return f"one of the {pods:,} pending pods of {owner}{shared}"
 
 

@@ -380,7 +380,7 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
         cluster = cluster.with_objects({"PriorityClass": [new_class]})
     priority_class = find_priority_class(part.name, cluster.priority_classes)
     if priority_class is None:
-        raise UsageError(f'PriorityClass "{part.name}" not found', hint="give a value to create it")
+        raise UsageError(f'PriorityClass "{part.name}" not found', hint="set a value to create it")
 
     edit = StepResult(cluster)
     policy = priority_class.preemption_policy or "PreemptLowerPriority"

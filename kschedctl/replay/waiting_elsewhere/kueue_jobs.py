@@ -464,7 +464,7 @@ def _find_job_wait_reason(shown: KueueWorkload | None, queues: WaitingQueues) ->
     if outlook is not None and outlook.admission is not None and outlook.victims:
         victims = counted(len(outlook.victims), "Workload")
         queue = outlook.admission.cluster_queue
-        return WaitReason(f"is admitted in ClusterQueue {queue} once Kueue has preempted {victims}")
+        return WaitReason(f"will be admitted in ClusterQueue {queue} once Kueue has preempted {victims}")
     return find_wait_reason(shown, queues)
 
 

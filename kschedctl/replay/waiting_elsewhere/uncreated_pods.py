@@ -61,7 +61,8 @@ def _build_resource_report(
         state = WaitingState.NOT_CHECKED
         existing_clause = f" ({existing:,} {agreeing(existing, 'exists', 'exist')})" if existing else ""
         headline = (
-            f"{_render_pod_count(missing)} expected by {title}{existing_clause}; kschedctl cannot know their shape"
+            f"{_render_pod_count(missing)} expected by {title}{existing_clause}; "
+            "kschedctl does not know what they request"
         )
     return build_entry(
         kind,

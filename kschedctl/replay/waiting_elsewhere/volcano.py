@@ -71,7 +71,7 @@ def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
         if owner in with_group or state.phase not in _WAITING_JOB_PHASES:
             continue
         message = state.message or state.reason
-        headline = f"waits for {VOLCANO}, which has made no PodGroup of it yet" + (f": {message}" if message else "")
+        headline = f"waits for {VOLCANO}, which has not created its PodGroup yet" + (f": {message}" if message else "")
         pods = sum(task.replicas for task in job.spec.tasks)
         yield build_entry("Job", job.metadata, WaitingState.NOT_ADMITTED, headline, now=now, pods=pods, decides=VOLCANO)
 
@@ -170,7 +170,7 @@ class _WaitReason(NamedTuple):
 def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
     """Return what a PodGroup waits for: its pods, a missing or closed Queue, or resources of its Queue."""
     if group.status.phase == "Inqueue":
-        return _WaitReason(f"is let in by {VOLCANO}'s queue, but none of its pods exists yet")
+        return _WaitReason(f"is admitted by {VOLCANO}'s queue, but none of its pods exists yet")
     name = group.spec.queue or DEFAULT_QUEUE
     queue = queues.find_queue(name)
     if queue is None:
@@ -213,7 +213,7 @@ def _explain_quota_wait(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Qu
 
     shortages = "; ".join(
         f"it needs {render_amount(amount)} {resource}, and {render_amount(held.get(resource, NOTHING))} of the queue's "
-        f"{render_amount(capability[resource])} are held"
+        f"{render_amount(capability[resource])} are in use"
         for resource, amount in short_requests.items()
     )
     holders = list(_iter_quota_holders(admitted, short_requests, queues))

@@ -166,7 +166,7 @@ def test_the_pending_pods_of_a_workload_are_explained(run: Run, write: Write, wo
     cluster = write(node("n1", "4"), *pods, pod("other", "9"), owned("webs-5f-a", "ReplicaSet", "webs-5f", "9"))
     document = explain_document(run, *words, "-f", cluster)
     assert (document["pod"], document["verdict"]) == ("default/web-5f-0", "Unschedulable")
-    assert document["standsFor"] == "one of the 3 pending pods of Deployment default/web, which are alike"
+    assert document["standsFor"] == "one of the 3 pending pods of Deployment default/web, which are identical"
 
 
 @pytest.mark.parametrize(

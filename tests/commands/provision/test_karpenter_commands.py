@@ -82,7 +82,7 @@ def test_what_would_be_taken_away(run: Run, tmp_path: Path) -> None:
     managed = {claim["status"].get("nodeName") for claim in given["nodeClaims"]}
     assert {each["node"] for each in answer["fates"]} <= managed | {c["metadata"]["name"] for c in given["nodeClaims"]}
     out = run(*asked).out
-    assert "Each node alone, whatever budgets say" in out
+    assert "Each node on its own, regardless of budgets" in out
     assert "saving $" in out or "removes no nodes" in out
 
 

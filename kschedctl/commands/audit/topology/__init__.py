@@ -402,7 +402,8 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
         return "No workload has two or more pods on nodes"
     single_domain_rules = {rule.id for rule in (ONE_NODE, ONE_ZONE, ONE_DOMAIN)}
     single_domain = sum(finding.rule in single_domain_rules for finding in findings)
-    workloads_text = f"{counted(workloads, 'workload')}, {single_domain or 'none'} on a single node or in a single zone"
+    counted_workloads = counted(workloads, "workload with two or more pods", "workloads with two or more pods")
+    workloads_text = f"{counted_workloads}, {single_domain or 'none'} on a single node or in a single zone"
     if not constraints:
         return workloads_text
     skewed = [finding for finding in findings if finding.rule == SKEWED.id]
