@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import ContextOption, KubeconfigOption, Source, with_options
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands import latency as library
 from kschedctl.commands.audit.next_commands import build_next_commands
