@@ -17,7 +17,7 @@ import typer
 
 from kschedctl.api.copying import replace
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubeVersion
-from kschedctl.cli.answer import Answer
+from kschedctl.cli.output_options import Answer
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 

@@ -1,22 +1,30 @@
-"""Options that choose how an answer is printed: its format, colors, detail, and plots."""
+"""The result of a command, and the options that choose how it is printed: its format, colors, detail, and plots."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
+import msgspec
 import typer
 
-from kschedctl.cli.answer import Answer
+from kschedctl.api.copying import replace
 from kschedctl.errors import UsageError
 from kschedctl.render import plots
-from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style
+from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style, find_plots
+from kschedctl.render.renderers import RENDERERS, build_page
 from kschedctl.reports.document import Document
+
+log = logging.getLogger(__name__)
+
+SCHEDULES, DOES_NOT_SCHEDULE, UNDECIDED = 0, 1, 5
 
 TEMPLATES = ("jsonpath", "custom-columns")
 """Formats that contain what to print, such as `jsonpath={.pod}`."""
@@ -32,6 +40,32 @@ MAX_HTML_MATRICES = 100
 PIPED_WIDTH, LEAST_WIDTH = 120, 40
 Places = Mapping[str, str]
 NO_PLACES: Places = {}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The result of a command."""
+
+    document: Document
+    """The report to print."""
+    format: str
+    """A key of RENDERERS."""
+    style: Style
+    """Width, colors and other choices of the output."""
+    exit_code: int = SCHEDULES
+    cluster_name: str | None = None
+    """The cluster that the answer is about, "" for none, or None for the cluster that the options name."""
+
+    def with_provenance(self, command: str) -> Self:
+        """Return the answer with the time and the command line, which saved reports show."""
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        about = (*self.style.about, ("made", now), ("command", command))
+        return replace(self, style=replace(self.style, about=about))
+
+    def render(self) -> str | bytes:
+        """Render the answer as text, or as bytes for a PNG."""
+        if self.style.plots and not find_plots(build_page(self.document, self.style)):
+            log.warning("note: this answer has no plots, so --plot has no effect")
+        return RENDERERS[self.format](self.document, self.style)
 
 
 class FailOn(StrEnum):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.output_options import NO_PLACES, Output, Places
+from kschedctl.cli.output_options import DOES_NOT_SCHEDULE, NO_PLACES, SCHEDULES, UNDECIDED, Answer, Output, Places
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 

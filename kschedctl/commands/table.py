@@ -125,7 +125,7 @@ TABLE = (
             "Remedies": "commands.remedies.page:build_remedies_page",
             "RemediesOfMany": "commands.remedies.page:build_page_for_many_pods",
         },
-        formats={"patch": "commands.remedies.patch:render_patches"},
+        formats={"patch": "commands.remedies.page:render_patches"},
     ),
     CommandEntry(
         "failures",
@@ -246,8 +246,8 @@ TABLE = (
         HelpHeading.CLUSTER,
         3,
         exit_codes=DONE,
-        schemas={"version": "commands.version.report:Version"},
-        pages={"Version": "commands.version.page:build_version_page"},
+        schemas={"version": "commands.version.command:Version"},
+        pages={"Version": "commands.version.command:build_version_page"},
     ),
     CommandEntry(
         "help",

@@ -156,7 +156,7 @@ class Collector:
         self._add_as_object(document, kind, version, place)
         self.autoscaler = self.autoscaler or read_autoscaler(document)
         self.api_server = self.api_server or read_api_server(document)
-        self._add_as_manifest(document, kind, version, place)
+        self._add_manifest_or_warn(document, kind, version, place)
 
     def _add_as_object(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add the document's object, or the items of its list, to the cluster.
@@ -175,7 +175,7 @@ class Collector:
         else:
             self.skipped[kind] += 1
 
-    def _add_as_manifest(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
+    def _add_manifest_or_warn(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add the document as a manifest if it is a pod, a workload or an object that pods refer to.
 
         Warnings about unknown fields are logged for manifests, for stored pods and for Karpenter's objects. Documents
@@ -190,8 +190,10 @@ class Collector:
             self.stored.append(Manifest(document, place))
         elif kind in KARPENTER_KINDS:
             self._warn_of_unknown_fields(document, place)
-        elif kind in AROUND_PODS and not (has_uid or is_custom_api(version) or is_newer_version(kind, version)):
-            self.around.append(Manifest(document, place))
+        elif kind in AROUND_PODS:
+            has_known_schema = not is_custom_api(version) and not is_newer_version(kind, version)
+            if has_known_schema and not has_uid:
+                self.around.append(Manifest(document, place))
 
     def check_items(self, kind: str, items: list[Any], get_place: Callable[[int], Place]) -> list[Any] | PodRows:
         """Validate decoded items, and return the objects or pod rows to pass to ``add_objects``.

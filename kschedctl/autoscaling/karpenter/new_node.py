@@ -11,12 +11,16 @@ from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
-from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.pods import is_daemon_set_pod
 from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, iter_nominated_nodes
 from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, describe_missing_types, explain_unusable_pool
+from kschedctl.autoscaling.karpenter.setting import (
+    KarpenterSetting,
+    describe_missing_types,
+    explain_unusable_pool,
+    read_karpenter_options,
+)
 from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.validation import find_pod_rejection

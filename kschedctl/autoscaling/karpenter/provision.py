@@ -31,11 +31,15 @@ from kschedctl.autoscaling.karpenter.labels import (
     SIMULATION_LABELS,
 )
 from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
-from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, AppliedOverlays
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting, explain_unusable_pool
+from kschedctl.autoscaling.karpenter.setting import (
+    NO_POOLS,
+    KarpenterSetting,
+    explain_unusable_pool,
+    read_karpenter_options,
+)
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns, find_capacity_types
 from kschedctl.cluster import Cluster

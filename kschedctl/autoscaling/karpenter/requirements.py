@@ -119,7 +119,10 @@ class LabelRequirement:
         return self.values & other.values
 
     def intersects(self, other: LabelRequirement) -> bool:
-        """Return whether any value meets both requirements."""
+        """Return whether any value meets both requirements.
+
+        Two requirements that both only exclude values always have a common value within their bounds.
+        """
         minimum, maximum = (
             _get_larger_if_set(self.minimum, other.minimum),
             _get_smaller_if_set(self.maximum, other.maximum),

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from kschedctl.cel.compilation.checker import CheckedExpression, Checker, Structs
-from kschedctl.cel.compilation.declarations import get_functions
+from kschedctl.cel.compilation.checker import CheckedExpression, Checker, Structs, get_functions
 from kschedctl.cel.compilation.program import Planner
 from kschedctl.cel.compilation.steps import COST, FIRST, Run
 from kschedctl.cel.errors import AbortedError, CelError, CompileError, allow_deep_recursion, build_compile_error

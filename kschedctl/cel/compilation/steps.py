@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kschedctl.cel.compilation import costs
+from kschedctl.cel.compilation.checker import Overload
 from kschedctl.cel.compilation.costs import LIMIT
-from kschedctl.cel.compilation.declarations import Overload
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, AbortedError, CelError, CompileError, CostLimitError
 from kschedctl.cel.library import lists, operators
 from kschedctl.cel.types import Type

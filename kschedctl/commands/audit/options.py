@@ -10,13 +10,16 @@ import typer
 
 from kschedctl.api.copying import replace
 from kschedctl.api.times import parse_nanoseconds
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.options import Source
 from kschedctl.cli.output_options import (
     COMMON_FORMATS,
+    DOES_NOT_SCHEDULE,
     FINDING_FORMATS,
     PICTURES,
+    SCHEDULES,
     TABLE,
+    UNDECIDED,
+    Answer,
     Drawing,
     FailOn,
     Output,

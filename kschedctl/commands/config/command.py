@@ -10,7 +10,6 @@ import typer
 from msgspec.structs import replace
 
 from kschedctl.api.kube_version import KUBE_VERSION
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import (
     ContextOption,
     FeatureGatesOption,
@@ -20,6 +19,7 @@ from kschedctl.cli.options import (
     parse_feature_gates,
     with_options,
 )
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.source import connect_to_cluster, log_cluster
 from kschedctl.commands.config import check_configuration, effective_configuration
 from kschedctl.commands.lint.command import CLEAN, FOUND, DisplayOptions

@@ -11,7 +11,6 @@ import typer
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import is_workload_manifest
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import (
     AUTOSCALER_KINDS,
     KARPENTER_KINDS,
@@ -20,7 +19,7 @@ from kschedctl.cli.autoscaler_options import (
     require_node_pools,
 )
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import DrawnUntabled
+from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import NOTHING_MORE, get_cluster_time, load_cluster

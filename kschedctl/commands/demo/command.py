@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.main import build_command_line
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import View
+from kschedctl.cli.output_options import Answer, View
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands.explain.command import find_commands_for_pending_pods, summarize_pending_pods
 from kschedctl.scheduler.scheduler import Scheduler

@@ -12,14 +12,13 @@ import typer
 
 from kschedctl.api.copying import replace
 from kschedctl.cli import references, subjects
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import DrawnView, Places, View
+from kschedctl.cli.output_options import Answer, DrawnView, Places, View
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import Sampled, choose_exit_code
 from kschedctl.cli.source import (

@@ -331,7 +331,10 @@ def _describe_best_figures(
 
 
 def _mark_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> AnyFact | None:
-    """Return the fact, in which requirements on names of nodes say if the cluster has no such node."""
+    """Return the fact, in which requirements on names of nodes say if the cluster has no such node.
+
+    Other facts, and None, are returned unchanged.
+    """
     if not isinstance(fact, NodeAffinityUnmet):
         return fact
     existing = cycle.view.nodes.index

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.output_options import PICTURES, TEMPLATES
+from kschedctl.cli.output_options import PICTURES, TEMPLATES, Answer
 from kschedctl.cli.source import (
     NOTHING_MORE,
     LiveKinds,

@@ -8,8 +8,8 @@ import logging
 import typer
 
 from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
-from kschedctl.cli.answer import UNDECIDED
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import UNDECIDED
 from kschedctl.cli.source import LiveKinds, load_cluster
 from kschedctl.errors import UsageError
 from kschedctl.text.counts import counted

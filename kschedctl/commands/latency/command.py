@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import ContextOption, KubeconfigOption, Source, with_options
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands import latency as library
 from kschedctl.commands.audit.next_commands import build_next_commands

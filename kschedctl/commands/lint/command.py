@@ -16,10 +16,9 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
-from kschedctl.cli.answer import UNDECIDED, Answer
 from kschedctl.cli.autoscaler_options import POOL_KINDS, InstanceTypeInput
 from kschedctl.cli.options import Source, parse_feature_gates, with_options
-from kschedctl.cli.output_options import TABLE, Color, Output, OutputFormat, output_option
+from kschedctl.cli.output_options import TABLE, UNDECIDED, Answer, Color, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import DescribedCluster, Destination, build_context, build_report

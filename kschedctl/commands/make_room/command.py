@@ -7,12 +7,11 @@ from typing import Annotated, TypedDict
 import typer
 
 from kschedctl.cli import subjects
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.inquiry import read_inquiry
 from kschedctl.cli.manifests import read_manifests
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import DrawnUntabled
+from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code

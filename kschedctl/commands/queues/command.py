@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.kueue_options import KUEUE_KINDS, KueueInput
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Tabled
+from kschedctl.cli.output_options import Answer, Tabled
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import get_cluster_time, load_cluster
 from kschedctl.commands import queues as library

@@ -11,13 +11,12 @@ from msgspec import structs
 
 from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
-from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_option
+from kschedctl.cli.output_options import SCHEDULES, TABLE, UNDECIDED, Answer, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli import subjects
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import DrawnUntabled
+from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.commands import sampling as library

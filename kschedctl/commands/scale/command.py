@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import AUTOSCALER_KINDS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Untabled
+from kschedctl.cli.output_options import Answer, Untabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import get_cluster_time, load_cluster

@@ -10,7 +10,6 @@ import typer
 from msgspec.structs import replace
 
 from kschedctl.autoscaling.growth import Autoscaler
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import (
     AUTOSCALER_STATUS_KINDS,
     KARPENTER_KINDS,
@@ -22,7 +21,7 @@ from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Drawn, FailOn
+from kschedctl.cli.output_options import Answer, Drawn, FailOn
 from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
 from kschedctl.cli.source import (
     AUTOSCALED_KINDS,

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import POOL_KINDS, InstanceTypeInput
 from kschedctl.cli.manifests import Application, read_manifests
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import DrawnUntabled
+from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, LiveKinds, load_cluster

@@ -33,9 +33,8 @@ from kschedctl.autoscaling.karpenter.labels import (
     RESERVED,
     ZONE,
 )
-from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.requirements import Requirements
-from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, read_karpenter_options
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts

@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.copying import replace
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Color, Untabled
+from kschedctl.cli.output_options import Answer, Color, Untabled
 from kschedctl.cli.source import ALL_KINDS, load_cluster
 from kschedctl.cluster import NOT_LISTED
 from kschedctl.commands.snapshot import diff as difference

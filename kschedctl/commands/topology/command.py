@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.ownership import Owner
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import parse_references
 from kschedctl.cli.source import load_cluster

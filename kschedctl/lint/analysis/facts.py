@@ -462,7 +462,7 @@ def _describe_shortage(cycle: Cycle, eligible: Bools) -> str:
 def _group_by_reasons(verdict: PluginVerdict, nodes: Bools) -> list[tuple[int, list[str]]]:
     """Group the nodes of a mask (N,) that a plugin rejects by all of the plugin's reasons, the largest group first.
 
-    Returns the number of nodes and the reasons of each group.
+    Returns the number of nodes and the reasons of each group. There are no groups if the plugin rejects no node.
     """
     rejections = verdict.rejections
     if not rejections:

@@ -21,9 +21,8 @@ from kschedctl.api.queueing import (
     ResourceFlavor,
 )
 from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, saturate
-from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaLimits, QuotaNode, parse_quotas
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaLimits, QuotaNode, parse_quotas, parse_weight
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadUsage
 

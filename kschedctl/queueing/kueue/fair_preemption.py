@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kschedctl.queueing.kueue.cluster_queues import NEVER, QueueSnapshot
-from kschedctl.queueing.kueue.fair_share import LOWEST_SHARE, DominantShare, compute_share
 from kschedctl.queueing.kueue.feature_gates import Gate
 from kschedctl.queueing.kueue.preemption_search import (
     PreemptionReason,
@@ -20,7 +19,7 @@ from kschedctl.queueing.kueue.preemption_search import (
     list_borrowing_queues,
     uses_resources,
 )
-from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
+from kschedctl.queueing.kueue.quota_tree import LOWEST_SHARE, CohortNode, DominantShare, QuotaNode, compute_share
 from kschedctl.queueing.kueue.workloads import WorkloadInfo
 
 FINAL_SHARE, INITIAL_SHARE = "LessThanOrEqualToFinalShare", "LessThanInitialShare"

@@ -17,10 +17,9 @@ from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import FlavorResource
 from kschedctl.queueing.kueue.cluster_queues import read_queue_settings
 from kschedctl.queueing.kueue.conditions import ConditionType
-from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.installation import KueueInstallation
 from kschedctl.queueing.kueue.pod_requests import compute_requests
-from kschedctl.queueing.kueue.quota_tree import parse_quotas
+from kschedctl.queueing.kueue.quota_tree import parse_quotas, parse_weight
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.queueing.kueue.scheduler import WARNING, CycleResult
 from kschedctl.queueing.kueue.workloads import (

@@ -16,7 +16,6 @@ from kschedctl.queueing.kueue.amounts import Usage, add_amounts, subtract_amount
 from kschedctl.queueing.kueue.assignment import Assignment, AssignmentMode
 from kschedctl.queueing.kueue.cluster_queues import CycleSnapshot, QueueSnapshot
 from kschedctl.queueing.kueue.conditions import ConditionType, WorkloadCondition, truncate_event_message
-from kschedctl.queueing.kueue.fair_share import DominantShare, compute_share
 from kschedctl.queueing.kueue.feature_gates import Gate
 from kschedctl.queueing.kueue.flavor_assignment import FlavorAssigner, find_placements, requests_topology
 from kschedctl.queueing.kueue.pending_queue import RequeueReason
@@ -28,7 +27,7 @@ from kschedctl.queueing.kueue.preemption_search import (
     can_always_reclaim,
 )
 from kschedctl.queueing.kueue.queues import NAMESPACE_MISMATCH, Events, KueueEvent, Queues, matches_shape
-from kschedctl.queueing.kueue.quota_tree import CohortNode
+from kschedctl.queueing.kueue.quota_tree import CohortNode, DominantShare, compute_share
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.workloads import (
     REJECTED,

@@ -87,8 +87,8 @@ class Admissions:
     def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
         """Admit the new pods of several workloads in order, and drop denied pods from ``changes``.
 
-        Return a report, with fixes, for each workload with denied pods. The pods that a change removes are first
-        released from quotas. Bare pods that differ only in name share their fixes.
+        Return a report, with fixes, for each workload with denied pods, or [] if no pod is denied. The pods that a
+        change removes are first released from quotas. Bare pods that differ only in name share their fixes.
         """
         # Usually all pods are admitted. Equal bare pods are then admitted at once, which is faster than one by one. If
         # any pod is denied, `_admit_all_groups` undoes all of this and returns False.
@@ -620,7 +620,10 @@ def _iter_denied_objects(
 
 
 def _is_new_to_server(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:
-    """Return whether the object lacks all fields that only a server sets."""
+    """Return whether the object lacks all fields that only a server sets.
+
+    Such fields are the uid and, by kind, the allocation, the conditions or the phase.
+    """
     if obj.metadata.uid:
         return False
     match obj:

@@ -102,7 +102,10 @@ def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
         replica_sets = {stored.metadata.name for stored in cluster.replica_sets if is_controlled_by(owner, stored)}
 
     def is_controlled(pod: Pod) -> bool:
-        """Return whether the owner controls the pod."""
+        """Return whether the owner controls the pod.
+
+        It may do so through a ReplicaSet or, for a CronJob, through a Job.
+        """
         if is_pod_of(pod, kind, namespace, name):
             return True
         pod_owner = find_owner(pod)

@@ -73,7 +73,7 @@ def _replace_reporting_instance(rewriter: Rewriter, value: str, obj: api.Event) 
 
 
 def _replace_event_message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
-    """Replace the names in an event's message, or drop the message if its form is unknown.
+    """Replace the names in an event's message, or return "" if its form is unknown.
 
     The message of a failed pod creation becomes its class, which contains no names.
     """

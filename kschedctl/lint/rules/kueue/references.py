@@ -22,9 +22,8 @@ from kschedctl.queueing.kueue.cluster_queues import (
     is_cohort_in_circle,
     read_queue_settings,
 )
-from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
-from kschedctl.queueing.kueue.quota_tree import parse_quotas
+from kschedctl.queueing.kueue.quota_tree import parse_quotas, parse_weight
 
 MIN_LETTERS = 5
 """Shorter words of a name do not count as misspelt: h100 is not a misspelling of a100."""

@@ -502,7 +502,7 @@ class ResizeAmounts(NamedTuple):
 
 
 def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[DeferredResize, ...]:
-    """Return the deferred resizes of pods on the node that reserve more of the resource than the pods run with.
+    """Return the deferred resizes of pods on the node that reserve more of the resource than the pods run with, or ().
 
     The resize with the largest difference comes first. `row` is the node's row in the view.
 
