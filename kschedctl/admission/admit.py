@@ -154,15 +154,15 @@ class _AdmissionRun:
         except NotAdmittedError as error:
             return Admission(
                 CODES[error.reason],
-                False,
-                error.reason,
-                error.message,
-                tuple(self.warnings),
+                allowed=False,
+                reason=error.reason,
+                message=error.message,
+                warnings=tuple(self.warnings),
                 resource_defaults=tuple(self.request.resource_defaults),
             )
         return Admission(
             201,
-            True,
+            allowed=True,
             warnings=tuple(self.warnings),
             object=_build_stored_object(self.request),
             changed=tuple(self.request.changed),

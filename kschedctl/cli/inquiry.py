@@ -33,7 +33,7 @@ from kschedctl.cli.manifests import (
 )
 from kschedctl.cli.options import Source
 from kschedctl.cli.references import assume_scheduler_name
-from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_reading
+from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_read_result
 from kschedctl.cluster import LIMITS, QUEUE_KINDS, Cluster, fill_namespace
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -125,7 +125,7 @@ def read_inquiry(
     if not source.filename:
         return Inquiry(load_cluster(source, namespace, pods_alone=pods_alone, live=live))
     reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
-    log_reading(reading)
+    log_read_result(reading)
     _check_anything_to_explain(reading, source)
     return _build_inquiry(source, reading, load_surroundings(source, reading, namespace))
 

@@ -233,7 +233,7 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
     kind, namespace, name = reference
     if kind == "Node":
         raise UsageError(
-            f'"node/{name}" is a node', hint="explain is about pods; drain says where a node's pods would go"
+            f'"node/{name}" is a node', hint="explain takes pods; use drain to see where a node's pods would go"
         )
     if kind == "Service":
         raise _build_service_error(inquiry.cluster, namespace or scope.namespace or home, name)

@@ -64,7 +64,7 @@ def check_rule_per_applied_set(rule: Rule, context: LintContext) -> Iterator[Pro
 
     fields = {(problem.subject, problem.path) for problem in problems}
     set_contexts = dict.fromkeys(
-        set_context for problem in problems for set_context in context.iter_set_contexts(problem.subject)
+        set_context for problem in problems for set_context in context.iter_applied_set_contexts(problem.subject)
     )
     first_sets: dict[tuple[Subject, Path], LintContext] = {}  # the first set with a problem at a field reports it
     for set_context in set_contexts:

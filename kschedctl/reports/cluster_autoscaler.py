@@ -14,7 +14,7 @@ from kschedctl.reports.summary import ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted, first_few
 
 UNKNOWN_GROUP_LIMITS = (
-    "node groups are only known from node labels, so their minimum and maximum size are unknown: "
+    "node groups are known only from node labels, so their minimum and maximum sizes are unknown: "
     "specify --node-groups FILE"
 )
 
@@ -225,7 +225,7 @@ class ScaleUp(Report, frozen=True):
         """The pods that get one of the new nodes."""
         return tuple(pod for pod in self.triggered if pod not in self.still_pending)
 
-    def describe_ignored(self) -> str:
+    def describe_ignored_pods(self) -> str:
         """Describe the pods that the autoscaler ignores for their low priority, or return "" if there are none."""
         if not self.ignored:
             return ""
@@ -260,17 +260,14 @@ class ScaleUp(Report, frozen=True):
         Also add the number of unschedulable pods and of those that get a node, a warning about pods that are ignored,
         and a fix for each group without nodes whose template lacks tags.
         """
-        unhelped = tuple(
-            ShortPods(
-                len(pods),
-                pods[0],
-                "",
-                "; ".join(f"group {group}: {reason}" for group, reason in reasons) or "no node group is known",
-            )
-            for reasons, pods in self.group_by_reasons().items()
+        unhelped: list[ShortPods] = []
+        for reasons, pods in self.group_by_reasons().items():
+            why = "; ".join(f"group {group}: {reason}" for group, reason in reasons) or "no node group is known"
+            unhelped.append(ShortPods(pods=len(pods), such_as=pods[0], workload="", why=why))
+        waiting = tuple(
+            ShortPods(pods=1, such_as=pod, workload="", why=message) for pod, message in self.still_pending.items()
         )
-        waiting = tuple(ShortPods(1, pod, "", message) for pod, message in self.still_pending.items())
-        ignored = self.describe_ignored()
+        ignored = self.describe_ignored_pods()
         fixes = tuple(
             ShortFix(
                 f"Declare {' and '.join(gap.settings)} on node group {gap.group}: it has no nodes, and its template "

@@ -212,7 +212,8 @@ class Provisioning(Report, frozen=True):
             remarks.append(f"{without:,} {agreeing(without, 'gets', 'get')} none")
         if waiting := len(self.still_pending):
             stay = agreeing(waiting, "stays", "stay")
-            remarks.append(f"{waiting:,} {'more ' if without else ''}{stay} pending although a node is launched")
+            number = f"{waiting:,} more" if without else f"{waiting:,}"
+            remarks.append(f"{number} {stay} pending although a node is launched")
         remark = f"– {', '.join(remarks)}" if remarks else ""
         return (f"Karpenter would launch {counted(node_count, 'node')}", f"for {pods}", remark)
 

@@ -59,7 +59,7 @@ class RetriedPods(Document, frozen=True):
     """The plugins that rejected the pods; empty if they have a node in the end."""
 
 
-def list_unplaced_evicted(groups: Iterable[UnplacedPods]) -> list[str]:
+def list_unplaced_evicted_pods(groups: Iterable[UnplacedPods]) -> list[str]:
     """Return the pods without a node that had one until preemption evicted them."""
     return [pod for group in groups for pod in group.evicted_from]
 
@@ -310,10 +310,10 @@ class PoolChange(Document, frozen=True):
 
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
     nodes_before: Annotated[int, Column("nodes now", beneath="nodes")]
-    nodes_after: Annotated[int, Column("nodes then", beneath="then")]
+    nodes_after: Annotated[int, Column("nodes then", beneath="then", later="nodes")]
     pods_before: Annotated[int, Column("pods now", beneath="pods")]
-    pods_after: Annotated[int, Column("pods then", beneath="then")]
+    pods_after: Annotated[int, Column("pods then", beneath="then", later="pods")]
     cpu_before: Annotated[float | None, Column("cpu now, %", form=".1f", beneath="cpu, %")]
-    cpu_after: Annotated[float | None, Column("cpu then, %", form=".1f", beneath="then")]
+    cpu_after: Annotated[float | None, Column("cpu then, %", form=".1f", beneath="then", later="CPU %")]
     memory_before: Annotated[float | None, Column("memory now, %", form=".1f", beneath="memory, %")]
-    memory_after: Annotated[float | None, Column("memory then, %", form=".1f", beneath="then")]
+    memory_after: Annotated[float | None, Column("memory then, %", form=".1f", beneath="then", later="memory %")]

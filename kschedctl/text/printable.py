@@ -49,7 +49,8 @@ def strip_url(text: str) -> str:
 
 _MESSAGE = re.compile(r"0/(\d+) nodes are available: (.*)", re.DOTALL)
 _PREEMPTION = re.compile(
-    r"(?:\.? (?:no new claims to deallocate,? ?|still not schedulable,? ?)?|\. not found,? ?)(?:preemption: .*)?$",
+    r"(?:\.? (?:no new claims to deallocate,? ?|still not schedulable,? ?"
+    r"|de(?:alloca|le)tion of ResourceClaim completed,? ?)?|\. not found,? ?)(?:preemption: .*)?$",
     re.DOTALL,
 )
 _PREEMPTION_REASONS = re.compile(r".*preemption: 0/\d+ nodes are available: (.*?)\.?", re.DOTALL)
@@ -248,6 +249,8 @@ def rewrite_fit_error(message: str) -> str:
     >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
     ... "2 node(s) didn't match pod anti-affinity rules.")
     'None of 2 nodes fits: 2 lack CPU; even without pods of lower priority, 2 have pods that its anti-affinity avoids'
+    >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. deallocation of ResourceClaim completed, ")
+    'None of 2 nodes fits: 2 lack CPU'
     >>> rewrite_fit_error("waiting for scheduling gates: [a]")
     'waiting for scheduling gates: [a]'
     """

@@ -104,7 +104,7 @@ def test_groups_without_limits_are_in_doubt() -> None:
     report = kschedctl.simulate(cluster, [web(1)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(label="pool")))
     assert report.undecided
     assert report.growth is not None
-    assert "their minimum and maximum size are unknown" in report.growth.doubts[0]
+    assert "their minimum and maximum sizes are unknown" in report.growth.doubts[0]
 
 
 def test_nobody_is_known_to_make_nodes() -> None:

@@ -64,7 +64,7 @@ def test_numbers_are_what_they_are_in_json() -> None:
     assert yaml.safe_load(text)["value"] == "1e+06"
     manifests = parse_objects("m.yaml", Content("m.yaml", text, is_json=False))
     lint_context = LintContext.from_manifests(((m.value, m) for m in manifests), None)
-    assert [item.value.value for item in lint_context.list_linted(PriorityClass)] == [1_000_000]
+    assert [item.value.value for item in lint_context.list_linted_objects(PriorityClass)] == [1_000_000]
     assert lint(lint_context).findings == ()
 
 

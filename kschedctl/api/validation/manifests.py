@@ -317,7 +317,7 @@ class _PrintedStrategy(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 def _to_printed_update(update: RollingUpdate | None) -> _PrintedRollingUpdate | None:
-    """Return the settings of a rolling update as upstream prints them in errors."""
+    """Return the settings of a rolling update as upstream prints them in errors. None stays None."""
     if update is None:
         return None
     return _PrintedRollingUpdate(update.max_unavailable or 0, update.max_surge or 0)

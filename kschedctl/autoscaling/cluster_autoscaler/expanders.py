@@ -159,7 +159,7 @@ def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:
     named = ", ".join(f'"{pattern}"' for pattern in expressions) or "the expressions on such long names"
     return (
         f"the priority expander chooses by {named}, which only RE2 can run: install kschedctl[re2]; "
-        "until then, any group that may grow counts as possible"
+        "until then, any group that can grow may be chosen"
     )
 
 
@@ -266,7 +266,10 @@ def _are_templates_similar(a: TemplateShape, b: TemplateShape, ignored: frozense
         allowed_ratio = _MEMORY_RATIO if name == "memory" else 0.0
         if not _are_nearly_equal(capacity_a[name], capacity_b[name], allowed_ratio):
             return False
-    allocatable_a, allocatable_b = node_facts.get_allocatable(a.node), node_facts.get_allocatable(b.node)
+    allocatable_a, allocatable_b = (
+        node_facts.get_allocatable_amounts(a.node),
+        node_facts.get_allocatable_amounts(b.node),
+    )
     if not _are_amounts_nearly_equal(allocatable_a, allocatable_b, _ALLOCATABLE_RATIO):
         return False
     if not _are_amounts_nearly_equal(

@@ -41,7 +41,9 @@ class ResourceTracker:
         tracker = cls(options, dict(maxima))
         for node in nodes:
             if not _is_virtual_kubelet_node(node):
-                tracker._add_to_remaining(tracker.get_node_amounts(group_by_node.get(node.metadata.name), node), -1)
+                tracker._add_to_remaining_amounts(
+                    tracker.get_node_amounts(group_by_node.get(node.metadata.name), node), -1
+                )
         return tracker
 
     @classmethod
@@ -56,7 +58,9 @@ class ResourceTracker:
         tracker = cls(options, {name: -minimum for name, minimum in minima.items()})
         for node in nodes:
             if not _is_virtual_kubelet_node(node):
-                tracker._add_to_remaining(tracker.get_node_amounts(group_by_node.get(node.metadata.name), node), 1)
+                tracker._add_to_remaining_amounts(
+                    tracker.get_node_amounts(group_by_node.get(node.metadata.name), node), 1
+                )
         return tracker
 
     def get_node_amounts(self, group: str | None, node: Node) -> Amounts:
@@ -90,9 +94,9 @@ class ResourceTracker:
 
     def charge_nodes(self, group: str, node: Node, count: int) -> None:
         """Subtract the amounts of ``count`` nodes of the group from the remaining amounts."""
-        self._add_to_remaining(self.get_node_amounts(group, node), -count)
+        self._add_to_remaining_amounts(self.get_node_amounts(group, node), -count)
 
-    def _add_to_remaining(self, amounts: Amounts, factor: int) -> None:
+    def _add_to_remaining_amounts(self, amounts: Amounts, factor: int) -> None:
         """Add a node's amounts, multiplied by ``factor``, to the remaining amounts of limited resources."""
         for name in self.remaining:
             self.remaining[name] += amounts.get(name, 0) * factor

@@ -100,7 +100,7 @@ def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
     return key in options.status_taints or key.startswith(STATUS_PREFIXES)
 
 
-def get_allocatable(node: Node) -> dict[str, int]:
+def get_allocatable_amounts(node: Node) -> dict[str, int]:
     """Return the node's allocatable amounts, or its capacity if there are none, in millicores, bytes or units."""
     return to_amounts(parse_quantities(node.status.allocatable or node.status.capacity))
 
@@ -114,7 +114,7 @@ def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:
     """Return whether the node's label promises a GPU but none is allocatable."""
     if options.gpu_label not in node.metadata.labels:
         return False
-    return not any(get_allocatable(node).get(resource, 0) for resource in GPU_RESOURCES)
+    return not any(get_allocatable_amounts(node).get(resource, 0) for resource in GPU_RESOURCES)
 
 
 def _mark_unready(node: Node) -> Node:

@@ -29,11 +29,13 @@ from kschedctl.autoscaling.cluster_autoscaler.removal import (
     Removal,
     RemovalSimulator,
     SingleRemovals,
+    UtilizationRules,
     build_blocking_pod_report,
     build_row_mask,
+    compute_utilization,
+    has_gpu_label,
 )
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run_loop
-from kschedctl.autoscaling.cluster_autoscaler.utilization import UtilizationRules, compute_utilization, has_gpu_label
 from kschedctl.autoscaling.growth import Begin, ignore_progress
 from kschedctl.cel.library.times import parse_go_duration
 from kschedctl.cluster import Cluster

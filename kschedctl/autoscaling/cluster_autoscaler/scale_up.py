@@ -58,7 +58,7 @@ MAX_DETAILED = 50
 NAMESPACE = "kube-system"
 NOT_READY, BACKED_OFF = "not ready for scale-up", "in backoff after failed scale-up"
 AT_MAXIMUM = "max node group size reached"
-UNKNOWN_TEMPLATE = "the template of its new nodes is not known"
+UNKNOWN_TEMPLATE = "its node template is unknown"
 """Our own reason, which upstream does not have because the autoscaler knows the template."""
 ATOMIC_TOO_LARGE = "atomic scale-up exceeds cluster node count limit"
 FILTERED_OUT = "expansion options filtered out and no longer considered"
@@ -393,7 +393,10 @@ class ScaleUpRun:
     def _find_similar_groups(
         self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]
     ) -> list[AutoscaledGroup]:
-        """Return the growable groups that are similar to the group and accept at least the same pods."""
+        """Return the growable groups that are similar to the group and accept at least the same pods.
+
+        The list is empty unless similar groups are balanced.
+        """
         if not self.loop.options.balance_similar_node_groups or group.options.zero_or_max_node_scaling:
             return []
         accepted = {id(pods) for pods in self.groups if group.id in pods.accepting_groups}

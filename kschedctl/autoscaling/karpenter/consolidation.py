@@ -217,7 +217,7 @@ class Consolidation:
         claims = []
         for claim in run.claims:
             fault = truncate_instance_types(
-                claim, setting.options.max_instance_types, not setting.options.relaxes_min_values
+                claim, setting.options.max_instance_types, strict=not setting.options.relaxes_min_values
             )
             if fault:
                 errors.update({pod.key: fault for pod in claim.pods})

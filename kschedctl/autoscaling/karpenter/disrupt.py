@@ -23,11 +23,10 @@ from kschedctl.autoscaling.karpenter.disruption_budgets import count_allowed_dis
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.preferences import describe_soft_constraints
 from kschedctl.autoscaling.karpenter.provision import iter_overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
-from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
+from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting, read_karpenter_options
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.cluster import Cluster
 from kschedctl.reports.karpenter import (

@@ -167,6 +167,7 @@ class EvictionLimits:
         """Return ``namespace/name`` of the budgets that select the pod and forbid its eviction.
 
         If a single budget selects the pod, ``forbids`` decides. If several budgets do, all of them forbid the eviction.
+        Return () if the eviction is allowed.
         """
         if not self._budgets or not is_evictable(pod, self.now):
             return ()

@@ -31,11 +31,15 @@ from kschedctl.autoscaling.karpenter.labels import (
     SIMULATION_LABELS,
 )
 from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
-from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, AppliedOverlays
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting, explain_unusable_pool
+from kschedctl.autoscaling.karpenter.setting import (
+    NO_POOLS,
+    KarpenterSetting,
+    explain_unusable_pool,
+    read_karpenter_options,
+)
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns, find_capacity_types
 from kschedctl.cluster import Cluster
@@ -190,7 +194,7 @@ class ProvisioningRun:
     def _truncate_claim_types(self, claim: NewClaim) -> str:
         """Drop all but the claim's cheapest instance types. Return an error if the claim has to be dropped, or ""."""
         options = self.setting.options
-        return truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
+        return truncate_instance_types(claim, options.max_instance_types, strict=not options.relaxes_min_values)
 
     def _iter_exceeded_limits(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each pool whose nodes already exceed a limit, with the resulting error."""

@@ -70,8 +70,8 @@ BUG_EXIT_CODE = 4
 """Exit code after an unexpected exception."""
 STACKED_BELOW = 64
 """The number of columns below which the panes are stacked."""
-NO_POD = "nothing to copy: no pod is chosen, or the cluster came from standard input"
-NO_COMMAND = "nothing to copy: no command applies this fix, Enter shows how"
+NO_POD = "nothing to copy: no pod is selected, or the cluster was read from standard input"
+NO_COMMAND = "nothing to copy: no command makes this fix; press Enter to see how to make it"
 
 
 IDLE_SECONDS = 3.0
@@ -540,7 +540,7 @@ class Browser(TidyApp):
         self.live_state = f"not live since {datetime.now():%H:%M:%S}"
         self.is_connection_lost = True
         self._update_header()
-        self.note(f"not live any more, r reads it again: {message}")
+        self.note(f"no longer live (press r to read the cluster again): {message}")
 
     def action_reconnect(self) -> None:
         """Follow the live cluster again if the connection was lost."""

@@ -105,7 +105,7 @@ def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
     """
     rejected = sum(contents.refused.values())
     pending = count(len(contents.fit) + rejected, "pending pod")
-    heading = f"Would fit here, each by itself: {len(contents.fit):,} of {pending}"
+    heading = f"Would fit here on their own: {len(contents.fit):,} of {pending}"
     lines = [ListLine(f" {shorten(pod, width - 1)}", "", Openable(POD, pod)) for pod in contents.fit[:MAX_FITTING]]
     if len(contents.fit) > MAX_FITTING:
         lines.append(ListLine(f" … {len(contents.fit) - MAX_FITTING:,} more", FAINT))

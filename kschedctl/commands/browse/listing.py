@@ -101,7 +101,7 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
             listed += _build_section("Workloads", workloads, hits.more_workloads, width)
         if listed:
             return listed
-        message = NOTHING_PENDING if hits is None else "no pod, node or workload has this in its name"
+        message = NOTHING_PENDING if hits is None else "no pod, node or workload has a name with this text"
         return [ListLine(line, HEADING) for line in wrap_text(message, width)]
 
     return lay_out_lines

@@ -7,11 +7,10 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import DrawnUnlisted
+from kschedctl.cli.output_options import Answer, DrawnUnlisted
 from kschedctl.cli.run_options import RunOptions, ask_and_answer
 from kschedctl.cli.source import KUEUE_QUOTA_KINDS
 from kschedctl.commands import capacity as study

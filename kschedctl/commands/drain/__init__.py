@@ -29,7 +29,7 @@ from kschedctl.replay.edits import cordon, find_nodes
 from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
-    count_always_unplaced,
+    count_always_unplaced_pods,
     iter_moved_pods,
     list_pods_asking_to_stay,
     list_pods_with_local_data,
@@ -177,7 +177,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     has_waiting = any(workload.outcome is QuotaOutcome.WAITS for workload in displaced_workloads)
     always_unplaced: dict[str, int] = {}
     if random_order and unplaced:
-        always_unplaced = count_always_unplaced(_build_simulation_without_pods(shared, evictable), unplaced)
+        always_unplaced = count_always_unplaced_pods(_build_simulation_without_pods(shared, evictable), unplaced)
 
     is_drained = not (blocked or returned or simulation.interrupted)
     has_consequences = bool(unplaced or not_created or evicted or node_drain.lost) or has_waiting

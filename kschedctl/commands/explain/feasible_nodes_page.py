@@ -31,7 +31,7 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
     """Build the table of the best nodes, with a line about the choice and perhaps a plot.
 
     Each plugin has a column, or all share one if the page is too narrow. Plugins that score all shown nodes alike are
-    named in one line instead.
+    named in one line instead. Return () if no node has a score. A single feasible node has a table only in wide output.
     """
     if not report.total or (len(report.total) == 1 and not style.wide):  # a single feasible node needs no score
         return ()
@@ -68,8 +68,8 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
 def _build_total_cells(report: Explanation, node: str) -> tuple[Cell, Cell]:
     """Build the cells with a node's name and total. The best nodes are marked."""
     best = node in report.best
-    total = f"{'★ ' if best else ''}{report.total[node]:,}"
-    return (node, Marked(total, Tone.GOOD) if best else total)
+    total = f"{report.total[node]:,}"
+    return (node, Marked(f"★ {total}", Tone.GOOD) if best else total)
 
 
 def _format_scores(report: Explanation, node: str, plugins: list[str], style: Style) -> Iterator[str]:
@@ -82,8 +82,9 @@ def _format_scores(report: Explanation, node: str, plugins: list[str], style: St
             yield f"{report.extender_scores[plugin][node]:+,}"
             continue
         raw, weighted = report.score[plugin][node], report.weighted[plugin][node]
-        normalized = f"{report.normalized[plugin][node]} × {report.weights.get(plugin, 1)}"
-        yield f"{raw:,} → {normalized if style.wide else weighted}"
+        product = f"{report.normalized[plugin][node]} × {report.weights.get(plugin, 1)}"
+        result = product if style.wide else weighted
+        yield f"{raw:,} → {result}"
 
 
 def _build_equal_scores_line(report: Explanation, node: str, distinguishing: list[str]) -> list[Paragraph]:

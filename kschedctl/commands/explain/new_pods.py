@@ -71,6 +71,7 @@ def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
     """
     pod = _decode_pod(manifest)
     if not pod.metadata.uid:  # not created yet
+        # Validate the pod as it is written, before the admission plugins change it.
         if isinstance(manifest, Pod):
             raise_if_struct_denied(pod, scheduler.cluster, admission=False)
         else:

@@ -248,7 +248,7 @@ def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style
         if nearest:
             columns.append(Column("closest node"))
     # Rows end with the closest node, which is cut off if there is no column for it
-    rows = [_build_elimination_row(elimination, is_stacked)[: len(columns)] for elimination in eliminations]
+    rows = [_build_elimination_row(elimination, stacked=is_stacked)[: len(columns)] for elimination in eliminations]
     return build_table(rows, columns, keep_row, limit=None, title="Why nodes are rejected", full=False)
 
 
@@ -469,7 +469,7 @@ def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
     For a pod that cannot be created, only a line says how it would be scheduled once created.
     """
     if report.verdict == NOT_CREATED:
-        yield from _iter_once_created_lines(report)
+        yield from _iter_once_created_line(report)
         return
     condition = (Marked(f"As if {report.as_if}:", Tone.WARNING),) if report.as_if else ()
     pod = Marked(report.pod, Tone.STRONG)
@@ -532,7 +532,7 @@ def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explan
     yield Bullets(tuple(causes[1:]))
 
 
-def _iter_once_created_lines(report: Explanation) -> Iterator[Paragraph]:
+def _iter_once_created_line(report: Explanation) -> Iterator[Paragraph]:
     """Yield the line with the verdict that the pod would get if it were created. Yield nothing if it is unknown."""
     once = report.once_created
     if once is not None:

@@ -355,7 +355,7 @@ def _report_pod_group_in_tree(
     return replace(report, tree=trial.report, condition=CONDITION.at(scheduler.gates.release))
 
 
-def iter_tree_order_unknowns(group: PodGroupReport | None) -> Iterator[Unknown]:
+def iter_tree_order_unknown(group: PodGroupReport | None) -> Iterator[Unknown]:
     """Yield an Unknown if the result may depend on the order in which the groups of a tree are tried.
 
     Kube-scheduler tries them in random order.

@@ -35,9 +35,15 @@ NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Col
 
 
 def build_preemption_section(report: PreemptionReport | None, style: Style) -> Page:
-    """Build the section about preemption. It is empty if preemption was not considered."""
-    if report is None or (report.eligible and not report.candidates and not report.why):
-        return ()  # kube-scheduler's message says why it does not help
+    """Build the section about preemption.
+
+    It is empty if preemption was not considered, or if it does not help and only kube-scheduler's message says why.
+    """
+    if report is None:
+        return ()
+    has_nothing_to_show = report.eligible and not report.candidates and not report.why
+    if has_nothing_to_show:
+        return ()
     if report.terminating:
         gone = Bullets(report.terminating)
         return section("Preemption", paragraph("under way: these pods are terminating on", report.nominated), gone)

@@ -81,7 +81,10 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
     level = np.full(len(unexamined), NEAR if pod_is_rejected else OUT_OF_REACH, np.int8)
 
     def find_row_fact(row: int) -> AnyFact | None:
-        """Return the fact behind the PreFilter result, or else the first fact of a plugin that narrowed the nodes."""
+        """Return the fact behind the PreFilter result, or else the first fact of a plugin that narrowed the nodes.
+
+        Return None if there is no fact.
+        """
         if result is not None:
             return to_fact(result.fact)
         facts = (_find_filter_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)

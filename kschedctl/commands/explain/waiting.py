@@ -357,7 +357,7 @@ def is_retry_overdue(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
 
 
 def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> tuple[TerminatingVictim, ...]:
-    """Find the pods that are terminating to make room for the explained pod."""
+    """Find the pods that are terminating to make room for the explained pod. Return () if there was no preemption."""
     if report.preemption is None:
         return ()
     pods = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)

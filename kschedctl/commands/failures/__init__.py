@@ -30,7 +30,7 @@ from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
     compute_unplaced_spreads,
-    count_always_unplaced,
+    count_always_unplaced_pods,
     merge_proven_unplaced_counts,
     shuffle_returning_pods,
 )
@@ -53,7 +53,7 @@ from kschedctl.replay.settling import schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import list_unplaced_evicted
+from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -141,7 +141,7 @@ def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
         raise UsageError(f"--pairs needs two {unit}s; there is only one")
     pair_count = comb(len(units), 2)
     if pair_count > _MAX_PAIRS:
-        message = f"{pair_count:,} pairs of {unit}s are too many: at most {_MAX_PAIRS:,}"
+        message = f"{pair_count:,} pairs of {unit}s are too many; at most {_MAX_PAIRS:,} can be simulated"
         raise UsageError(message, hint="try pairs of zones or pools")
     return [Loss(f"{a} + {b}", (*units[a], *units[b])) for a, b in combinations(units, 2)]
 
@@ -272,7 +272,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     requested_after[~is_lost_node] = simulation.view.requested
     always_unplaced: dict[str, int] = {}
     if view_without_lost_pods is not None:
-        always_unplaced = count_always_unplaced(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
+        always_unplaced = count_always_unplaced_pods(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
     reasons = group_unplaced_pods(simulation, outcomes, {}, displaced_from=frozenset(loss.nodes))
     lost = find_positions(is_on_lost_node & is_bare)
     ending = find_positions(is_on_lost_node & ~is_recreated & ~is_bare)
@@ -281,7 +281,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         nodes=loss.nodes,
         displaced=len(displaced),
         unplaced=sum(outcome.row < 0 for outcome in outcomes),
-        unplaced_evicted=len(list_unplaced_evicted(reasons)),
+        unplaced_evicted=len(list_unplaced_evicted_pods(reasons)),
         evicted=len(list_evicted_elsewhere(simulation, frozenset(loss.nodes))),
         lost=len(lost),
         ending=sum(find_owner(view.pods.objects[each]).kind in ("DaemonSet", "Node") for each in ending),

@@ -29,7 +29,9 @@ _LIST_ITEM = re.compile(r"( *(?:[-*]|\d+\.) )")
 
 def help(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="[COMMAND|TOPIC]", help="A command or a topic; none lists all.")] = "",
+    topic: Annotated[
+        str, typer.Argument(metavar="[COMMAND|TOPIC]", help="A command or a topic. [default: list all]")
+    ] = "",
 ) -> int:
     """The help of a command, or about a topic: sources, output, rights, ci …"""
     root = context.find_root()

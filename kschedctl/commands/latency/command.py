@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import ContextOption, KubeconfigOption, Source, with_options
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands import latency as library
 from kschedctl.commands.audit.next_commands import build_next_commands
@@ -37,4 +37,4 @@ def latency(
     limits = metrics.build_limits()
     source = Source(kubeconfig=kubeconfig, context=context)
     section = library.latency(metrics.read_metrics(lambda: connect_to_cluster(source)), limits)
-    return findings_output.build_answer(section, build_next_commands(source, section))
+    return findings_output.build_answer_with_exit_code(section, build_next_commands(source, section))

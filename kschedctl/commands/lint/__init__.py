@@ -19,7 +19,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
-from kschedctl.api.versions_read import is_version_readable
+from kschedctl.api.versions_read import check_api_version
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.cluster import Cluster
@@ -242,7 +242,7 @@ def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedC
 def _describe_fault(manifest: Read, kind: str) -> str:
     """Return why a manifest cannot be read, such as `field: what is wrong`, or "" if it can be read."""
     try:
-        is_version_readable(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
+        check_api_version(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
         obj = decode_document(manifest.value, KINDS[kind].struct, _NOWHERE)
         if kind in RESOURCE_FIELDS:
             validate_quantities(RESOURCE_FIELDS[kind](obj), lambda: _NOWHERE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -16,10 +16,9 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
-from kschedctl.cli.answer import UNDECIDED, Answer
 from kschedctl.cli.autoscaler_options import POOL_KINDS, InstanceTypeInput
 from kschedctl.cli.options import Source, parse_feature_gates, with_options
-from kschedctl.cli.output_options import TABLE, Color, Output, OutputFormat, output_option
+from kschedctl.cli.output_options import TABLE, UNDECIDED, Answer, Color, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import DescribedCluster, Destination, build_context, build_report
@@ -186,6 +185,16 @@ class DisplayOptions:
         return replace(answer, format="diff") if self.output == TABLE else answer
 
 
+def _explain_rule(arguments: Sequence[str], display: DisplayOptions) -> Answer:
+    """Answer ``lint explain`` for the rule in `arguments`. Raises UsageError unless there is exactly one argument."""
+    if len(arguments) != 1:
+        raise UsageError(
+            "lint explain needs exactly one rule",
+            hint="kschedctl lint explain RULE; kschedctl lint rules lists them",
+        )
+    return display.build_answer(build_rule_report(get_rule(arguments[0])), cluster_name="")
+
+
 @with_options
 def lint(
     source: Source,
@@ -202,17 +211,11 @@ def lint(
     manifests, the rules are applied to the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE``
     explains one. The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
-    # Two subcommands show documentation.
     arguments = files or []
     if arguments == ["rules"]:
         return display.build_answer(build_rule_list(), cluster_name="")
     if arguments[:1] == ["explain"]:
-        if len(arguments) != 2:
-            raise UsageError(
-                "lint explain needs exactly one rule",
-                hint="kschedctl lint explain RULE; kschedctl lint rules lists them",
-            )
-        return display.build_answer(build_rule_report(get_rule(arguments[1])), cluster_name="")
+        return _explain_rule(arguments[1:], display)
 
     # Read the settings and the input.
     settings_file = Path(rule_options.settings) if rule_options.settings else find_settings(Path.cwd())
@@ -260,7 +263,7 @@ def _fix_files(
     settings: LintSettings,
     cluster_name: str | None,
 ) -> Answer | int:
-    """Fix the files and build the answer with the remaining findings, or with --diff only the answer with changes."""
+    """Fix the files and report the remaining findings. With --diff, write nothing and show the changes."""
     report = fixer.run()
     if rule_options.diff:
         return display.build_diff_answer(fixer.build_report())

@@ -66,7 +66,7 @@ def _list_columns(style: Style) -> tuple[Column, ...]:
 
 
 def _select_optional(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
-    """Return what the style shows of field and fix: both if wide, only the fix with --show-fixes, or neither."""
+    """Return what the style shows of field and fix: both if wide, only the fix with --show-fixes, or otherwise ()."""
     if style.wide:
         return (field, fix)
     return (fix,) if style.fixes else ()

@@ -94,12 +94,12 @@ def _build_remedies_document(
 
     on_tried = progress.begin("trying remedies", 0)
 
-    def count_tried(number: int) -> None:
+    def count_tried_sets(number: int) -> None:
         """Count tried sets of changes."""
         tried(number)
         on_tried(number)
 
-    search, ranking = search_fixes(target, wishes, count_tried)
+    search, ranking = search_fixes(target, wishes, count_tried_sets)
     interrupted = search.interrupted
 
     # Check the found fixes against rollouts and against the other waiting pods, unless the user interrupts.

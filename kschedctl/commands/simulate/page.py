@@ -105,7 +105,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
     """
     total = report.placed + report.unplaced
     if report.interrupted and not total:
-        return build_interruption_line(True, "nothing was known by then")
+        return build_interruption_line(interrupted=True, description="nothing was known by then")
     if report.most_unplaced or report.not_created:
         tone = Tone.BAD
     elif (report.undecided and total) or report.waiting_elsewhere:
@@ -116,14 +116,14 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
     return (
         *build_interruption_line(report.interrupted),
         paragraph(Marked(verdict, tone), sentence),
-        *_iter_fitting_workload_lines(report),
+        *_iter_fit_summary(report),
         *(paragraph(Marked(line[:1].upper() + line[1:], Tone.WARNING)) for line in report.iter_harm()),
         *map(paragraph, report.autoscaled),
-        *_iter_permit_waits(report),
+        *_iter_permit_wait_line(report),
     )
 
 
-def _iter_fitting_workload_lines(report: SimulationReport) -> Iterator[Paragraph]:
+def _iter_fit_summary(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line that says how many of several workloads fit, and which do not.
 
     Nothing is yielded if all fit, or if the answer depends on seeds or new nodes.
@@ -145,7 +145,7 @@ def _iter_fitting_workload_lines(report: SimulationReport) -> Iterator[Paragraph
     yield paragraph(f"{fit}, {do_not}: {names(failing)}")
 
 
-def _iter_permit_waits(report: SimulationReport) -> Iterator[Paragraph]:
+def _iter_permit_wait_line(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line about the pods that have a node but wait for Permit."""
     if report.waiting:
         number = len(report.waiting)

@@ -28,7 +28,12 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, has_unadmitted
+from kschedctl.reports.waiting_elsewhere import (
+    WaitingElsewhere,
+    describe_state_counts,
+    find_unadmitted_objects,
+    has_unadmitted,
+)
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
@@ -277,6 +282,6 @@ class SimulationReport(Report, frozen=True):
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),
-            *(entry.gate_problem for entry in find_unadmitted(self.waiting_elsewhere)),
+            *(entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere)),
             *(pod.gate_problem for pod in self.evicted),
         ]

@@ -153,7 +153,7 @@ def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, ch
 def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle) -> FollowedStep:
     """Run preemption for a pod without a feasible node, and return the step with its victims and nominated node."""
     names, pods = cycle.view.nodes.names, cycle.view.pods.objects
-    plugins = tuple(sorted(cycle.unschedulable_plugins))
+    plugins = tuple(sorted(cycle.rejecting_plugins))
     preemption = scheduler.preempt(attempt)
     return FollowedStep(
         cycle.info.pod.key,
@@ -199,7 +199,8 @@ def _search_nodes_for_pod(
 ) -> SampledPod:
     """Search nodes for one pod, or report why the pod is not tried.
 
-    `searches` has the start of the next search. Kinds that matter for the pod but were not read are added to `unknown`.
+    `searches.start` is where the search starts among the nodes. It is moved on, unless the pod is not tried. Kinds that
+    matter for the pod but were not read are added to `unknown`.
     """
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)

@@ -111,7 +111,9 @@ class NodeSizing(Report, frozen=True):
     @property
     def good(self) -> bool:
         """Whether all pods are created and get a node."""
-        return not (self.never or self.not_created) and (bool(self.nodes) or not self.pods)
+        has_failures = bool(self.never or self.not_created)
+        has_enough_nodes = bool(self.nodes) or not self.pods
+        return has_enough_nodes and not has_failures
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return how many nodes take the pods, their price, the lower bound, and how many pods get no node.

@@ -114,7 +114,7 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
     node label that names pools. If it is empty, the well-known labels of clouds and autoscalers are used.
     """
     workers = [node for node in cluster.nodes if _is_worker(node)]
-    individual_labels = _find_individual_labels(workers)
+    individual_labels = _find_node_specific_label_keys(workers)
 
     # pool -> kind, which is shared labels and taints -> its nodes
     kinds_by_pool: dict[str, dict[tuple[Labels, Taints], list[Node]]] = {}
@@ -156,7 +156,7 @@ def _is_worker(node: Node) -> bool:
     return not (node.spec.unschedulable or is_control_plane(node))
 
 
-def _find_individual_labels(nodes: Sequence[Node]) -> set[str]:
+def _find_node_specific_label_keys(nodes: Sequence[Node]) -> set[str]:
     """Return the label keys whose values may differ between nodes of one kind.
 
     These are the hostname, labels that name a zone, and labels with a different value on every node.

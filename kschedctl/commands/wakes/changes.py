@@ -107,20 +107,24 @@ def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
     is given, its place is taken by the cluster's object, if there is one. Raises InputError if the type of a watch
     event is unknown.
     """
+    # An event {action, old, new}
     if "action" in document:
         old = document.get("old")
         if document["action"] == "Delete" and isinstance(old, Mapping):
             return {**document, "old": _complete_document(old, view)}
         return document
 
-    watch_type, watched_object = document.get("type"), document.get("object")
+    # A watch event {type, object}
     applied_object = document
+    watch_type, watched_object = document.get("type"), document.get("object")
     if isinstance(watched_object, Mapping):
         if watch_type == "DELETED":
             return {"action": "Delete", "old": _complete_document(watched_object, view)}
         if watch_type not in ("ADDED", "MODIFIED"):
             raise InputError("expected ADDED, MODIFIED or DELETED", where="event, type")
         applied_object = watched_object
+
+    # The object of a watch event, or a plain object, is added to the cluster or updated there
     existing = _find_existing_object(applied_object, view)
     if existing is None:
         return {"action": "Add", "new": applied_object}

@@ -57,7 +57,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
             flavors = [flavor.metadata.name for flavor in cluster.resource_flavors]
             proposals = [
                 *_propose_queue_resumption(local_queue, cluster_queue),
-                *_propose_flavor_corrections(cluster_queue, flavors),
+                *_propose_flavor_correction(cluster_queue, flavors),
             ]
     for proposal in proposals:
         if proposal.needs_values:
@@ -161,7 +161,7 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "operator", (patch,), edits)
 
 
-def _propose_flavor_corrections(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
+def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
     """Yield the proposal to let the ClusterQueue name existing flavors with similar names instead of missing flavors.
 
     If one of the missing flavors has no similar name, yield the advice to create these flavors instead. Nothing is

@@ -155,14 +155,14 @@ def build_claim_binding(
     available. The scheduler then binds them.
     """
 
-    def make_available(existing: PersistentVolume | None) -> PersistentVolume:
+    def make_volume_available(existing: PersistentVolume | None) -> PersistentVolume:
         """Return the volume, which may not exist yet, without its reservation."""
         base_volume = existing or volume
         return replace(base_volume, spec=replace(base_volume.spec, claim_ref=None), status=PhaseStatus("Available"))
 
     def bind_to_claim(existing: PersistentVolume | None) -> PersistentVolume:
         """Return the volume bound to the claim."""
-        return bind_volume(make_available(existing), claim)
+        return bind_volume(make_volume_available(existing), claim)
 
     def bind_to_volume(existing: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim bound to the volume."""
@@ -170,7 +170,7 @@ def build_claim_binding(
 
     key = ObjectKey.of(volume)
     if has_delayed_binding(get_claim_class(claim), storage):
-        return None, ObjectEdit(key, make_available)
+        return None, ObjectEdit(key, make_volume_available)
     return bind_to_volume, ObjectEdit(key, bind_to_claim)
 
 

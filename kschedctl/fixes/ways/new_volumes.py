@@ -99,7 +99,7 @@ def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, stor
     bound_volume = bind_volume(volume, claim)
     claim_edits: tuple[ObjectEdit, ...] = ()
     if claim.status.phase == LOST:
-        claim_edits = (ObjectEdit(key, _mark_bound),)
+        claim_edits = (ObjectEdit(key, _mark_claim_bound),)
     elif BIND_COMPLETED not in claim.metadata.annotations:
         claim_edits = (ObjectEdit(key, lambda known: bind_claim(known, name)),)
     volume_edit = ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume)
@@ -123,7 +123,7 @@ def build_provisioner_wait_fix(tried: TriedNode, claim: PersistentVolumeClaim) -
     return Fix(FixKind.WAIT, key, text, by="operator", edits=edits, cost=PROVISIONED, commands=(command,))
 
 
-def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+def _mark_claim_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
     """Return the claim with phase Bound, which the volume controller sets once its volume exists again."""
     return replace(claim, status=PhaseStatus("Bound"))
 

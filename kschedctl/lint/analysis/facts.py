@@ -182,7 +182,7 @@ class ClusterFacts:
         requests = self.get_requests(workload)
         key = b"room" + requests.tobytes()
         if key not in self._masks:
-            self._masks[key] = has_room(self.free_amounts, requests)
+            self._masks[key] = find_rows_with_room(self.free_amounts, requests)
         return self._masks[key]
 
     def list_unoffered_resources(self, workload: Workload) -> list[str]:
@@ -339,7 +339,7 @@ class ClusterFacts:
         return view, [first, *copies][:count]  # none at all if the count is 0
 
 
-def has_room(amounts: Amounts, requests: Amounts) -> Bools:
+def find_rows_with_room(amounts: Amounts, requests: Amounts) -> Bools:
     """Return a mask (N,) of the rows of (N, R) that have room for the requests (R,).
 
     A resource that is not requested may be overcommitted.
@@ -462,7 +462,7 @@ def _describe_shortage(cycle: Cycle, eligible: Bools) -> str:
 def _group_by_reasons(verdict: PluginVerdict, nodes: Bools) -> list[tuple[int, list[str]]]:
     """Group the nodes of a mask (N,) that a plugin rejects by all of the plugin's reasons, the largest group first.
 
-    Returns the number of nodes and the reasons of each group.
+    Returns the number of nodes and the reasons of each group. There are no groups if the plugin rejects no node.
     """
     rejections = verdict.rejections
     if not rejections:

@@ -73,7 +73,7 @@ def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
 
     Without a cluster, groups without any linted workload are left out.
     """
-    for subject, group in context.list_linted(PodGroup):
+    for subject, group in context.list_linted_objects(PodGroup):
         gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
         members = [

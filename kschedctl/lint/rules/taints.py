@@ -225,7 +225,7 @@ def _find_similar_taint_value(toleration: Toleration, declared_taints: Iterable[
 
 def _iter_declared_taints(context: LintContext) -> Iterator[Taint]:
     """Yield the taints of the NodePools and Nodes in the manifests. Invalid taints are left out."""
-    for _, pool in context.list_linted(WrittenNodePool):
+    for _, pool in context.list_linted_objects(WrittenNodePool):
         yield from pool.spec.template.spec.taints
     for subject in context.subjects:
         if subject.kind == "Node":

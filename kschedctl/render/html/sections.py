@@ -276,8 +276,9 @@ def _interpolate(axis: AxisScale, at: float, start: int, end: int) -> float:
 
 
 def _build_path(points: Sequence[Point]) -> str:
-    """Build the `d` attribute of an SVG path through the points."""
-    return "".join(f"{'L' if i else 'M'}{x:g} {y:g}" for i, (x, y) in enumerate(points))
+    """Build the `d` attribute of an SVG path: a move (M) to the first point and lines (L) to the other points."""
+    commands = ("L" if i else "M" for i in range(len(points)))
+    return "".join(f"{command}{x:g} {y:g}" for command, (x, y) in zip(commands, points, strict=True))
 
 
 _MAX_BAR_WIDTH = 84

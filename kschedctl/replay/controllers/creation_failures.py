@@ -160,7 +160,8 @@ class CreationFailures:
             return False
         counts = self._pod_counts.count_pods(owner)
         updated = workload.status.updated_replicas if owner.kind == "Deployment" else None
-        return counts.missing != 0 or (updated is not None and updated < (counts.wanted or 0))
+        has_outdated_pods = updated is not None and updated < (counts.wanted or 0)
+        return counts.missing != 0 or has_outdated_pods
 
     def _iter_failures(
         self, owner: Owner, condition: Condition | None, events: Iterable[Event]
@@ -253,7 +254,7 @@ def _is_before(time: str, other: str) -> bool:
         return False
 
 
-def report_denied(
+def build_denied_pods_report(
     owner: Owner, messages: Iterable[str], wanted: int, denied: int, defaults: tuple[str, ...] = ()
 ) -> NotCreated:
     """Report that ``denied`` of a workload's ``wanted`` pods are denied.
@@ -276,7 +277,7 @@ def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], w
     denied = len(messages_by_pod)
     all_messages = dict.fromkeys(message for messages in messages_by_pod for message in messages)
     if all(len(messages) == len(all_messages) for messages in messages_by_pod):
-        return report_denied(owner, all_messages, wanted, denied)
+        return build_denied_pods_report(owner, all_messages, wanted, denied)
     failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
     return add_headline(NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures))
 

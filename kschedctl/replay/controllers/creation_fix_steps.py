@@ -307,7 +307,7 @@ def _drop_spec_field(name: str, spec: Writable) -> None:
     spec.pop(name, None)
 
 
-def _drop_privileged(spec: Writable) -> None:
+def _drop_privileges(spec: Writable) -> None:
     """Make all containers of the pod spec unprivileged."""
     for container in _list_containers(spec):
         (container.get("securityContext") or {}).pop("privileged", None)
@@ -324,7 +324,7 @@ _HOST_ACCESS = (
     _HostAccess("hostNetwork", "use the node's network", partial(_drop_spec_field, "hostNetwork")),
     _HostAccess("hostPID", "see the node's processes", partial(_drop_spec_field, "hostPID")),
     _HostAccess("hostIPC", "share memory with the node's processes", partial(_drop_spec_field, "hostIPC")),
-    _HostAccess("privileged", "use the node's devices and kernel", _drop_privileged),
+    _HostAccess("privileged", "use the node's devices and kernel", _drop_privileges),
     _HostAccess("hostPort", "be reached at ports of the node", _drop_host_ports),
 )
 
@@ -510,7 +510,8 @@ class ResourceSetting(NamedTuple):
         if self.part == REQUESTS:
             change = f"request {self.amount} {self.resource}"
         if self.before:
-            change += f" instead of {'the default of ' if self.is_default else ''}{self.before}"
+            before = f"the default of {self.before}" if self.is_default else self.before
+            change += f" instead of {before}"
         return f"{change}{self.location}"
 
 

@@ -102,7 +102,10 @@ def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
         replica_sets = {stored.metadata.name for stored in cluster.replica_sets if is_controlled_by(owner, stored)}
 
     def is_controlled(pod: Pod) -> bool:
-        """Return whether the owner controls the pod."""
+        """Return whether the owner controls the pod.
+
+        It may do so through a ReplicaSet or, for a CronJob, through a Job.
+        """
         if is_pod_of(pod, kind, namespace, name):
             return True
         pod_owner = find_owner(pod)
@@ -155,9 +158,9 @@ def _describe_pending_group(alike: int, pods: int, owner: Owner) -> str:
         return f"the only pending pod of {owner}"
     shared = ""
     if 1 < alike < pods:
-        shared = f", {alike:,} of which are alike"
+        shared = f", {alike:,} of which are identical"
     elif alike > 1:
-        shared = ", which are alike"
+        shared = ", which are identical"
     return f"one of the {pods:,} pending pods of {owner}{shared}"
 
 

@@ -193,7 +193,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             depends_on_amounts = numa.single & _depends_on_amounts(info, numa)
             yield from self.cache.doubts(view, depends_on_amounts, self._find_nodes_scored_by_amounts(info, view))
             if self.frees_victims:
-                yield from self.cache.find_preemption_unknowns(info, view, depends_on_amounts)
+                yield from self.cache.iter_preemption_unknown(info, view, depends_on_amounts)
         if self.discards and _can_any_pod_wait(view):
             yield Unknown(Dependency(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
 
@@ -286,7 +286,7 @@ def _find_fitting_numa_nodes(
     for resource, amount in requests.items():
         if not amount:
             continue
-        available = remaining.get(resource, numa.get_available(resource))
+        available = remaining.get(resource, numa.get_available_amounts(resource))
         exists = available >= 0
         if qos_class is not QualityOfService.GUARANTEED and is_affine(resource):
             satisfies = exists  # the pod shares the resource, so the available amount does not matter
@@ -331,11 +331,11 @@ def _subtract_requests(
 def _describe_most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
     """Describe each request and the largest amount that one NUMA node of the node in this row offers.
 
-    Resources that no NUMA node has are left out.
+    Resources that no NUMA node has are left out. Return "" if no resource remains.
     """
     comparisons = []
     for resource, amount in requests.items():
-        max_available = int(numa.get_available(resource)[row].max())
+        max_available = int(numa.get_available_amounts(resource)[row].max())
         if max_available >= 0:  # -1 if no NUMA node has the resource
             (requested, available), unit = format_for_sentence(resource, amount, max_available)
             comparisons.append(f"{requested} of {available} {unit}")

@@ -150,7 +150,7 @@ def score_numa_nodes(
     """
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
-    exact = np.stack([numa.get_available(name)[rows] for name in requests], axis=2)
+    exact = np.stack([numa.get_available_amounts(name)[rows] for name in requests], axis=2)
     unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)
     requested = np.array(list(requests.values()), np.int64)
     offer = NumaOffer(
@@ -221,7 +221,7 @@ def _find_relevant_nodes(requests: Requests, numa: NumaList) -> Bools:
     """Return a mask over the nodes that have at least one of the requested resources on a NUMA node."""
     mask = np.zeros(len(numa), np.bool_)
     for name in requests:
-        mask |= (numa.get_available(name) >= 0).any(axis=1)
+        mask |= (numa.get_available_amounts(name) >= 0).any(axis=1)
     return mask
 
 
@@ -242,7 +242,7 @@ def choose_numa_nodes(
     # Only NUMA nodes that have all requested resources can be chosen.
     has_all = numa.exists.copy()
     for name in requests:
-        has_all &= numa.get_available(name) >= 0
+        has_all &= numa.get_available_amounts(name) >= 0
 
     # Try larger and larger combinations on the nodes without a choice.
     is_chosen = np.zeros(numa.exists.shape, np.bool_)
@@ -257,7 +257,7 @@ def choose_numa_nodes(
             raise PluginError(_TOO_MANY.format(size))
         remaining_there = {name: amounts[rows] for name, amounts in remaining.items()}
         search = _Search(numa.select_rows(rows), has_all[rows], remaining_there)
-        is_chosen[rows], is_nearest[rows] = search.find_nearest(size, requests)
+        is_chosen[rows], is_nearest[rows] = search.find_nearest_combinations(size, requests)
     return _NumaChoice(is_chosen, is_nearest)
 
 
@@ -270,7 +270,7 @@ class _Search(NamedTuple):
     remaining: Mapping[str, Amounts]
     """Amounts (F, Z) by resource that are still free."""
 
-    def find_nearest(self, size: int, requests: Requests) -> tuple[Bools, Bools]:
+    def find_nearest_combinations(self, size: int, requests: Requests) -> tuple[Bools, Bools]:
         """Return each node's closest sufficient combination of `size` NUMA nodes, as a mask, nodes by NUMA nodes.
 
         The second result is a mask of the nodes where no other combination of this size is closer. Insufficient

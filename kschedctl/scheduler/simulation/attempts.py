@@ -203,7 +203,7 @@ class Attempts(PodsOnNodes):
 
         # Try without preemption first.
         priority = self.gangs.find_preemption_priority(key, members)
-        preempts = self.search.preemption and self.search.preemptors.has_victim_of_lower_priority(priority)
+        preempts = self.search.preemption and self.search.preemptors.has_placed_pod_of_lower_priority(priority)
         all_or_none = preempts and self.gangs.preempts_per_pod(key)
         attempt = self.gangs.place_members(framework, key, members, all_or_none=all_or_none)
         if attempt.placed or not preempts:

@@ -81,7 +81,7 @@ class Placements(IncomingPods):
         """
         choice = self._choose_with_cache(framework, position)
         if choice and self._has_unsure_nominations and not is_any_extender_called(framework.extenders, choice.info.pod):
-            unknowns = unsure_nominations.find_choice_unknowns(choice.info, choice.row, framework, self.view)
+            unknowns = unsure_nominations.iter_choice_unknown(choice.info, choice.row, framework, self.view)
             self.unheard.update(dict.fromkeys(unknowns))
         return choice
 
@@ -120,7 +120,8 @@ class Placements(IncomingPods):
         """Choose a node from cached answers if they suffice, otherwise by a full cycle.
 
         A pod that lost its nomination, or for which extenders are called, needs a full cycle. So does a nominated pod
-        unless it surely fits on its nominated node. Raises PluginError if a plugin fails.
+        unless it surely fits on its nominated node. Return None if no node is feasible. Raises PluginError if a plugin
+        fails.
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
@@ -282,7 +283,10 @@ class Placements(IncomingPods):
         return local
 
     def _choose_by_full_cycle(self, framework: FrameworkLike, position: Position) -> Choice | None:
-        """Choose a node by a full cycle of the pod. Raises PluginError if a plugin fails."""
+        """Choose a node by a full cycle of the pod, or return None if no node is feasible.
+
+        Raises PluginError if a plugin fails.
+        """
         cycle = self._run_placing_cycle(framework, position)
         if cycle.error is not None:
             raise PluginError(cycle.error)

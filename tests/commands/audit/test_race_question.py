@@ -17,7 +17,7 @@ from kschedctl.commands.audit.races.question import (
     build_race_question,
     measure_cluster,
     measure_kubelet_lags,
-    measure_peak_rate,
+    measure_peak_creation_rate,
     parse_expiry,
 )
 from kschedctl.errors import UsageError
@@ -78,7 +78,7 @@ def test_the_busiest_minute() -> None:
     """Six in the minute from 8:01 on, and one in each of the next six."""
     times = [f"2026-05-06T08:{minute:02}:{10 * i:02}Z" for i in range(6) for minute in (1, i + 2)]
     pods = [pod(i, "", "", created=time) for i, time in enumerate(times)]
-    assert measure_peak_rate(Cluster.from_objects([node("n1"), *pods])) == pytest.approx(0.1)
+    assert measure_peak_creation_rate(Cluster.from_objects([node("n1"), *pods])) == pytest.approx(0.1)
 
 
 def test_a_cluster_tells_its_size_and_how_full_it_is() -> None:

@@ -53,7 +53,9 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
         assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
         assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
         await press(browser, pilot, "down")
-        assert flat(browser).startswith("batch/etl-ln6zq Not for this scheduler: no profile serves scheduler name")
+        assert flat(browser).startswith(
+            "batch/etl-ln6zq Handled by another scheduler: no profile serves scheduler name"
+        )
 
     drive(demo(), steps)
 
@@ -70,7 +72,7 @@ def test_search_finds_pods_by_name_and_cause_and_nodes_and_workloads() -> None:
             "general-a1", "general-a2", "general-a3",
         ]  # fmt: skip
         await write(browser, pilot, "slash", "no such thing")
-        assert " ".join(lines(browser.pod_list)) == "no pod, node or workload has this in its name"
+        assert " ".join(lines(browser.pod_list)) == "no pod, node or workload has a name with this text"
         await press(browser, pilot, "escape")
         assert len(browser.pod_list.subjects) == 10
 
@@ -82,7 +84,7 @@ def test_a_pod_named_on_a_node_is_gone_to_and_the_search_ends() -> None:
         await write(browser, pilot, "slash", "general-b2")
         await press(browser, pilot, "enter")
         found = shown(browser)
-        fitting = "Would fit here, each by itself: 1 of 10 pending pods"
+        fitting = "Would fit here on their own: 1 of 10 pending pods"
         assert found[found.index(fitting) + 1] == "shop/web-6d4cf56db6-h8s2k"
         await press(browser, pilot, "enter")
         assert browser.chosen_key == "shop/web-6d4cf56db6-h8s2k"
@@ -340,7 +342,7 @@ def test_d_describes_what_enter_opens() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "general-b2")
         await press(browser, pilot, "d")
-        assert "Would fit here, each by itself: 1 of 10 pending pods" in shown(browser)
+        assert "Would fit here on their own: 1 of 10 pending pods" in shown(browser)
         await press(browser, pilot, "escape", "escape")
         await press(browser, pilot, "d")
         assert not browser.pod_list.has_focus

@@ -364,7 +364,7 @@ def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert main(["explain", "ml/a", "-f", str(file)]) == 5  # who decides is not replayed
     page = capsys.readouterr().out
-    first = "ml/a Not for this scheduler: its gang train has 4 of the 5 pods that Volcano waits for"
+    first = "ml/a Handled by another scheduler: its gang train has 4 of the 5 pods that Volcano waits for"
     assert " ".join(page.split()).startswith(first)
     words = " ".join(page.split())
     assert "gang of Volcano of 5 pods at once: 4 exist, 0 of them with a node, 1 is missing" in words

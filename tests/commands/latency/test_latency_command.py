@@ -66,7 +66,7 @@ def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) 
     with serving(MetricsServer(lambda path, query: (200, body))) as server:
         code = main(["latency", "--prometheus", server.url, "--window", "5m"])
     assert code == 2
-    assert "no metric of kube-scheduler" in capsys.readouterr().err
+    assert "no metrics of kube-scheduler" in capsys.readouterr().err
     assert all("%5B300s%5D" in path for _, path, _ in server.asked if "increase" in path)
 
 
@@ -76,9 +76,9 @@ def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) 
         ([], "no metrics given"),
         (["--metrics", "a", "--prometheus", "http://p"], "cannot be combined"),
         (["--metrics", "a", "--prometheus-labels", 'job="a"'], "needs --prometheus"),
-        (["--metrics", "http://p", "--window", "2h"], "is not between 1s and 3,600s"),
+        (["--metrics", "http://p", "--window", "2h"], "must be between 1s and 3,600s"),
         (["--metrics", "a", "--target", "fast"], '--target: "fast" is not a duration'),
-        (["--metrics", "a", "--target", "0"], '--target: "0" is not above 0'),
+        (["--metrics", "a", "--target", "0"], '--target: "0" must be more than 0'),
         (["--metrics", "no/such/file"], "no such file"),
     ],
 )

@@ -93,11 +93,11 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
     ),
     "two effects of one taint": ("tolerate the taint team=data", asked(), [node("n1", "a", TEAM, BOTH)]),
     "a node that is not there": (
-        "require metadata.name In node-1 instead of metadata.name In node1",
+        "require the name node-1 instead of the name node1",
         asked(**named("node1")),
         [node("node-1")],
     ),
-    "two names at once": ("do not require nodes with metadata.name In n2", asked(**named("n1", "n2")), [node("n1")]),
+    "two names at once": ("do not require nodes with the name n2", asked(**named("n1", "n2")), [node("n1")]),
     "a resource that no node has": (
         f"drop the request for {GPU}, which no node offers",
         asked(**SOME_GPU),

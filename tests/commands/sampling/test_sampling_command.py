@@ -40,7 +40,7 @@ def test_a_named_pod_and_a_manifest(run: Run, write: Write) -> None:
 
 def test_ctrl_c_prints_the_kinds_so_far(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user interrupts while the second of two kinds of pods is measured."""
-    measure, calls = sampled_searches.measure_pod_kind, list[int]()
+    measure, calls = sampled_searches.measure_sampling_costs, list[int]()
 
     def measure_until_second(*arguments: Any) -> SampledKind:
         calls.append(1)
@@ -48,7 +48,7 @@ def test_ctrl_c_prints_the_kinds_so_far(run: Run, write: Write, monkeypatch: pyt
             raise KeyboardInterrupt
         return measure(*arguments)
 
-    monkeypatch.setattr(sampled_searches, "measure_pod_kind", measure_until_second)
+    monkeypatch.setattr(sampled_searches, "measure_sampling_costs", measure_until_second)
     file = write(*NODES, pod("web"), pod("db", "2"))
     code, out, err = run("sampling", "web", "db", "-f", file)
     assert (code, err) == (130, "")

@@ -58,7 +58,7 @@ def test_groups_of_labels_have_no_limits(run: Run, write: Write) -> None:
     file = write(pooled, waiting, placed)
     done = run("scale", "up", "-f", file, "--pool-label", "example.com/crew", "--assume-complete")
     assert done.code == 5
-    assert done.out.startswith("Not certain: node groups are only known from node labels")
+    assert done.out.startswith("Not certain: node groups are known only from node labels")
     assert "blue" in done.out
 
 

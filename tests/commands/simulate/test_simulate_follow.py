@@ -81,7 +81,7 @@ def test_without_the_rest_of_the_cluster_it_is_not_decided(run: Run, write: Writ
 @pytest.mark.parametrize("option", [["--pending"], ["--rollout"], ["--runs", "3"]])
 def test_options_that_say_nothing_to_it(run: Run, state: str, events: str, option: list[str]) -> None:
     found = run("simulate", "--follow", events, "-f", state, *option)
-    assert (found.code, "--follow repeats what was really done" in found.err) == (2, True)
+    assert (found.code, "--follow repeats a real rollout" in found.err) == (2, True)
 
 
 def test_files_without_events(run: Run, state: str) -> None:

@@ -248,7 +248,7 @@ def test_a_step_that_fails_is_named() -> None:
     steps = [{"cordon": {"nodes": ["n1"]}}, {"scale": {"name": "nobody", "replicas": 2}}]
     with pytest.raises(UsageError, match=r"step 2 \(scale\)"):
         sized([*NODES, pod("p", 1)], scenario={"steps": steps})
-    with pytest.raises(UsageError, match=r"step 1 \(instanceTypes\).*all nodes are bought"):
+    with pytest.raises(UsageError, match=r"step 1 \(instanceTypes\).*size replaces all nodes"):
         sized([*NODES, pod("p", 1)], scenario={"steps": [{"instanceTypes": {"types": TYPES}}]})
 
 

@@ -165,7 +165,7 @@ def test_a_pod_that_is_held_back_is_not_flushed(run: Run, cluster: str) -> None:
     [
         (["nothing"], 'pod "default/nothing" not found'),
         (["--event", "no-such-file"], "no-such-file"),
-        (["--between", "a", "b", "--event", "e"], "--between names both clusters"),
+        (["--between", "a", "b", "--event", "e"], "--between already names both clusters"),
         (["node/n1"], "is a node"),
     ],
 )

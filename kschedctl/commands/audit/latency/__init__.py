@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, LatencyLimits
-from kschedctl.commands.audit.latency.figures import build_curves, build_numbers, build_timings, get_only_number
+from kschedctl.commands.audit.latency.figures import build_curves, build_timings, get_only_number, list_metric_values
 from kschedctl.commands.audit.latency.report import LatencySection, LatencyVerdict
 from kschedctl.commands.audit.latency.rules import RULES, STALE
 from kschedctl.commands.audit.latency.verdicts import Verdict, format_seconds, judge_metrics
@@ -78,7 +78,7 @@ def build_section_from_metrics(
         restarted=measured.restarted,
         target=limits.target,
         verdicts=tuple(map(_build_verdict_report, verdicts)),
-        missing=measured.explain_missing(),
+        missing=measured.explain_missing_metrics(),
         attempts=timings(ATTEMPTS),
         algorithm=timings(ALGORITHM),
         extension_points=timings(POINTS),
@@ -90,13 +90,13 @@ def build_section_from_metrics(
         pod_scheduling_sli=timings(SLI),
         hints=timings(HINTS),
         attempt_curves=build_curves(measured, ATTEMPTS),
-        results=build_numbers(measured, RESULTS),
-        queues=build_numbers(measured, QUEUES),
-        in_flight_events=build_numbers(measured, IN_FLIGHT),
-        cache=build_numbers(measured, CACHE),
-        preemption_attempts=get_only_number(build_numbers(measured, PREEMPTIONS)),
+        results=list_metric_values(measured, RESULTS),
+        queues=list_metric_values(measured, QUEUES),
+        in_flight_events=list_metric_values(measured, IN_FLIGHT),
+        cache=list_metric_values(measured, CACHE),
+        preemption_attempts=get_only_number(list_metric_values(measured, PREEMPTIONS)),
         preemption_victims=next(iter(timings(VICTIMS)), None),
-        scheduled_after_flush=get_only_number(build_numbers(measured, FLUSHED)),
+        scheduled_after_flush=get_only_number(list_metric_values(measured, FLUSHED)),
         **build_verdict(RULES, findings, _iter_unknowns(measured, verdicts)),
     )
 

@@ -33,21 +33,19 @@ def build_latency_evidence(report: LatencySection, style: Style) -> Page:
 def _plot_attempts(report: LatencySection) -> Page:
     """Plot the share of attempts that are done within a time, with a curve for each result and profile.
 
-    The names of the curves leave out a label in which all curves agree.
+    The names of the curves leave out a label in which all curves agree. Return () if there are no curves.
     """
     curves = report.attempt_curves
     if not curves:
         return ()
     differing_labels = [label for label in curves[0].labels if len({curve.labels[label] for curve in curves}) > 1]
     labels = differing_labels or ["result"]
-    series = tuple(
-        Series(
-            " ".join(curve.labels[label] for label in labels),
-            tuple((seconds, round(100 * share, 3)) for seconds, share in curve.within),
-        )
-        for curve in curves
-    )
-    plot = Plot("Attempts by duration", Axis("seconds", decades=True), Axis("% of attempts"), series)
+    series: list[Series] = []
+    for curve in curves:
+        name = " ".join(curve.labels[label] for label in labels)
+        percentages = tuple((seconds, round(100 * share, 3)) for seconds, share in curve.within)
+        series.append(Series(name, percentages))
+    plot = Plot("Attempts by duration", Axis("seconds", decades=True), Axis("% of attempts"), tuple(series))
     return section("How long attempts take", plot)
 
 

@@ -188,7 +188,7 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
         starving=starving,
         preempted=preempted,
         exposed=exposed,
-        **build_verdict(RULES, findings, _find_unknowns(audited, growth, len(tiers.priorities) > 1)),
+        **build_verdict(RULES, findings, _find_unknowns(audited, growth, has_several_tiers=len(tiers.priorities) > 1)),
     )
 
 
@@ -358,6 +358,8 @@ def _build_headline(
     `tier` is the tier that was grown, if any, and `victims` are the workloads that would lose pods. Nothing is said
     about starving or exposed pods if there are none.
     """
+    if not len(tiers.priorities):
+        return "no pods, so there are no tiers"
     parts = [counted(len(tiers.priorities), "tier")]
     starving_count = sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods)
     if starving_count:

@@ -30,8 +30,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
     """Return the workloads behind Services that a higher non-system tier may preempt, most pods first."""
     pods = tiers.pods
-    is_user_tier = ~tiers.is_system[tiers.tier_by_pod]
-    can_preempt = is_user_tier & tiers.can_preempt[pods.info]
+    is_user_tier = ~tiers.above_user_priorities[tiers.tier_by_pod]
+    can_preempt = is_user_tier & tiers.allowed_to_preempt[pods.info]
     preemptors_by_tier = tiers.count_pods_by_tier(can_preempt)
     jobs_by_tier = tiers.count_pods_by_tier(can_preempt & tiers.owned_by_job[pods.info])
     # Tiers are numbered from the highest, so the sums before a tier count the tiers above it.
@@ -239,10 +239,10 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
     if limits.tier:
         tier = _find_tier(tiers, limits.tier)
     else:
-        is_user_info = can_clone & ~tiers.is_system[tiers.tier_by_info]
+        is_user_info = can_clone & ~tiers.above_user_priorities[tiers.tier_by_info]
         if not is_user_info.any():
             return None
-        preempts = is_user_info & tiers.can_preempt
+        preempts = is_user_info & tiers.allowed_to_preempt
         tier = int(tiers.tier_by_info[preempts if preempts.any() else is_user_info].min())  # the highest is number 0
 
     is_eligible = can_clone & (tiers.tier_by_info == tier)

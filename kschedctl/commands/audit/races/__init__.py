@@ -65,7 +65,7 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
     share.
     """
     view = audited.scheduler.view
-    rivals, shared_rows = find_rivals(view)
+    rivals, shared_rows = find_competing_schedulers(view)
     nodes = len(shared_rows) if rivals else len(view.nodes)
     races = _simulate_races(audited, measure_cluster(view), instances=len(rivals) + 1, nodes=nodes)
     return RacesSection(
@@ -81,7 +81,7 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
     )
 
 
-def find_rivals(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def find_competing_schedulers(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Find other schedulers that placed pods on the same nodes as this one.
 
     Return the sorted names of these schedulers and the rows of the shared nodes.

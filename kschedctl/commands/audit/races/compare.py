@@ -202,10 +202,10 @@ def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
 
 
 def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion) -> str:
-    """Return the advice and the reasons for it in a few sentences.
+    """Return the advice and the reasons for it in one to three sentences.
 
-    A sentence is about expiry if pods expired, and about the number of instances if the best expiry does not prevent
-    double booking. The last one is about the versions of kube-scheduler.
+    If pods expired, the advice is about the expiry. If even the best expiry does not prevent double booking by several
+    instances, it is about their number. The last sentence says which versions of kube-scheduler expire assumed pods.
     """
     best_expiry, remaining = _find_best_expiry(results)
     parts = []

@@ -264,7 +264,7 @@ def measure_cluster(view: Fork) -> Measures:
         nodes=nodes or None,
         room=max(round(bound_pods / nodes / load), 1) if has_load else None,
         load=max(load, MIN_LOAD) if has_load else None,
-        rate=measure_peak_rate(view.cluster),
+        rate=measure_peak_creation_rate(view.cluster),
         lags=measure_kubelet_lags(view.cluster),
     )
 
@@ -281,8 +281,8 @@ def _measure_load(view: Fork) -> float:
     return float(shares.max(initial=0, where=allocatable > 0))
 
 
-def measure_peak_rate(cluster: Cluster) -> float | None:
-    """Return the pods created per second in the busiest minute, or None if no creation time is known.
+def measure_peak_creation_rate(cluster: Cluster) -> float | None:
+    """Return how many pods per second were created in the busiest minute, or None if no creation time is known.
 
     Only pods that still exist are counted.
     """

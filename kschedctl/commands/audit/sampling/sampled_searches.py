@@ -46,11 +46,11 @@ DIGITS = 4
 """The number of decimals in reports."""
 
 
-def measure_pod_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
-    """Measure the costs of placing one more pod of a kind with each percentage, from every node as the start.
+def measure_sampling_costs(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
+    """Measure what each of the `percentages` of nodes to score costs when one more pod of this kind is placed.
 
-    If an error or PreFilter prevents the comparison, the result has the reason as `unmeasured`. `done` is called with
-    the number of percentages that are finished.
+    A search may start at any node, so all starts are tried. If an error or PreFilter prevents the comparison, the
+    result has the reason as `unmeasured`. `done` is called with the number of percentages that are finished.
     """
     sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
@@ -328,7 +328,9 @@ def compute_sampling_costs(
                 kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
                 unknown.update(dict.fromkeys(kind_unknowns))
                 assert kind_framework is not None
-                sampled_kinds.append(measure_pod_kind(kind, kind_framework.without_extenders(), percentages, done))
+                sampled_kinds.append(
+                    measure_sampling_costs(kind, kind_framework.without_extenders(), percentages, done)
+                )
         except KeyboardInterrupt:
             if not sampled_kinds and not profiles:
                 raise

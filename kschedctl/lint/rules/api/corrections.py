@@ -51,7 +51,10 @@ def _suggest_template_labels(subject: Subject) -> str:
 
 
 def _suggest_toleration(key: object) -> str:
-    """Suggest the key and value of a toleration whose key was written as KEY=VALUE or KEY=VALUE:EFFECT."""
+    """Suggest the key and value of a toleration whose key was written as KEY=VALUE or KEY=VALUE:EFFECT.
+
+    Return "" for a key of another form.
+    """
     name, equals, value_and_effect = str(key).partition("=")
     if not (name and equals):
         return ""

@@ -22,9 +22,8 @@ from kschedctl.queueing.kueue.cluster_queues import (
     is_cohort_in_circle,
     read_queue_settings,
 )
-from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
-from kschedctl.queueing.kueue.quota_tree import parse_quotas
+from kschedctl.queueing.kueue.quota_tree import parse_quotas, parse_weight
 
 MIN_LETTERS = 5
 """Shorter words of a name do not count as misspelt: h100 is not a misspelling of a100."""
@@ -141,9 +140,9 @@ def _iter_kueue_references(context: LintContext) -> Iterator[KueueReference]:
 
     ClusterQueues and Cohorts refer to flavors, ClusterQueues to admission checks, and flavors to Topologies.
     """
-    for subject, cohort in context.list_linted(Cohort):
+    for subject, cohort in context.list_linted_objects(Cohort):
         yield from _iter_flavor_references(subject, cohort.spec.resource_groups)
-    for subject, queue in context.list_linted(ClusterQueue):
+    for subject, queue in context.list_linted_objects(ClusterQueue):
         yield from _iter_flavor_references(subject, queue.spec.resource_groups)
         for i, name in enumerate(queue.spec.admission_checks):
             yield KueueReference(subject, ("spec", "admissionChecks", i), "AdmissionCheck", name)
@@ -152,7 +151,7 @@ def _iter_kueue_references(context: LintContext) -> Iterator[KueueReference]:
         for i, rule in enumerate(strategy_rules):
             path: Path = ("spec", "admissionChecksStrategy", "admissionChecks", i, "name")
             yield KueueReference(subject, path, "AdmissionCheck", rule.name)
-    for subject, flavor in context.list_linted(ResourceFlavor):
+    for subject, flavor in context.list_linted_objects(ResourceFlavor):
         yield KueueReference(subject, ("spec", "topologyName"), "Topology", flavor.spec.topology_name or "")
 
 
@@ -168,7 +167,7 @@ def find_missing_cluster_queues(context: LintContext) -> Iterator[Problem]:
     """Find LocalQueues whose ClusterQueue does not exist."""
     references = (
         KueueReference(subject, ("spec", "clusterQueue"), "ClusterQueue", queue.spec.cluster_queue)
-        for subject, queue in context.list_linted(LocalQueue)
+        for subject, queue in context.list_linted_objects(LocalQueue)
     )
     yield from find_missing_names(context, references)
 
@@ -187,7 +186,7 @@ KQ_NO_CLUSTER_QUEUE = Rule(
 def find_cohort_circles(context: LintContext) -> Iterator[Problem]:
     """Find Cohorts whose chain of parents forms a cycle or leads to one."""
     parents = {c.metadata.name: c.spec.parent_name for c in context.list_all_objects(Cohort) if c.spec.parent_name}
-    for subject, cohort in context.list_linted(Cohort):
+    for subject, cohort in context.list_linted_objects(Cohort):
         if cohort.spec.parent_name and is_cohort_in_circle(subject.name, parents):
             circle = _find_cohort_circle(subject.name, parents)
             verb = "form" if subject.name in circle else "lead to"

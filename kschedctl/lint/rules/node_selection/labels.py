@@ -62,7 +62,7 @@ _COMMON_LABELS = ((OS, "linux"), (ARCH, "amd64"))
 
 def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
     """Find node labels in workloads, volumes, StorageClasses and NodePools that look misspelt."""
-    pool_labels = {key for _, pool in context.list_linted(WrittenNodePool) for key in pool.labels}
+    pool_labels = {key for _, pool in context.list_linted_objects(WrittenNodePool) for key in pool.labels}
     for workload in context.workloads:
         for path, key in iter_node_label_keys(workload):
             if key in MISTAKEN_LABELS and path[-1] == "topologyKey":
@@ -91,12 +91,12 @@ LB_MISSPELT = Rule(
 
 def _iter_label_keys_outside_workloads(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
     """Yield each node label key that a PersistentVolume, NodePool or StorageClass names, with its path."""
-    for subject, volume in context.list_linted(PersistentVolume):
+    for subject, volume in context.list_linted_objects(PersistentVolume):
         yield from ((subject, path, key) for path, key in iter_volume_label_keys(volume))
-    for subject, pool in context.list_linted(WrittenNodePool):
+    for subject, pool in context.list_linted_objects(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             yield subject, ("spec", "template", "spec", "requirements", i, "key"), declared.key
-    for subject, storage_class in context.list_linted(StorageClass):
+    for subject, storage_class in context.list_linted_objects(StorageClass):
         for i, topology in enumerate(storage_class.allowed_topologies):
             for j, requirement in enumerate(topology.match_label_expressions):
                 yield subject, ("allowedTopologies", i, "matchLabelExpressions", j, "key"), requirement.key
@@ -221,7 +221,7 @@ def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
 
     The requirements of workloads are also searched for misspelt names of NodePools.
     """
-    pool_names = {subject.name for subject, _ in context.list_linted(WrittenNodePool)}
+    pool_names = {subject.name for subject, _ in context.list_linted_objects(WrittenNodePool)}
     for workload in context.workloads:
         for requirement in _iter_node_label_requirements(workload):
             if requirement.key == _POOL_LABEL:
@@ -230,7 +230,7 @@ def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
                 wrong_values = _find_impossible_values(requirement)
             for wrong in wrong_values:
                 yield workload.build_problem(wrong.path, wrong.message, wrong.fix, wrong.replacement)
-    for subject, pool in context.list_linted(WrittenNodePool):
+    for subject, pool in context.list_linted_objects(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             path: Path = ("spec", "template", "spec", "requirements", i, "values")
             values = tuple(((*path, j), str(value)) for j, value in enumerate(declared.values))

@@ -32,7 +32,7 @@ SYSTEM_NAMESPACE_PREFIXES = ("openshift-", "kube-")
 
 def find_reserved_priority_values(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with a value above 1,000,000,000, which is reserved for the system's classes."""
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         is_reserved = priority_class.metadata.name.startswith(RESERVED_PREFIX)
         if priority_class.value > HIGHEST_USER_DEFINABLE and not is_reserved:
             yield subject.build_problem(("value",), f"{priority_class.value:,} is above 1,000,000,000")
@@ -52,7 +52,7 @@ PC_VALUE_OVER_1E9 = Rule(
 def find_reserved_class_names(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses whose name begins with system-, except the classes that Kubernetes itself creates."""
     system_classes = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         name = priority_class.metadata.name
         is_system_class = (name, priority_class.value) in system_classes and not priority_class.global_default
         if name.startswith(RESERVED_PREFIX) and not is_system_class:
@@ -73,10 +73,10 @@ PC_SYSTEM_PREFIX = Rule(
 def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses that are the global default although another class of the cluster is one too."""
     defaults = [item for item in context.list_all_items(PriorityClass) if item.value.global_default]
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
             continue
-        coexisting_defaults = context.list_coexisting(subject, defaults)
+        coexisting_defaults = context.list_coexisting_values(subject, defaults)
         names = sorted({c.metadata.name for c in coexisting_defaults})
         if len(names) > 1:
             lowest = min(coexisting_defaults, key=lambda c: c.value).metadata.name
@@ -103,10 +103,10 @@ def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     The system's classes do not count.
     """
     classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
             continue
-        other_values = [c.value for c in context.list_coexisting(subject, classes) if not c.global_default]
+        other_values = [c.value for c in context.list_coexisting_values(subject, classes) if not c.global_default]
         if not other_values or priority_class.value < max(other_values):
             continue
         # Classes below 0 are for placeholder pods, which only reserve room.
@@ -138,7 +138,7 @@ def find_duplicate_priority_values(context: LintContext) -> Iterator[Problem]:
     items_by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
     for item in context.list_all_items(PriorityClass):
         items_by_value.setdefault(item.value.value, []).append(item)
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         equal_items = [
             item for item in items_by_value[priority_class.value] if context.variants.can_coexist(subject, item.subject)
         ]
@@ -166,7 +166,7 @@ def find_classes_without_description(context: LintContext) -> Iterator[Problem]:
 
     Finds nothing in a cluster in which no class has a description, as snapshots may leave descriptions out.
     """
-    classes = context.list_linted(PriorityClass)
+    classes = context.list_linted_objects(PriorityClass)
     if not any(subject.document or priority_class.description for subject, priority_class in classes):
         return
     for subject, priority_class in classes:
@@ -188,7 +188,7 @@ PC_NO_DESCRIPTION = Rule(
 
 def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with preemptionPolicy Never whose name or description suggests preemption."""
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         if priority_class.preemption_policy != "Never":
             continue
         text = f"{priority_class.metadata.name} {priority_class.description}".lower()
@@ -224,7 +224,8 @@ def find_missing_priority_classes(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         name = workload.spec.priority_class_name
         is_reserved = name.startswith(RESERVED_PREFIX)  # users cannot create such a class
-        if name and name not in context.priority_classes and (are_classes_known or is_reserved):
+        would_be_known = are_classes_known or is_reserved
+        if name and name not in context.priority_classes and would_be_known:
             message = f'PriorityClass "{name}" does not exist'
             fix = _suggest_class(name, context.priority_classes)
             yield workload.build_problem(("priorityClassName",), message, fix)
@@ -382,7 +383,7 @@ def find_unused_priority_classes(context: LintContext) -> Iterator[Problem]:
         return
     used_names = {pod.spec.priority_class_name for pod in context.cluster.pods}
     used_names |= {workload.spec.priority_class_name for workload in context.workloads}
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         name = priority_class.metadata.name
         if name not in used_names and not priority_class.global_default and not name.startswith(RESERVED_PREFIX):
             yield subject.build_problem((), "no pod and no workload uses it")
@@ -405,7 +406,7 @@ def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem
 
     Finds nothing if no ResourceQuota is linted.
     """
-    quotas = context.list_linted(ResourceQuota)
+    quotas = context.list_linted_objects(ResourceQuota)
     if not quotas:
         return
     limited_classes = set()
@@ -415,7 +416,7 @@ def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem
                 limited_classes |= set(expression.values or context.priority_classes)
     classes = [c for c in context.list_all_objects(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     highest_value = max((c.value for c in classes), default=0)
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         is_highest = priority_class.value == highest_value > 0
         if is_highest and priority_class.metadata.name not in limited_classes:
             message = "no ResourceQuota limits its use, so every namespace may use the highest priority"

@@ -212,9 +212,13 @@ def _suggest_unit(name: str, text: str | int | float) -> str:
     ('Did you mean 512Mi?', 'Did you mean 500m?', 'Did you mean 2500m?')
     """
     number = re.fullmatch(r"(\d+)(m?)", str(text))
-    if number is None or name not in (CPU, *BYTE_RESOURCES) or (name == CPU and number[2]):
+    if number is None or name not in (CPU, *BYTE_RESOURCES):
         return ""
-    return f"Did you mean {number[1]}{'m' if name == CPU else 'Mi'}?"
+    is_in_millicores = name == CPU and bool(number[2])
+    if is_in_millicores:
+        return ""
+    unit = "m" if name == CPU else "Mi"
+    return f"Did you mean {number[1]}{unit}?"
 
 
 def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:

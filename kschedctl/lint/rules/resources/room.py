@@ -10,7 +10,13 @@ from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, format_for_sentence
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.analysis.facts import NODE_PLUGINS, ClusterFacts, PlacementResult, has_room, place_additional_pods
+from kschedctl.lint.analysis.facts import (
+    NODE_PLUGINS,
+    ClusterFacts,
+    PlacementResult,
+    find_rows_with_room,
+    place_additional_pods,
+)
 from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_affinity_terms
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem, Subject
@@ -37,7 +43,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
             continue
         unoffered_resources = facts.list_unoffered_resources(workload)
         requests = facts.get_requests(workload)
-        large_enough = eligible & has_room(facts.view.allocatable, requests)
+        large_enough = eligible & find_rows_with_room(facts.view.allocatable, requests)
         is_any_node_large_enough = not unoffered_resources and large_enough.any()
         if is_any_node_large_enough and not _are_full_of_fixed_pods(context, requests, large_enough):
             continue
@@ -73,7 +79,7 @@ def _describe_tainted_nodes(context: LintContext, workload: Workload, requests: 
     The text names the taint of the first of these nodes, and is empty if there are none.
     """
     facts, nodes = context.facts, context.facts.view.nodes
-    is_large_enough = has_room(facts.view.allocatable, requests)
+    is_large_enough = find_rows_with_room(facts.view.allocatable, requests)
     selected = facts.get_selected_nodes(workload) & ~nodes.unschedulable
     tainted = selected & is_large_enough & ~facts.get_tolerated_nodes(workload)
     if not tainted.any():
@@ -100,7 +106,7 @@ def _are_full_of_fixed_pods(context: LintContext, requests: Amounts, nodes: Bool
     fixed_columns = [fixed_view.resources[name] for name in names]
     columns = [view.resources[name] for name in names]
     free = (fixed_view.allocatable - fixed_view.requested)[:, fixed_columns]
-    return not (nodes & has_room(free, requests[columns])).any()
+    return not (nodes & find_rows_with_room(free, requests[columns])).any()
 
 
 def _describe_excessive_requests(context: LintContext, requests: Amounts, eligible: Bools) -> str:
@@ -132,7 +138,7 @@ def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Pro
         free = np.maximum(facts.free_amounts[eligible], 0)  # an overcommitted node has nothing free
         if facts.list_unoffered_resources(workload) or (free.sum(axis=0) < requests).any():
             continue
-        if not has_room(facts.view.allocatable[eligible], requests).any():
+        if not find_rows_with_room(facts.view.allocatable[eligible], requests).any():
             continue
         if facts.find_nodes_rejected_by(workload, NodeResourcesFit)[eligible].all():
             short_resources = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
@@ -168,7 +174,7 @@ def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
             has_pod[facts.list_node_rows_of_pods(workload)] = True
         eligible = facts.get_eligible_nodes(workload)
         free_without_own_pods = facts.free_amounts + _sum_workload_requests_per_node(context, workload)
-        full = eligible & ~has_pod & ~has_room(free_without_own_pods, facts.get_requests(workload))
+        full = eligible & ~has_pod & ~find_rows_with_room(free_without_own_pods, facts.get_requests(workload))
         if full.any():
             nodes = counted(eligible.sum(), "node")
             names = facts.format_node_names(full)

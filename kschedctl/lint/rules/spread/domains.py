@@ -180,7 +180,7 @@ def find_domains_blocked_by_taints(context: LintContext) -> Iterator[Problem]:
         if spread.constraint.node_taints_policy == "Honor":
             continue
         usable = spread.counted & context.facts.get_tolerated_nodes(spread.workload)
-        yield from _find_unusable_domains(
+        yield from _iter_unusable_domain_problem(
             context, spread, usable=usable, message_start="taints or cordons keep it out of", field="nodeTaintsPolicy"
         )
 
@@ -205,7 +205,7 @@ def find_domains_outside_affinity(context: LintContext) -> Iterator[Problem]:
         if spread.constraint.node_affinity_policy != "Ignore":
             continue
         usable = spread.counted & context.facts.get_selected_nodes(spread.workload)
-        yield from _find_unusable_domains(
+        yield from _iter_unusable_domain_problem(
             context, spread, usable=usable, message_start="node affinity keeps it out of", field="nodeAffinityPolicy"
         )
 
@@ -223,7 +223,7 @@ TS_AFFINITY_POLICY = Rule(
 )
 
 
-def _find_unusable_domains(
+def _iter_unusable_domain_problem(
     context: LintContext, spread: HardSpread, *, usable: Bools, message_start: str, field: str
 ) -> Iterator[Problem]:
     """Yield a problem if replicas find no node because some counted domains are unusable and stay empty.

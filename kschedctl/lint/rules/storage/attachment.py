@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, SelectorRequirement, StorageClass
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.node_requirements import DEPRECATED_LABELS
 from kschedctl.lint.analysis.placement import (
@@ -47,7 +47,7 @@ def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
     zone_count = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
     if zone_count < 2:
         return
-    for subject, storage_class in context.list_linted(StorageClass):
+    for subject, storage_class in context.list_linted_objects(StorageClass):
         is_immediate = storage_class.volume_binding_mode in (None, "Immediate")
         if is_immediate and storage_class.provisioner in ZONAL_PROVISIONERS:
             message = f"volumes are created in any of {zone_count} zones before it is known where the pod can run"
@@ -115,11 +115,13 @@ def _is_in_one_zone(volume: PersistentVolume) -> bool:
 
     Returns False for a volume without terms.
     """
+
+    def names_one_zone(expression: SelectorRequirement) -> bool:
+        """Return whether the expression allows a single value of a zone label."""
+        return "zone" in expression.key and expression.operator == "In" and len(expression.values or ()) == 1
+
     terms = get_volume_node_terms(volume)
-    return bool(terms) and all(
-        any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
-        for term in terms
-    )
+    return bool(terms) and all(any(map(names_one_zone, term.match_expressions)) for term in terms)
 
 
 def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
@@ -138,7 +140,8 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
         must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
         is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
         excess = workload.highest_replicas - len(rows)
-        if not len(rows) or (excess <= 0 and not is_rollout_stuck) or not facts.is_full_with_pods_on(workload, rows):
+        has_too_few_nodes = excess > 0 or is_rollout_stuck
+        if not len(rows) or not has_too_few_nodes or not facts.is_full_with_pods_on(workload, rows):
             continue
         nodes = counted(len(rows), "usable node")
         if is_rollout_stuck:
@@ -175,7 +178,7 @@ def find_deprecated_node_labels(context: LintContext) -> Iterator[Problem]:
             elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
                 message = f"{MASTER} was replaced in 1.24, and nodes of newer clusters do not have it"
                 yield workload.build_problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
-    for subject, volume in context.list_linted(PersistentVolume):
+    for subject, volume in context.list_linted_objects(PersistentVolume):
         for path, key in iter_volume_label_keys(volume):
             if key in DEPRECATED_LABELS:
                 successor = DEPRECATED_LABELS[key]

@@ -30,7 +30,7 @@ def find_missing_claims_and_storage_classes(context: LintContext) -> Iterator[Pr
         return
     class_names = {storage_class.metadata.name for storage_class in context.list_all_objects(StorageClass)}
     class_names |= {volume.spec.storage_class_name for volume in context.list_all_objects(PersistentVolume)}
-    claims = context.list_linted(PersistentVolumeClaim)
+    claims = context.list_linted_objects(PersistentVolumeClaim)
     for subject, path, name in iter_storage_class_names(claims, context.workloads):
         if name and name not in class_names:
             yield subject.build_problem(path, f'storageclass.storage.k8s.io "{name}" not found')
@@ -139,7 +139,7 @@ _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.b
 
 def find_local_volumes_without_affinity(context: LintContext) -> Iterator[Problem]:
     """Find local volumes without node affinity, which the API server rejects."""
-    for subject, volume in context.list_linted(PersistentVolume):
+    for subject, volume in context.list_linted_objects(PersistentVolume):
         if field_at(subject.document, "spec", "local") is not None and not get_volume_node_terms(volume):
             message = "spec.nodeAffinity: Required value: Local volume requires node affinity"
             yield subject.build_problem(("spec", "local"), message)
@@ -161,7 +161,7 @@ def find_immediate_local_classes(context: LintContext) -> Iterator[Problem]:
 
     The volume is then chosen before it is known where the pod can run.
     """
-    for subject, storage_class in context.list_linted(StorageClass):
+    for subject, storage_class in context.list_linted_objects(StorageClass):
         if storage_class.provisioner == NO_PROVISIONER and storage_class.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
             fix = "Write volumeBindingMode: WaitForFirstConsumer"
@@ -189,10 +189,10 @@ def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
     volume_items = context.list_all_items(PersistentVolume)
     if not volume_items:
         return
-    for subject, claim in context.list_linted(PersistentVolumeClaim):
+    for subject, claim in context.list_linted_objects(PersistentVolumeClaim):
         if claim.status.phase == "Bound":
             continue
-        volumes: list[PersistentVolume] = context.list_coexisting(subject, volume_items)
+        volumes: list[PersistentVolume] = context.list_coexisting_values(subject, volume_items)
         if claim.spec.volume_name:
             yield from _find_problem_with_named_volume(subject, claim, volumes)
         else:
@@ -299,7 +299,7 @@ def _is_static_class(context: LintContext, subject: Subject, name: str | None) -
     A class that does not exist is static only if its name is "" or ``manual`` and all classes are known.
     """
     items = [item for item in context.list_all_items(StorageClass) if item.subject.name == name]
-    classes = context.list_coexisting(subject, items)
+    classes = context.list_coexisting_values(subject, items)
     if classes:
         return all(storage_class.provisioner == NO_PROVISIONER for storage_class in classes)
     return name in _STATIC_CLASS_NAMES and context.are_all_read("StorageClass")
@@ -313,17 +313,17 @@ def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]
     if context.cluster is not None:
         yield from _find_claims_without_default_class_in_cluster(context)
         return
-    classes, volumes = context.list_linted(StorageClass), context.list_linted(PersistentVolume)
+    classes, volumes = context.list_linted_objects(StorageClass), context.list_linted_objects(PersistentVolume)
     if not classes:
         return
-    for subject, claim in context.list_linted(PersistentVolumeClaim):
+    for subject, claim in context.list_linted_objects(PersistentVolumeClaim):
         if claim.spec.storage_class_name is not None or claim.spec.volume_name:
             continue
         folder_items = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
-        folder_classes: list[StorageClass] = context.list_coexisting(subject, folder_items)
+        folder_classes: list[StorageClass] = context.list_coexisting_values(subject, folder_items)
         if not folder_classes or any(map(_is_default, folder_classes)):
             continue
-        if not context.list_coexisting(subject, volumes):
+        if not context.list_coexisting_values(subject, volumes):
             names = ", ".join(storage_class.metadata.name for storage_class in folder_classes)
             message = f"the claim names no StorageClass, and none in its folder is the default: {names}"
             yield subject.build_problem(("spec",), message)
@@ -344,7 +344,7 @@ def _find_claims_without_default_class_in_cluster(context: LintContext) -> Itera
     cluster_has = f"no StorageClass is the default: {names}" if classes else "the cluster has no StorageClass"
     claims = context.cluster.persistent_volume_claims if context.cluster else ()
     bound_names = {f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in claims if claim.spec.volume_name}
-    linted_claims = context.list_linted(PersistentVolumeClaim)
+    linted_claims = context.list_linted_objects(PersistentVolumeClaim)
     for claim_spec in iter_unbound_claim_specs(linted_claims, context.workloads, bound_names):
         if not claim_spec.is_class_given:
             claim = "the claim" if claim_spec.path == ("spec",) else "the claim template"
@@ -365,7 +365,10 @@ VL_NO_DEFAULT = Rule(
 
 
 def _get_folder(subject: Subject) -> str:
-    """Return the folder of an object's file. Classes in other folders may be for other clusters."""
+    """Return the folder of an object's file. Classes in other folders may be for other clusters.
+
+    Return "" if the file is unknown.
+    """
     return posixpath.dirname(subject.location.file) if subject.location else ""
 
 

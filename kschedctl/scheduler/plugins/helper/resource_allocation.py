@@ -168,7 +168,7 @@ class Usage:
 def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amounts | None:
     """Return the requests as a row of the nodes' matrices, with 1 for pods.
 
-    Return None if no node and no pod has one of the requested resources, so that it has no column.
+    Return None if a requested resource has no column, because no node and no pod has this resource.
     """
     if not requests.keys() <= view.resources.keys():
         return None

@@ -329,7 +329,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             # A request below zero has overflowed int64. Upstream checks it only for scalar resources.
             is_requested = request != 0 if names.is_scalar(name) else request > 0
             if is_requested and not self._is_resource_ignored(name):
-                yield from self._iter_rejections_for_resource(name, request, usage, devices.is_backed(name))
+                yield from self._iter_rejections_for_resource(
+                    name, request, usage, from_devices=devices.is_backed(name)
+                )
 
     def can_evictions_only_help(self, view: Fork) -> bool:
         """Return whether evicting pods can never make Filter reject a node. It can only if requests overflow int64."""
@@ -500,7 +502,7 @@ class ResizeAmounts(NamedTuple):
 
 
 def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[DeferredResize, ...]:
-    """Return the deferred resizes of pods on the node that reserve more of the resource than the pods run with.
+    """Return the deferred resizes of pods on the node that reserve more of the resource than the pods run with, or ().
 
     The resize with the largest difference comes first. `row` is the node's row in the view.
 

@@ -15,7 +15,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.scoring import (
     Points,
     ScoredDomains,
     normalize_scores,
-    weigh_counts,
+    score_counts,
 )
 from kschedctl.snapshot.trail import Trail
 
@@ -102,7 +102,7 @@ class EquallySpreadNodes:
         feasible_keys = self._keys[self._feasible_groups]
         for values, constraint, domains in zip(feasible_keys.T, self._constraints, self._scored_domains, strict=True):
             if domains.domains is None:  # a copy changes the group of its node, but not the score of a group
-                self._parts.append(weigh_counts(values, self._feasible_count, constraint))
+                self._parts.append(score_counts(values, self._feasible_count, constraint))
             else:
                 self._parts.append((values.astype(np.intp), len(np.unique(values))))
         self._are_groups_outdated = False
@@ -112,6 +112,6 @@ class EquallySpreadNodes:
         for constraint, domains, part in zip(self._constraints, self._scored_domains, self._parts, strict=True):
             if isinstance(part, tuple):
                 codes, domain_count = part
-                yield weigh_counts(domains.tally.bring_up_to_date(self._trail).take(codes), domain_count, constraint)
+                yield score_counts(domains.tally.bring_up_to_date(self._trail).take(codes), domain_count, constraint)
             else:
                 yield part

@@ -309,7 +309,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         """
         if state is None or not self.shape:
             return np.zeros(len(rows), np.int64)
-        return score_by_capacity(self.shape, state.volumes, rows, self.scores_provisioning)
+        return score_by_capacity(self.shape, state.volumes, rows, provisioning=self.scores_provisioning)
 
     def normalize(self, state: BindingState | None, scores: Scores) -> Scores:
         """Return the scores unchanged."""
