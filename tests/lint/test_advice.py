@@ -138,3 +138,28 @@ def test_what_cannot_be_fixed_or_is_not_known_is_said(lint: Lint) -> None:
     _, out, err = lint(SCALER, "--diff")
     assert (out, "nothing to change" in err) == ("", True)
     assert "did you mean rq-absurd" in lint(SCALER, "--select", "rq-absrd")[2]
+
+
+def test_a_missing_class_comes_with_a_similar_one(lint: Lint) -> None:
+    """An abbreviation is no misspelling, so it is only asked for."""
+    urgent = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: team-a-hi}\nvalue: 5\n"
+    web = FAULTY.replace('"3"', "3").replace("nodeselector: {disk: ssd}", "priorityClassName: team-a-high")
+    _, out, _ = lint(web + urgent, "--select", "pc-missing")
+    text = join(out)
+    assert '"team-a-high" does not exist → Create the PriorityClass, or did you mean team-a-hi?' in text
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "nodeSelector: {example.com/pool: genral}",
+        "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+        "[{matchExpressions: [{key: example.com/pool, operator: In, values: [genral]}]}]}}}",
+    ],
+)
+def test_a_misspelt_label_value_comes_with_that_of_the_nodes(lint: Lint, field: str) -> None:
+    web = FAULTY.replace('"3"', "3").replace("nodeselector: {disk: ssd}", field)
+    _, out, _ = lint(web, "--demo", "--select", "na-no-node-matches")
+    assert "→ Did you mean example.com/pool=general?" in join(out)
+    _, out, _ = lint(web.replace("genral", "absent"), "--demo", "--select", "na-no-node-matches")
+    assert "Did you mean" not in out

@@ -174,7 +174,9 @@ def test_a_taint_that_keeps_pods_from_large_nodes_is_named() -> None:
     tainted["spec"] = {"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]}
     rule = "rq-larger-than-any-node"
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
-    assert message.endswith("; 1 other node has that much, but it does not tolerate its taint team=x:NoSchedule (big)")
+    assert message.startswith(
+        "1 node (big) is large enough, but it does not tolerate its taint team=x:NoSchedule; it fits"
+    )
     tainted["spec"]["unschedulable"] = True
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
     assert "taint" not in message
@@ -239,3 +241,33 @@ def test_a_claim_template_needs_a_default_class(exists: bool) -> None:
     assert found == (
         [] if exists else ["the claim template names no StorageClass, and the cluster has no StorageClass"]
     )
+
+
+def test_daemons_need_room_on_cordoned_nodes_too() -> None:
+    """Node n2 is cordoned and full; n1 has room."""
+    cordoned = make_node("n2")
+    cordoned["spec"] = {"unschedulable": True}
+    daemon = make_workload(1).replace("kind: StatefulSet", "kind: DaemonSet").replace("  replicas: 1\n", "")
+    nodes = (make_node("n1"), cordoned)
+    assert list_messages(daemon, *nodes, make_pod("x", "n2", 3), rule="rq-daemonset-overhead") == [
+        "1 of 2 nodes has no room for it unless it preempts other pods: n2"
+    ]
+
+
+def test_limits_that_a_limit_range_sets_make_requests_invalid() -> None:
+    """The default limit of 256Mi is below the request of 512Mi, which the API server finds before the minimum."""
+    limits = {"type": "Container", "default": {"memory": "256Mi"}, "min": {"memory": "600Mi"}}
+    limit_range: Json = {
+        "kind": "LimitRange",
+        "metadata": {"name": "lr", "namespace": "default"},
+        "spec": {"limits": [limits]},
+    }
+    accounts: Json = {"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
+    namespace: Json = {"kind": "Namespace", "metadata": {"name": "default"}}
+    manifest = make_workload(1).replace("{cpu: 2}", "{cpu: 2, memory: 512Mi}")
+    rule = "rq-apply-refused"
+    (message,) = list_messages(manifest, *NODES, limit_range, accounts, namespace, rule=rule)
+    assert "must be less than or equal to memory limit of 256Mi" in message
+    larger = {**limit_range, "spec": {"limits": [{**limits, "default": {"memory": "1Gi"}}]}}
+    (message,) = list_messages(manifest, *NODES, larger, accounts, namespace, rule=rule)
+    assert "minimum memory usage per Container is 600Mi, but request is 512Mi" in message

@@ -18,8 +18,8 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, RemainingBudgets, build_drain_plan
-from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.nodes import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.options import (
     AutoscaledGroup,
     read_autoscaled_groups,

@@ -25,8 +25,8 @@ from kschedctl.autoscaling.cluster_autoscaler.expanders import (
     balance_increases,
     build_similarity_check,
 )
-from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.nodes import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.options import (
     AutoscaledGroup,
     NodeGroupList,

@@ -160,7 +160,7 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
 
         are_all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)
         if are_all_valid and context.facts.lacks_devices(workload, valid_claims):
-            message = "no node has devices that match its claims, even if all devices were free"
+            message = "no node has the devices that its claims need, even with all devices free"
             yield workload.build_problem(("resourceClaims",), message)
 
 

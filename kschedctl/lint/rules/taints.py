@@ -363,7 +363,7 @@ def find_tolerations_without_taint(context: LintContext) -> Iterator[Problem]:
             if toleration.key in ("", ADDON_TAINT) or not _is_custom_taint(toleration.key):
                 continue
             if not any(tolerates(toleration, taint) for taint in taints):
-                message = "no node has a taint that it tolerates"
+                message = "no node has a taint that this toleration matches"
                 same_key = next((taint for taint in taints if taint.key == toleration.key), None)
                 if same_key is not None:
                     message += f", but there is the taint {same_key}"

@@ -32,7 +32,7 @@ def slow(tmp_path: Path) -> str:
 def test_the_first_line_answers(sound: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["latency", "--metrics", sound]) == 0
     assert capsys.readouterr().out.startswith(
-        "Attempts: scheduled, default-scheduler: P50 6 ms, P90 7.6 ms, P99 7.96 ms"
+        "Attempts (scheduled, default-scheduler) are within the target of 100 ms: P50 6 ms, P90 7.6 ms, P99 7.96 ms"
     )
 
 
@@ -148,3 +148,8 @@ def test_a_bound_far_below_the_mean_is_told_as_not_known(
     assert "14 s" in line
     assert "not known: above the last bucket, 22.2 ms" in line
     assert "≥" not in line
+
+
+def test_the_demo_has_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("latency", "--demo")) == 2
+    assert "give a scheduler's metrics with --metrics FILE" in capsys.readouterr().err

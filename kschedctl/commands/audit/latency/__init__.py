@@ -167,10 +167,13 @@ def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict], targe
     if measured.is_leader is False:
         return "This instance is not the leader and schedules nothing: query the leader"
     attempts = next(verdict for verdict in verdicts if verdict.about.startswith("attempts"))
-    attempts_text = f"{attempts.about}: {attempts.figures}"
-    headline = capitalize(attempts_text)
+    headline = f"{attempts.about}: {attempts.figures}"
     if attempts.has_data and attempts.rule is None:
-        headline += f", within the target of {format_seconds(target)}"
+        _, _, which = attempts.about.partition(": ")
+        headline = f"attempts ({which}) are within the target of {format_seconds(target)}: {attempts.figures}"
+    headline = capitalize(headline)
+    if any(verdict.about == "binding" and not verdict.has_data for verdict in verdicts):
+        headline += "; nothing was bound"
     other_aspects = dict.fromkeys(
         verdict.about for verdict in verdicts if verdict.is_warning_or_error and verdict is not attempts
     )

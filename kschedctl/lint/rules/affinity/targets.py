@@ -1,9 +1,11 @@
-"""Rules about pod affinity and anti-affinity that need other objects: pod templates, or a cluster's nodes and pods."""
+"""Rules about pod affinity, anti-affinity and host ports that need other objects: templates, or nodes and pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from kschedctl.api.labels import EQUALS, IN
 from kschedctl.api.objects import PodAffinityTerm
@@ -12,13 +14,14 @@ from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.analysis.placement import (
     RequiredTerm,
     format_usable_domains,
+    iter_host_ports,
     iter_pod_affinity_terms,
     iter_required_affinity,
     iter_required_anti_affinity,
 )
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
-from kschedctl.lint.objects.workload import Workload, compile_selector
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, compile_selector
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.affinity.fields import find_anti_affinity_without_matches
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
@@ -178,7 +181,7 @@ AF_NOBODY = Rule(
     summary="Required affinity to labels that no pod template in the namespace has",
     why="Unless something else creates such pods, no node ever matches, and the pods stay Pending. Checked if "
     "the manifests have other workloads in the namespace, and no custom resources that may create pods.",
-    fix="Correct the labels, or deploy the workload that is meant",
+    fix="Correct the labels, or deploy the workload that has them",
     source=doc.AFFINITY,
 )
 
@@ -270,6 +273,50 @@ AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
 )
 
 
+def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
+    """Find workloads with a host port and too few usable nodes for their replicas, confirmed by a replay.
+
+    A rollout that must start a new pod first needs one more node.
+    """
+    facts = context.facts
+    for workload in context.workloads:
+        host_port = next(iter_host_ports(workload), None)
+        if host_port is None or workload.kind not in SERVING_KINDS:
+            continue
+        path, _ = host_port
+        rows = np.flatnonzero(facts.get_eligible_nodes(workload))
+        surge, unavailable = workload.compute_surge()
+        must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
+        is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
+        excess = workload.highest_replicas - len(rows)
+        has_too_few_nodes = excess > 0 or is_rollout_stuck
+        if not len(rows) or not has_too_few_nodes or not facts.is_full_with_pods_on(workload, rows):
+            continue
+        nodes = counted(len(rows), "usable node")
+        if is_rollout_stuck:
+            in_use = agreeing(len(rows), "the only usable node", f"all {nodes}")
+            message = f"the port is in use on {in_use}, so a rollout has no room for its first new pod"
+        else:
+            message = (
+                f"{workload.highest_replicas} replicas, but only {nodes} with room for one each: {excess} "
+                f"{agreeing(excess, 'stays', 'stay')} Pending"
+            )
+        yield workload.build_problem(path, message)
+
+
+HP_HOSTPORT_OVER_NODES = Rule(
+    "hp-hostport-over-nodes",
+    ERROR,
+    find_more_replicas_than_hosts,
+    summary="hostPort with more replicas than usable nodes",
+    why="Only one pod per node can use a host port, and the others stay Pending. Proved by replay with one replica on "
+    "each node.",
+    fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
+    source="https://github.com/kubernetes/kubernetes/issues/91340",
+    needs_cluster=True,
+)
+
+
 def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
     """Find Deployments whose rollout cannot start because an old pod is in every domain, confirmed by a replay."""
     facts = context.facts
@@ -315,7 +362,8 @@ def find_terms_without_target_pods(context: LintContext) -> Iterator[Problem]:
             if not context.are_all_read("Pod") or not len(facts):
                 continue
             if facts.find_nodes_rejected_by(workload, InterPodAffinity).all():
-                where = ", ".join(sorted(namespaces)) or "any namespace"
+                noun = agreeing(len(namespaces), "namespace", "namespaces")
+                where = f"{noun} {', '.join(sorted(namespaces))}" if namespaces else "any namespace"
                 yield workload.build_problem(term.path, f'no pod in {where} matches "{term.selector}"')
 
 
@@ -326,7 +374,7 @@ AF_TARGET_ABSENT = Rule(
     summary="Required affinity to pods that do not exist",
     why="The pods stay Pending until a pod exists that matches the term. Checked against the pods of the "
     "cluster and the linted workloads, and proved by replay.",
-    fix="Deploy the workload it must run with, or correct the selector and namespaces",
+    fix="Deploy the workload that it must run with, or correct the selector or namespaces",
     source=f"{doc.PLUGINS}: interpodaffinity/filtering.go",
     needs_cluster=True,
 )

@@ -81,7 +81,7 @@ def find_budgets_blocking_each_other(context: LintContext) -> Iterator[Problem]:
     for (first, *others), rows in rows_by_budgets.items():
         names = ", ".join(f"{budget.namespace}/{budget.name}" for budget in others)
         nodes = f"{counted(len(rows), 'node')} ({join_names([view.nodes.names[row] for row in rows], 1)})"
-        message = f"it and {names} allow no eviction and have pods on {nodes}: no order of drains works"
+        message = f"it and {names} allow no evictions, and they share {nodes}: no order of drains works"
         yield first.build_problem(("spec",), message)
 
 
@@ -89,7 +89,7 @@ DRAIN_ORDER_DEADLOCK = Rule(
     "drain-order-deadlock",
     WARNING,
     find_budgets_blocking_each_other,
-    summary="Two budgets that allow no evictions cover pods on the same nodes",
+    summary="Two PodDisruptionBudgets that allow no evictions cover pods on the same nodes",
     why="Each budget waits for pods that cannot become ready until the other allows an eviction: the nodes cannot be "
     "drained in any order.",
     fix="Let at least one of them allow an eviction",

@@ -1,4 +1,4 @@
-"""Rules about misspelt node labels, impossible label values, and the operating system of pods."""
+"""Rules about misspelt and deprecated node labels, impossible label values, and the operating system of pods."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload, replace_value
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, build_label_replacement, for_each_workload, replace_value
 from kschedctl.lint.rules.node_selection.affinity import get_selection_path
 
+MASTER, CONTROL_PLANE = "node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 _LABELS_BY_DOMAIN = {
     "kubernetes.io": ("hostname", "os", "arch"),
@@ -86,6 +87,35 @@ LB_MISSPELT = Rule(
     why="No node has the label: requirements keep pods Pending, and preferences have no effect.",
     fix="Correct the label",
     source=doc.LABELS,
+)
+
+
+def find_deprecated_node_labels(context: LintContext) -> Iterator[Problem]:
+    """Find deprecated node labels in workloads and PersistentVolumes."""
+    for workload in context.workloads:
+        for path, key in iter_node_label_keys(workload):
+            if key in DEPRECATED_LABELS:
+                successor = DEPRECATED_LABELS[key]
+                yield workload.build_problem(path, f"{key} is deprecated", f"Write {successor}", successor)
+            elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
+                message = f"{MASTER} was replaced in 1.24, and nodes of newer clusters do not have it"
+                yield workload.build_problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
+    for subject, volume in context.list_linted_objects(PersistentVolume):
+        for path, key in iter_volume_label_keys(volume):
+            if key in DEPRECATED_LABELS:
+                successor = DEPRECATED_LABELS[key]
+                yield subject.build_problem(path, f"{key} is deprecated", f"Write {successor}", successor)
+
+
+LB_DEPRECATED = Rule(
+    "lb-deprecated",
+    WARNING,
+    find_deprecated_node_labels,
+    summary="Deprecated node labels",
+    why="New nodes will not have these labels: then no node matches, and pods stay Pending.",
+    fix="Use the label that replaced it",
+    source=doc.LABELS,
+    safe_fix=build_label_replacement,
 )
 
 

@@ -81,7 +81,7 @@ def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
         if len(names) > 1:
             lowest = min(coexisting_defaults, key=lambda c: c.value).metadata.name
             message = (
-                f"{len(names)} classes are the global default ({', '.join(names)}); {lowest} would apply as the lowest"
+                f"{len(names)} classes are the global default ({', '.join(names)}); {lowest}, the lowest, would apply"
             )
             yield subject.build_problem(("globalDefault",), message)
 
@@ -180,7 +180,7 @@ PC_NO_DESCRIPTION = Rule(
     find_classes_without_description,
     summary="PriorityClass without a description",
     why="Users cannot tell when to use it.",
-    fix="Describe in description which pods should use the class",
+    fix="Say in description which pods should use the class",
     source=doc.PRIORITY,
     profile=RuleProfile.STRICT,
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, format_for_sentence
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
+from kschedctl.api.workloads import add_daemon_tolerations
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.facts import (
     NODE_PLUGINS,
@@ -56,7 +58,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
             tainted_message = "" if unoffered_resources else _describe_tainted_nodes(context, workload, requests)
             if tainted_message:
                 fix = "Tolerate the taint, or lower the requests"
-                yield workload.build_problem(("containers",), f"{message}; {tainted_message}", fix)
+                yield workload.build_problem(("containers",), f"{tainted_message}; it {message}", fix)
             else:
                 yield workload.build_problem(("containers",), message)
 
@@ -90,10 +92,9 @@ def _describe_tainted_nodes(context: LintContext, workload: Workload, requests: 
         return ""
     number = int(tainted.sum())
     value = f"={taint.value}" if taint.value else ""
-    has, taint_of = agreeing(number, "has", "have"), agreeing(number, "its taint", "their taint")
-    enough = f"{counted(number, 'other node')} {has} that much"
-    names = facts.format_node_names(tainted)
-    return f"{enough}, but it does not tolerate {taint_of} {taint.key}{value}:{taint.effect} ({names})"
+    are, taint_of = agreeing(number, "is", "are"), agreeing(number, "its taint", "their taint")
+    enough = f"{counted(number, 'node')} ({facts.format_node_names(tainted)}) {are} large enough"
+    return f"{enough}, but it does not tolerate {taint_of} {taint.key}{value}:{taint.effect}"
 
 
 def _are_full_of_fixed_pods(context: LintContext, requests: Amounts, nodes: Bools) -> bool:
@@ -120,7 +121,7 @@ def _describe_excessive_requests(context: LintContext, requests: Amounts, eligib
         (requested, maximum), unit = format_for_sentence(name, int(requests[column]), int(maximums[column]))
         parts.append(f"{requested} {unit} (such a node has at most {maximum})")
     nodes = counted(eligible.sum(), "usable node")
-    return f"fits on none of {nodes}, even without movable pods: it requests {', '.join(parts)}"
+    return f"fits on none of {nodes}, even without movable pods, since it requests {', '.join(parts)}"
 
 
 def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Problem]:
@@ -154,7 +155,7 @@ RQ_FRAGMENTED = Rule(
     find_workloads_without_contiguous_room,
     summary="Enough is free in total, but not on any single node",
     why="Pods of the workload stay Pending although dashboards show free capacity. Proved by replay.",
-    fix="Move small pods together, or add a node",
+    fix="Pack small pods onto fewer nodes, or add a node",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
 )
@@ -166,9 +167,11 @@ def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
     In a linted cluster, nodes that already have a pod of the DaemonSet are left out.
     """
     facts = context.facts
-    for workload in context.workloads:
-        if workload.kind != "DaemonSet":
+    for daemon_set in context.workloads:
+        if daemon_set.kind != "DaemonSet":
             continue
+        # The controller adds tolerations, so that the pods run on cordoned nodes, too.
+        workload = replace(daemon_set, spec=add_daemon_tolerations(daemon_set.spec))
         has_pod = np.zeros(len(facts), np.bool_)
         if not workload.subject.document:  # a manifest may change the requests of running pods
             has_pod[facts.list_node_rows_of_pods(workload)] = True
@@ -297,7 +300,7 @@ RQ_HPA_BURST = Rule(
     find_autoscaler_maximum_without_room,
     summary="Autoscaler maximum with more replicas than fit",
     why="At peak load, replicas stay Pending unless nodes are added in time. Proved by replay.",
-    fix="Lower maxReplicas, or make sure that nodes are added",
+    fix="Lower maxReplicas, or make sure that nodes can be added",
     source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
     needs_cluster=True,
 )

@@ -268,8 +268,8 @@ def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
         )
         if all(facts.count_placeable_pods(variant, count) == count for variant in variants_with_one_constraint):
             message = (
-                f"together, the hard constraints leave room for {placed} of {workload.highest_replicas} replicas, but "
-                "each alone for all"
+                f"the hard constraints together leave room for only {placed} of {workload.highest_replicas} replicas; "
+                "each alone leaves room for all"
             )
             yield workload.build_problem(("topologySpreadConstraints",), message)
 

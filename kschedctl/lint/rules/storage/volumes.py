@@ -115,7 +115,7 @@ def find_stateful_sets_without_service(context: LintContext) -> Iterator[Problem
             continue
         name = text_at(workload.subject.document, "spec", "serviceName")
         if name and (workload.namespace, name) not in services:
-            message = f'Service "{name}" does not exist, so its pods have no names in DNS'
+            message = f'Service "{name}" does not exist, so its pods get no DNS names'
             yield workload.subject.build_problem(("spec", "serviceName"), message)
 
 
