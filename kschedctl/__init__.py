@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from kschedctl.commands.scale import scale_down as scale_down
     from kschedctl.commands.scale import scale_up as scale_up
     from kschedctl.commands.simulate import simulate as simulate
-    from kschedctl.commands.simulate.follow_rollout import follow_rollout as follow_rollout
     from kschedctl.commands.simulate.stepwise import follow as follow
+    from kschedctl.commands.simulate.stepwise import follow_rollout as follow_rollout
     from kschedctl.commands.simulate.stepwise import sampling as sampling
     from kschedctl.commands.size import size as size
     from kschedctl.commands.snapshot import diff as diff
@@ -101,7 +101,7 @@ PUBLIC_NAMES = {
     "explain": "commands.explain.one_pod",
     "failures": "commands.failures",
     "follow": "commands.simulate.stepwise",
-    "follow_rollout": "commands.simulate.follow_rollout",
+    "follow_rollout": "commands.simulate.stepwise",
     "kueue_admission": "queueing.kueue.replay",
     "latency": "commands.latency",
     "lint": "commands.lint",

@@ -12,8 +12,11 @@ INTERRUPTED = 130
 
 def main() -> int:
     """Run the command line of this process and return the exit code. Ctrl-C exits quietly, even during imports."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored: by nohup, or in the background
+    # Leave a SIGINT handler of the parent alone: shells ignore the signal for background jobs.
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return _import_and_run()
+
+    # The signal handler acts during imports. The commands restore the default handler, which raises KeyboardInterrupt.
     signal.signal(signal.SIGINT, _exit_on_interrupt)
     try:
         return _import_and_run()

@@ -388,7 +388,7 @@ REPORTING = '''"""``kschedctl greet``: says hello."""
 
 from __future__ import annotations
 
-from kschedctl.cli.answer import Answer
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.options import with_options
 from kschedctl.cli.output_options import Output
 from kschedctl.commands.greet.report import Greeted, Greeting

@@ -152,13 +152,21 @@ class _AdmissionRun:
         try:
             self._run_steps()
         except NotAdmittedError as error:
-            return Admission(CODES[error.reason], False, error.reason, error.message, tuple(self.warnings))
+            return Admission(
+                CODES[error.reason],
+                allowed=False,
+                reason=error.reason,
+                message=error.message,
+                warnings=tuple(self.warnings),
+                resource_defaults=tuple(self.request.resource_defaults),
+            )
         return Admission(
             201,
-            True,
+            allowed=True,
             warnings=tuple(self.warnings),
             object=_build_stored_object(self.request),
             changed=tuple(self.request.changed),
+            resource_defaults=tuple(self.request.resource_defaults),
         )
 
     def _run_steps(self) -> None:

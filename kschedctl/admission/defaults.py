@@ -43,17 +43,17 @@ def _set_deployment_defaults(spec: Writable) -> None:
 
 def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
     """Set the defaults of a pod spec in place. A pod gets more defaults than a pod template."""
-    _set_missing(
+    _set_missing_fields(
         spec, dnsPolicy="ClusterFirst", restartPolicy="Always", schedulerName="default-scheduler", securityContext={}
     )
-    _set_missing(spec, terminationGracePeriodSeconds=30)
+    _set_missing_fields(spec, terminationGracePeriodSeconds=30)
     if isinstance(spec["terminationGracePeriodSeconds"], int) and spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
     if is_pod:
-        _set_missing(spec, enableServiceLinks=True)
+        _set_missing_fields(spec, enableServiceLinks=True)
     for name in ("containers", "initContainers"):
         for container in _list_objects(spec.get(name)):
-            _set_container_defaults(container, bool(spec.get("hostNetwork")), is_pod)
+            _set_container_defaults(container, host_network=bool(spec.get("hostNetwork")), is_pod=is_pod)
     for volume in _list_objects(spec.get("volumes")):
         _set_volume_defaults(volume)
     if isinstance(spec.get("overhead"), dict):
@@ -68,8 +68,8 @@ def _set_container_defaults(container: Writable, host_network: bool, is_pod: boo
     template.
     """
     image = str(container.get("image", ""))
-    _set_missing(container, imagePullPolicy="Always" if _is_latest_image(image) else "IfNotPresent")
-    _set_missing(
+    _set_missing_fields(container, imagePullPolicy="Always" if _is_latest_image(image) else "IfNotPresent")
+    _set_missing_fields(
         container, terminationMessagePath="/dev/termination-log", terminationMessagePolicy="File", resources={}
     )
     resources = container["resources"]
@@ -78,19 +78,19 @@ def _set_container_defaults(container: Writable, host_network: bool, is_pod: boo
     if is_pod and isinstance(limits, dict) and limits:
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
     for port in _list_objects(container.get("ports")):
-        _set_missing(port, protocol="TCP")
+        _set_missing_fields(port, protocol="TCP")
         if host_network and "containerPort" in port:
-            _set_missing(port, hostPort=port["containerPort"])
+            _set_missing_fields(port, hostPort=port["containerPort"])
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if isinstance(container.get(name), dict):
-            _set_missing(container[name], **_PROBE)
+            _set_missing_fields(container[name], **_PROBE)
             _set_http_defaults(container[name])
     for handler in (container.get("lifecycle") or {}).values():
         _set_http_defaults(handler)
     for variable in _list_objects(container.get("env")):
         reference = (variable.get("valueFrom") or {}).get("fieldRef")
         if isinstance(reference, dict):
-            _set_missing(reference, apiVersion="v1")
+            _set_missing_fields(reference, apiVersion="v1")
 
 
 def _is_latest_image(image: str) -> bool:
@@ -105,7 +105,7 @@ def _set_http_defaults(handler: object) -> None:
     """Set the defaults of the HTTP request in a probe or lifecycle handler. Other handlers stay unchanged."""
     http_get = handler.get("httpGet") if isinstance(handler, dict) else None
     if isinstance(http_get, dict):
-        _set_missing(http_get, path="/", scheme="HTTP")
+        _set_missing_fields(http_get, path="/", scheme="HTTP")
 
 
 def _set_volume_defaults(volume: Writable) -> None:
@@ -114,13 +114,13 @@ def _set_volume_defaults(volume: Writable) -> None:
         volume["emptyDir"] = {}
     for source in _SOURCES_WITH_MODE:
         if isinstance(volume.get(source), dict):
-            _set_missing(volume[source], defaultMode=_DEFAULT_MODE)
+            _set_missing_fields(volume[source], defaultMode=_DEFAULT_MODE)
     if isinstance(volume.get("hostPath"), dict):
-        _set_missing(volume["hostPath"], type="")
+        _set_missing_fields(volume["hostPath"], type="")
     projected: Writable = volume.get("projected") or {}
     for projection in _list_objects(projected.get("sources")):
         if isinstance(projection.get("serviceAccountToken"), dict):
-            _set_missing(projection["serviceAccountToken"], expirationSeconds=3600)
+            _set_missing_fields(projection["serviceAccountToken"], expirationSeconds=3600)
 
 
 def set_pod_level_requests(request: AdmissionRequest) -> None:
@@ -162,7 +162,7 @@ def _strip_blanks(amount: object) -> object:
     return amount.strip() if isinstance(amount, str) else amount
 
 
-def _set_missing(target: Writable, **values: object) -> None:
+def _set_missing_fields(target: Writable, **values: object) -> None:
     """Set fields of an object that are missing or empty."""
     for name, value in values.items():
         if target.get(name) is None or target.get(name) == "":

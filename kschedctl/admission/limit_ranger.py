@@ -81,7 +81,9 @@ def add_default_resources(request: AdmissionRequest) -> None:
             )
             amounts = {name: amount for change in changes for name, amount in change.amounts.items()}
             defaults = ", ".join(f"{name} {amount}" for name, amount in amounts.items())
-            request.changed.append(f"{defaults} by LimitRange {request.namespace}/{limit_range.metadata.name}")
+            description = f"{defaults} by LimitRange {request.namespace}/{limit_range.metadata.name}"
+            request.changed.append(description)
+            request.resource_defaults.append(description)
     if request.limit_ranges:
         set_pod_level_requests(request)
 

@@ -74,13 +74,13 @@ def _may_match_object(cluster: Cluster, criteria: MatchResources, obj: CreatedOb
     Criteria without rules match objects of any kind.
     """
     rules = criteria.resource_rules
-    return (
-        (not rules or any(_does_rule_match_creation(rule, obj) for rule in rules))
-        and not any(
-            _does_rule_match_creation(rule, obj) for rule in criteria.exclude_resource_rules if not rule.resource_names
-        )
-        and _may_select(criteria.object_selector, obj.labels)
-        and _may_select(criteria.namespace_selector, _find_namespace_labels(cluster, obj.namespace))
+    if rules and not any(_does_rule_match_creation(rule, obj) for rule in rules):
+        return False
+    rules_excluding_all_names = [rule for rule in criteria.exclude_resource_rules if not rule.resource_names]
+    if any(_does_rule_match_creation(rule, obj) for rule in rules_excluding_all_names):
+        return False
+    return _may_select(criteria.object_selector, obj.labels) and _may_select(
+        criteria.namespace_selector, _find_namespace_labels(cluster, obj.namespace)
     )
 
 

@@ -116,7 +116,7 @@ def _get_at(value: object, *path: str) -> object:
 
 def _format_name_list(names: Sequence[str], noun: str = "container") -> str:
     """Return a noun with quoted names, such as ``container "a"`` or ``containers "a", "b"``."""
-    return f"{_pluralize(noun, names)} {_quote_all(names)}"
+    return f"{_pluralize(noun, names)} {_quote_names(names)}"
 
 
 def _pluralize(noun: str, things: Sequence[object] | set[str]) -> str:
@@ -124,22 +124,22 @@ def _pluralize(noun: str, things: Sequence[object] | set[str]) -> str:
     return noun if len(things) == 1 else f"{noun}s"
 
 
-def _quote_all(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     """Return the names in quotes, separated by commas."""
     return ", ".join(f'"{name}"' for name in names)
 
 
-def _describe_setters(by_pod: bool, containers: Sequence[str]) -> str:
+def _describe_offenders(is_set_by_pod: bool, containers: Sequence[str]) -> str:
     """Name the pod, if it sets a forbidden value, and the containers that set one.
 
-    Return "" if none of them does.
+    Return "" if neither the pod nor a container does.
     """
-    setters = []
-    if by_pod:
-        setters.append("pod")
+    offenders = []
+    if is_set_by_pod:
+        offenders.append("pod")
     if containers:
-        setters.append(_format_name_list(containers))
-    return " and ".join(setters)
+        offenders.append(_format_name_list(containers))
+    return " and ".join(offenders)
 
 
 # -- baseline ------------------------------------------------------------------------------------------------------
@@ -161,13 +161,13 @@ def _check_app_armor(pod: CheckedPod) -> Iterator[Violation]:
 
     setters = []
     if field_values:
-        setters.append(_describe_setters(is_pod_forbidden, [name for name, _ in forbidden]))
+        setters.append(_describe_offenders(is_pod_forbidden, [name for name, _ in forbidden]))
     if annotations:
         setters.append(_pluralize("annotation", annotations))
     if setters:
         values = [*sorted(field_values), *annotations]
         summary = _pluralize("forbidden AppArmor profile", values)
-        yield summary, f"{' and '.join(setters)} must not set AppArmor profile type to {_quote_all(values)}"
+        yield summary, f"{' and '.join(setters)} must not set AppArmor profile type to {_quote_names(values)}"
 
 
 def _is_safe_app_armor(profile: str) -> bool:
@@ -177,15 +177,15 @@ def _is_safe_app_armor(profile: str) -> bool:
 
 def _check_added_capabilities(pod: CheckedPod) -> Iterator[Violation]:
     """Yield a violation if containers add capabilities that are not among the default ones."""
-    names, capabilities = _find_added_capabilities(pod, DEFAULT_CAPABILITIES)
+    names, capabilities = _find_forbidden_capabilities(pod, DEFAULT_CAPABILITIES)
     if names:
         yield (
             "non-default capabilities",
-            f"{_format_name_list(names)} must not include {_quote_all(capabilities)} in {_ADDED_CAPABILITIES}",
+            f"{_format_name_list(names)} must not include {_quote_names(capabilities)} in {_ADDED_CAPABILITIES}",
         )
 
 
-def _find_added_capabilities(pod: CheckedPod, allowed: Container[str]) -> tuple[list[str], list[str]]:
+def _find_forbidden_capabilities(pod: CheckedPod, allowed: Container[str]) -> tuple[list[str], list[str]]:
     """Return the names of containers that add capabilities not in ``allowed``, and these capabilities."""
     names = []
     found: set[str] = set()
@@ -270,7 +270,7 @@ def _check_restricted_proc_mount(pod: CheckedPod) -> Iterator[Violation]:
     mounts = pod.get_security_values("procMount").of_containers
     forbidden = [(name, str(value)) for name, value in mounts if value != "Default"]
     if forbidden:
-        values = _quote_all(sorted({value for _, value in forbidden}))
+        values = _quote_names(sorted({value for _, value in forbidden}))
         yield (
             "procMount",
             f"{_format_name_list([name for name, _ in forbidden])} must not set securityContext.procMount to {values}",
@@ -298,7 +298,7 @@ def _check_selinux(pod: CheckedPod) -> Iterator[Violation]:
     for name in ("user", "role"):
         if any(_get_at(options, name) for options in all_options):
             details.append(f"{name} may not be set")
-    setters = _describe_setters(is_pod_forbidden, [name for name, _ in forbidden])
+    setters = _describe_offenders(is_pod_forbidden, [name for name, _ in forbidden])
     yield "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(details)}"
 
 
@@ -329,13 +329,13 @@ def _check_seccomp_fields(pod: CheckedPod) -> Iterator[Violation]:
     pod_profile, container_profiles = pod.get_security_values("seccompProfile", "type")
     forbidden = [(name, str(value)) for name, value in container_profiles if value not in _PROFILES]
     is_pod_forbidden = pod_profile is not None and pod_profile not in _PROFILES
-    setters = _describe_setters(is_pod_forbidden, [name for name, _ in forbidden])
+    setters = _describe_offenders(is_pod_forbidden, [name for name, _ in forbidden])
     if setters:
         values = {value for _, value in forbidden}
         if is_pod_forbidden:
             values.add(str(pod_profile))
         requirement = "must not set securityContext.seccompProfile.type to"
-        yield "seccompProfile", f"{setters} {requirement} {_quote_all(sorted(values))}"
+        yield "seccompProfile", f"{setters} {requirement} {_quote_names(sorted(values))}"
 
 
 def _check_sysctls(pod: CheckedPod) -> Iterator[Violation]:
@@ -350,7 +350,7 @@ def _check_sysctls(pod: CheckedPod) -> Iterator[Violation]:
 def _check_host_process(pod: CheckedPod) -> Iterator[Violation]:
     """Yield a violation if the pod or its containers are Windows HostProcess containers."""
     pod_value, container_values = pod.get_security_values("windowsOptions", "hostProcess")
-    setters = _describe_setters(bool(pod_value), [name for name, value in container_values if value])
+    setters = _describe_offenders(bool(pod_value), [name for name, value in container_values if value])
     if setters:
         yield "hostProcess", f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
 
@@ -382,10 +382,10 @@ def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
     if not_dropping:
         names = _format_name_list(_get_names(not_dropping))
         details.append(f'{names} must set securityContext.capabilities.drop=["ALL"]')
-    adding, capabilities = _find_added_capabilities(pod, ("NET_BIND_SERVICE",))
+    adding, capabilities = _find_forbidden_capabilities(pod, ("NET_BIND_SERVICE",))
     if adding:
         names = _format_name_list(adding)
-        details.append(f"{names} must not include {_quote_all(capabilities)} in {_ADDED_CAPABILITIES}")
+        details.append(f"{names} must not include {_quote_names(capabilities)} in {_ADDED_CAPABILITIES}")
     if details:
         yield "unrestricted capabilities", "; ".join(details)
 
@@ -421,7 +421,7 @@ def _check_run_as_non_root(pod: CheckedPod) -> Iterator[Violation]:
     if pod.in_user_namespace:
         return
     pod_value, container_values = pod.get_security_values("runAsNonRoot")
-    setters = _describe_setters(pod_value is False, [name for name, value in container_values if value is False])
+    setters = _describe_offenders(pod_value is False, [name for name, value in container_values if value is False])
     unset = [name for name in _get_names(pod.containers) if name not in dict(container_values)]
     if setters:
         yield "runAsNonRoot != true", f"{setters} must not set securityContext.runAsNonRoot=false"
@@ -437,7 +437,7 @@ def _check_run_as_user(pod: CheckedPod) -> Iterator[Violation]:
     if pod.in_user_namespace:
         return
     pod_value, container_values = pod.get_security_values("runAsUser")
-    setters = _describe_setters(pod_value == 0, [name for name, value in container_values if value == 0])
+    setters = _describe_offenders(pod_value == 0, [name for name, value in container_values if value == 0])
     if setters:
         yield "runAsUser=0", f"{setters} must not set runAsUser=0"
 

@@ -53,6 +53,8 @@ class AdmissionRequest:
     """The name of the object in errors."""
     changed: list[str] = field(default_factory=list)
     """Descriptions of changes, each with its cause."""
+    resource_defaults: list[str] = field(default_factory=list)
+    """Those of the descriptions that are about requests and limits that LimitRanges set."""
 
     @property
     def is_pod(self) -> bool:

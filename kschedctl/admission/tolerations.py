@@ -163,7 +163,8 @@ def covers(wide: Writable, narrow: Writable) -> bool:
         return True
     accepts_any_value = wide.get("operator") == "Exists"
     accepts_any_key = accepts_any_value and not wide.get("key")
-    if not accepts_any_key and (wide.get("key") or "") != (narrow.get("key") or ""):
+    has_same_key = (wide.get("key") or "") == (narrow.get("key") or "")
+    if not accepts_any_key and not has_same_key:
         return False
     if wide.get("effect") and wide["effect"] != (narrow.get("effect") or ""):
         return False
@@ -172,7 +173,8 @@ def covers(wide: Writable, narrow: Writable) -> bool:
     if accepts_any_value:
         return True
     narrow_compares_value = (narrow.get("operator") or "Equal") == "Equal"
-    return narrow_compares_value and (wide.get("value") or "") == (narrow.get("value") or "")
+    has_same_value = (wide.get("value") or "") == (narrow.get("value") or "")
+    return narrow_compares_value and has_same_value
 
 
 def _lasts_as_long(toleration: Writable, other: Writable) -> bool:

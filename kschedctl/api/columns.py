@@ -88,7 +88,7 @@ class UidColumn(NamedTuple):
     """The bytes of all UIDs in a row; zeros mean none."""
 
     def text_of(self, row: int) -> str:
-        """Return the UID in a row."""
+        """Return the UID in a row. Return "" for a pod without a UID."""
         digits = self.data[row * UID_BYTES : (row + 1) * UID_BYTES].hex()
         uid = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
         return "" if uid == NO_UID else uid

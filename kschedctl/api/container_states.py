@@ -39,7 +39,7 @@ class NotableContainers(NamedTuple):
     @classmethod
     def from_status(cls, status: PodStatus) -> NotableContainers:
         """Select the notable containers of a pod's status."""
-        return cls(*map(_select_notable, _get_statuses(status)))
+        return cls(*map(_select_notable_statuses, _get_statuses(status)))
 
     @classmethod
     def from_text(cls, text: str) -> NotableContainers:
@@ -101,7 +101,7 @@ def _strip_state(status: ContainerStatus) -> ContainerStatus:
     return status if _is_unremarkable(status) else replace(status, restart_count=0, state=_NO_STATE)
 
 
-def _select_notable(statuses: Statuses) -> Statuses:
+def _select_notable_statuses(statuses: Statuses) -> Statuses:
     """Return the notable statuses, reduced to name, restart count and state."""
     return tuple([ContainerStatus(s.name, s.restart_count, s.state) for s in statuses if not _is_unremarkable(s)])
 

@@ -176,7 +176,7 @@ def merge_constraint_label_keys(
 
 
 def _merge_label_keys_into_terms(affinity: PodAffinity | None, labels: dict[str, str]) -> PodAffinity | None:
-    """Return a pod affinity with the label keys of all its terms added to their selectors."""
+    """Return a pod affinity with the label keys of all its terms added to their selectors. None stays None."""
     if affinity is None:
         return None
     return PodAffinity(
@@ -202,7 +202,7 @@ def _add_label_requirements(
 ) -> LabelSelector | None:
     """Return the selector with a requirement for each of the keys that is a label of the pod.
 
-    A missing selector stays missing.
+    A missing selector (None) stays missing.
     """
     added = tuple(SelectorRequirement(key, operator, (labels[key],)) for key in keys if key in labels)
     if selector is None or not added:

@@ -40,7 +40,10 @@ class GangKey(NamedTuple):
 
 
 def find_gangs(pod: Pod) -> tuple[GangKey, ...]:
-    """Return the gangs of Volcano, Kueue and scheduler-plugins, in this order, that the pod belongs to."""
+    """Return the gangs of Volcano, Kueue and scheduler-plugins, in this order, that the pod belongs to.
+
+    Most pods belong to none.
+    """
     meta = pod.metadata
     volcano = meta.annotations.group_name
     coscheduling = meta.labels.get(COSCHEDULING_LABEL)

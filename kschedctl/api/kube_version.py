@@ -109,16 +109,16 @@ def describe_substitute(server_version: str, minor: int) -> str:
 
 
 @cache
-def includes_change_of(version: KubeVersion, since: str) -> bool:
+def includes_change(version: KubeVersion, first_releases: str) -> bool:
     """Return whether a version includes a change that first came with the given releases.
 
     Several releases mean that the change was backported to older minor versions.
 
     >>> versions = map(KubeVersion.parse, ("1.30.6", "1.30.7", "1.31.2", "1.31.3", "1.32.0"))
-    >>> [includes_change_of(version, "1.30.7 1.31.3") for version in versions]
+    >>> [includes_change(version, "1.30.7 1.31.3") for version in versions]
     [False, True, False, True, True]
     """
-    releases = [(int(minor), int(patch or 0)) for minor, patch in re.findall(r"1\.(\d+)(?:\.(\d+))?", since)]
+    releases = [(int(minor), int(patch or 0)) for minor, patch in re.findall(r"1\.(\d+)(?:\.(\d+))?", first_releases)]
     if releases and version >= releases[-1]:  # all later minor versions include the newest release
         return True
     return any(version.minor == minor and version.patch >= patch for minor, patch in releases)
@@ -145,4 +145,4 @@ class ByVersion(msgspec.Struct, Generic[T_co], frozen=True):
 
     def find_step(self, version: KubeVersion) -> tuple[str, T_co]:
         """Return the value for a version and the release that introduced it."""
-        return next(step for step in reversed(self.steps) if not step[0] or includes_change_of(version, step[0]))
+        return next(step for step in reversed(self.steps) if not step[0] or includes_change(version, step[0]))

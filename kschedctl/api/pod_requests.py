@@ -115,14 +115,14 @@ def _compute_largest_sum(pod: Pod, options: Options, device_resources: Sequence[
     infeasible = _is_resize_infeasible(pod)
     largest: Quantities = {}
     if not infeasible:
-        largest = _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, _select_desired))
+        largest = _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, _select_desired_requests))
     if options.pod_level_resize and status.allocated_resources and status.resources and status.resources.requests:
         _raise_to(largest, parse_quantities(status.allocated_resources))
         _raise_to(largest, parse_quantities(status.resources.requests))
         return largest
 
-    select_allocated = partial(_select_allocated, infeasible=infeasible)
-    select_actuated = partial(_select_actuated, infeasible=infeasible)
+    select_allocated = partial(_select_allocated_requests, infeasible=infeasible)
+    select_actuated = partial(_select_actuated_requests, infeasible=infeasible)
     _raise_to(largest, _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, select_allocated)))
     _raise_to(largest, _compute_peak_of_selected_requests(pod, options, select_actuated))
     return largest
@@ -143,12 +143,12 @@ def _compute_peak_of_selected_requests(
     )
 
 
-def _select_desired(container: Container, status: ContainerStatus | None) -> Resources:
+def _select_desired_requests(container: Container, status: ContainerStatus | None) -> Resources:
     """Return the requests of the container's spec."""
     return container.resources.requests
 
 
-def _select_allocated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
+def _select_allocated_requests(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
     """Return the requests that the kubelet allocated.
 
     Without allocated requests, return the spec's requests, or none if the resize is infeasible.
@@ -158,11 +158,11 @@ def _select_allocated(container: Container, status: ContainerStatus | None, infe
     return {} if infeasible else container.resources.requests
 
 
-def _select_actuated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
+def _select_actuated_requests(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
     """Return the requests that the container runs with, or the allocated requests if the status has none."""
     if status is not None and status.resources is not None and status.resources.requests:
         return status.resources.requests
-    return _select_allocated(container, status, infeasible)
+    return _select_allocated_requests(container, status, infeasible)
 
 
 def _add_all(device_resources: Iterable[Mapping[str, Quantity]], total: Quantities) -> Quantities:
@@ -298,12 +298,12 @@ def revert_pending_resize(pod: Pod) -> Pod:
         if container_status is None:
             return container
         allocated = container_status.allocated_resources
-        reverted_resources = _replace_by_allocated(container.resources, container_status.resources, allocated)
+        reverted_resources = _replace_by_allocated_requests(container.resources, container_status.resources, allocated)
         return replace(container, resources=reverted_resources)
 
     pod_resources = spec.resources
     if pod_resources:
-        pod_resources = _replace_by_allocated(pod_resources, status.resources, status.allocated_resources)
+        pod_resources = _replace_by_allocated_requests(pod_resources, status.resources, status.allocated_resources)
     reverted_spec = replace(
         spec,
         containers=tuple(map(revert_container, spec.containers)),
@@ -313,7 +313,7 @@ def revert_pending_resize(pod: Pod) -> Pod:
     return replace(pod, spec=reverted_spec)
 
 
-def _replace_by_allocated(
+def _replace_by_allocated_requests(
     requirements: ResourceRequirements, actuated: ResourceRequirements | None, allocated: Resources
 ) -> ResourceRequirements:
     """Return the requirements with the allocated requests, or else the actuated requests, and the actuated limits.

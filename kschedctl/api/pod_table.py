@@ -129,7 +129,7 @@ class PodTable(Sequence[Pod]):
         is_selected = np.array([predicate(template) for template in self.templates], np.bool_)
         return np.flatnonzero(is_selected[self.template])
 
-    def iter_unbound(self) -> Iterator[Pod]:
+    def iter_unbound_pods(self) -> Iterator[Pod]:
         """Yield the pods without a node. No other pod is built."""
         is_unbound = np.array([not name for name in self.node.values], np.bool_)
         return (self[row] for row in np.flatnonzero(is_unbound[self.node.codes]).tolist())
@@ -204,18 +204,20 @@ class PodTable(Sequence[Pod]):
 
     def _append_rows(self, other: PodTable) -> PodTable:
         """Return a table with the rows of this table and then of another one, without sorting them."""
-        new_templates: list[Pod] = []
-        numbers = []  # of the other table's templates in the result
+        # Number the other table's templates as in the result, where equal templates are shared.
+        added_templates: list[Pod] = []
+        new_number_of_template: list[int] = []
         for key, template in zip(other._template_numbers, other.templates, strict=True):
             number = self._template_numbers.get(key)
             if number is None:
-                number = len(self.templates) + len(new_templates)
-                new_templates.append(template)
-            numbers.append(number)
-        appended_templates = np.array(numbers, np.int32)[other.template]
+                number = len(self.templates) + len(added_templates)
+                added_templates.append(template)
+            new_number_of_template.append(number)
+        template_of_appended_row = np.array(new_number_of_template, np.int32)[other.template]
+
         return PodTable(
-            (*self.templates, *new_templates),
-            np.concatenate([self.template, appended_templates]),
+            (*self.templates, *added_templates),
+            np.concatenate([self.template, template_of_appended_row]),
             [*self.names, *other.names],
             PodTextColumns.concatenate([self.columns, other.columns]),
         )

@@ -33,12 +33,11 @@ def is_relevant_kind(kind: str, version: str) -> bool:
     return not is_custom_api(version) and api_kind.read_for is ReadFor.SCHEDULING
 
 
-def is_version_readable(kind: str, version: str, error: Callable[..., InputError]) -> bool:
-    """Return whether kschedctl reads objects of the kind in this API version.
+def check_api_version(kind: str, version: str, error: Callable[..., InputError]) -> bool:
+    """Check the API version of an object. Return whether kschedctl reads the object, that is, if its kind is relevant.
 
-    If the version of a relevant kind is too old to be read, raises the exception that ``error`` builds.
-
-    Raises the error that ``error`` builds if the version of a relevant kind is too old to be read.
+    A version that is missing, or newer than those known, counts as readable. Raises the error that ``error`` builds if
+    the version of a relevant kind is too old to be read.
     """
     if not is_relevant_kind(kind, version):
         return False
@@ -107,7 +106,7 @@ def describe_skipped(version: str, reason: str) -> str:
     return f"in apiVersion {version}, which is newer than this kschedctl, were left out ({reason})"
 
 
-def describe_accepted(kind: str, version: str) -> str:
+def describe_accepted_version(kind: str, version: str) -> str:
     """Return the note that objects of a newer version were read."""
     api_kind = KINDS[kind]
     return f"{api_kind.kind} in apiVersion {version} is newer than this kschedctl: read as {api_kind.versions[0]}"

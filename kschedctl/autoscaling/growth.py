@@ -56,7 +56,7 @@ class Autoscaler(Protocol):
         """
 
 
-def mark_unschedulable(pod: Pod) -> Pod:
+def mark_pod_unschedulable(pod: Pod) -> Pod:
     """Return a pending copy of the pod with the condition that kube-scheduler sets if no node fits."""
     conditions = (
         *(condition for condition in pod.status.conditions if condition.type != UNSCHEDULABLE_CONDITION.type),

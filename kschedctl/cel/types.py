@@ -197,7 +197,10 @@ class Unification:
         return len(left) == len(right) and all(map(self._unify_pair, left, right))
 
     def _unify_pair(self, left: Type, right: Type) -> bool:
-        """Unify two types and bind type parameters. Return whether that is possible."""
+        """Unify two types and bind type parameters. Return whether that is possible.
+
+        Dynamic types and errors can be unified with all types.
+        """
         if right.kind == "param":
             valid, bound = self._bind_or_check(left, right)
             if valid or bound:
@@ -265,7 +268,10 @@ def most_general(left: Type, right: Type) -> Type:
 
 
 def _is_as_general(left: Type, right: Type) -> bool:
-    """Return whether the left type is at least as general as the right one."""
+    """Return whether the left type is at least as general as the right one.
+
+    Dynamic types and type parameters are more general than all others.
+    """
     if is_dyn(left) or left.kind == "param":
         return True
     if is_dyn(right) or right.kind == "param" or left.kind != right.kind:

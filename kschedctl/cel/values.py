@@ -264,7 +264,10 @@ def _equals_leniently(left: Value, right: Value) -> bool:
 
 
 def _equals_map(left: Map, right: Value) -> bool:
-    """Return whether a map equals a value. Keys are looked up in the right map as expressions look them up."""
+    """Return whether a map equals a value.
+
+    The value of each key is compared with ``right[key]`` as expressions look it up, so that the key 1 matches 1.0.
+    """
     if not isinstance(right, Map) or len(left) != len(right):
         return False
     spend_work(len(left))

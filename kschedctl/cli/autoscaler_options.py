@@ -30,14 +30,14 @@ SETTINGS = {"preferencePolicy": str, "minValuesPolicy": str, "maxInstanceTypes":
 """Setting of Karpenter -> the type of its value."""
 GATES = ("SpotToSpotConsolidation", "NodeOverlay", "ReservedCapacity")
 """Feature gates of Karpenter."""
-_TYPES_SHAPE = "expected a list of types, as Karpenter's kwok provider reads it"
+_TYPES_SHAPE = "expected a list of instance types, in the format of Karpenter's kwok provider"
 NODE_CLASSES = ("EC2NodeClass", "AKSNodeClass", "GCENodeClass", "EKSNodeClass")
 POOL_KINDS = LiveKinds(("NodePool", *NODE_CLASSES))
 """Kinds that describe Karpenter's node pools."""
 KARPENTER_KINDS = POOL_KINDS.union(LiveKinds(("NodeClaim", "NodeOverlay", "DaemonSet")))
 """Kinds that Karpenter reads and kube-scheduler does not."""
 GROUPS, OPTIONS = "nodeGroups", "options"
-_GROUPS_SHAPE = "expected nodeGroups, a list of id, min, max, target, nodes and template, and perhaps options"
+_GROUPS_SHAPE = "expected nodeGroups (a list with id, min, max, target, nodes, template) and, optionally, options"
 MACHINES = ("MachineDeployment", "MachineSet", "MachinePool", "Machine", "OpenShiftMachineSet", "OpenShiftMachine")
 AUTOSCALER_STATUS_KINDS = LiveKinds(("ConfigMap", "DaemonSet", *MACHINES))
 """Kinds that show node groups, their owners and the DaemonSets of a new node."""
@@ -80,7 +80,7 @@ class KarpenterInput(InstanceTypeInput):
         typer.Option(
             "--karpenter",
             metavar="SETTING=VALUE",
-            help="A setting of Karpenter: preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate.",
+            help="A Karpenter setting (preferencePolicy, minValuesPolicy, maxInstanceTypes, feature gate). Repeatable.",
             show_default=False,
         ),
     ] = None
@@ -100,7 +100,7 @@ class KarpenterInput(InstanceTypeInput):
             name, equals, value = text.partition("=")
             if name in GATES and value in ("true", "false"):
                 gates[name] = value == "true"
-            elif name in SETTINGS and equals and (SETTINGS[name] is str or value.isdecimal()):
+            elif name in SETTINGS and equals and (SETTINGS[name] is str or value.isdecimal()):  # str or int
                 settings[name] = SETTINGS[name](value)
             else:
                 known = ", ".join((*SETTINGS, *GATES))
@@ -117,7 +117,7 @@ class NodeGroupInput:
         typer.Option(
             "--node-groups",
             metavar="FILE",
-            help="Node groups with min, max, target, nodes and template, and the autoscaler's options.",
+            help="File with the node groups (min, max, target, nodes, template) and the autoscaler's options.",
             show_default=False,
         ),
     ] = ""
@@ -126,7 +126,7 @@ class NodeGroupInput:
         typer.Option(
             "--pool-label",
             metavar="KEY",
-            help="Node label with the name of a node's group, if neither a file nor a well-known label has it.",
+            help="Node label with the name of a node's group. [default: well-known labels]",
             show_default=False,
         ),
     ] = ""
@@ -217,7 +217,7 @@ class Autoscalers:
 def require_node_pools(cluster: Cluster) -> None:
     """Raise UsageError if the cluster has no NodePools."""
     if not cluster.karpenter_node_pools:
-        raise UsageError("the cluster has no NodePools of Karpenter")
+        raise UsageError("the cluster has no Karpenter NodePools")
 
 
 def _read_types_file(path: str) -> Sequence[JsonObject]:

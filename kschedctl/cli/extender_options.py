@@ -39,11 +39,17 @@ class Extending:
     ] = False
     record_extenders: Annotated[
         str | None,
-        typer.Option("--record-extenders", metavar="FILE", help="Record their answers; needs --call-extenders."),
+        typer.Option(
+            "--record-extenders",
+            metavar="FILE",
+            help="Save the extenders' answers to this file. Needs --call-extenders.",
+        ),
     ] = None
     extender_answers: Annotated[
         str | None,
-        typer.Option("--extender-answers", metavar="FILE", help="Replay their recorded answers from a file."),
+        typer.Option(
+            "--extender-answers", metavar="FILE", help="Replay extenders' answers from a file of --record-extenders."
+        ),
     ] = None
 
     @contextmanager
@@ -67,10 +73,12 @@ class Extending:
             recorder = Recorder(WholePods(HTTPCaller()))
             yield recorder
             if not recorder.call_count:
-                log.warning("note: no extender was called: the configuration (--config) has none for these pods")
+                log.warning(
+                    "note: no extender was called, because the configuration (--config) has none for these pods"
+                )
             if self.record_extenders is not None:
                 recorder.write(self.record_extenders)
-                log.info("recorded %s answers of extenders", f"{len(recorder.answers):,}")
+                log.info("saved %s answers of extenders", f"{len(recorder.answers):,}")
 
     def to_cli_options(self) -> list[str]:
         """Return the command-line options with which a command gets the same answers from extenders."""
@@ -84,7 +92,9 @@ class Extending:
         if self.call_extenders and self.extender_answers is not None:
             raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="use only one of them")
         if self.record_extenders is not None and not self.call_extenders:
-            raise UsageError("--record-extenders needs --call-extenders", hint="only real answers can be recorded")
+            raise UsageError(
+                "--record-extenders needs --call-extenders", hint="--record-extenders needs --call-extenders"
+            )
         validate_output_files(self.record_extenders)
 
 

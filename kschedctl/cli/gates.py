@@ -43,7 +43,7 @@ def build_gate_findings(document: Document, command: str, places: Mapping[str, s
     problems = document.find_ci_gate_problems() if isinstance(document, PlainReport) else None
     if problems is None:
         return None
-    findings = [_build_finding(problem, places) for problem in (*problems, *_iter_undecided_problems(document))]
+    findings = [_build_finding(problem, places) for problem in (*problems, *_iter_undecided_problem(document))]
     worst_first = build_verdict(list(RULES.values()), findings)
     return Findings(
         max(len(findings), 1),
@@ -54,7 +54,7 @@ def build_gate_findings(document: Document, command: str, places: Mapping[str, s
     )
 
 
-def _iter_undecided_problems(document: Document) -> Iterator[GateProblem]:
+def _iter_undecided_problem(document: Document) -> Iterator[GateProblem]:
     """Yield a problem if the report is undecided."""
     if getattr(document, "undecided", False):
         why = describe_unread(getattr(document, "unknown", ())) or "not everything that it depends on was read"

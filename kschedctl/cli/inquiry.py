@@ -23,6 +23,7 @@ from kschedctl.cli.manifests import (
     add_missing_namespaces,
     build_cluster_from_files,
     decode_manifest,
+    find_similar_namespaces,
     get_object_key,
     load_surroundings,
     log_hooks,
@@ -32,7 +33,7 @@ from kschedctl.cli.manifests import (
 )
 from kschedctl.cli.options import Source
 from kschedctl.cli.references import assume_scheduler_name
-from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_reading
+from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_read_result
 from kschedctl.cluster import LIMITS, QUEUE_KINDS, Cluster, fill_namespace
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -68,6 +69,8 @@ class Inquiry:
     """The manifests as documents."""
     namespace: str | None = None
     """The namespace for manifests that name none."""
+    missing_namespaces: Mapping[str, str] = field(default_factory=dict)
+    """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
     call_extender: CallExtender | None = None
     """Calls a scheduler extender, or None if extenders are not called."""
     sampled: SampledFrom | None = None
@@ -122,7 +125,7 @@ def read_inquiry(
     if not source.filename:
         return Inquiry(load_cluster(source, namespace, pods_alone=pods_alone, live=live))
     reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
-    log_reading(reading)
+    log_read_result(reading)
     _check_anything_to_explain(reading, source)
     return _build_inquiry(source, reading, load_surroundings(source, reading, namespace))
 
@@ -161,8 +164,10 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
     else:
         targets = [*places, *stored]
         targets += [Owner("Pod", own or namespace or DEFAULT_NAMESPACE, name) for own, name in pods.list_keys()]
+    given_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
+    cluster = add_missing_namespaces(cluster, owners, source)
     return Inquiry(
-        add_missing_namespaces(cluster, owners, source),
+        cluster,
         {owner: workload.struct for owner, workload in zip(owners, new, strict=True)},
         stored,
         tuple(dict.fromkeys(targets)),
@@ -170,6 +175,7 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
         has_outer_cluster=outer_cluster is not None,
         written=dict(zip(owners, documents, strict=True)),
         namespace=namespace,
+        missing_namespaces=find_similar_namespaces(cluster, given_namespaces),
     )
 
 

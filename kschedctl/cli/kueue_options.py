@@ -83,8 +83,8 @@ def _read_kueue_config_map(path: str) -> ConfigMap:
     elif isinstance(data, dict):
         text = data.get(_CONFIG_KEY)
     if not isinstance(text, str):
-        hint = f"want one document of kind Configuration, or a ConfigMap with {_CONFIG_KEY}"
-        raise InputError("this holds no Configuration of Kueue", where=path, hint=hint)
+        hint = f"expected one document of kind Configuration, or a ConfigMap with {_CONFIG_KEY}"
+        raise InputError("contains no Configuration of Kueue", where=path, hint=hint)
     try:
         yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -1,14 +1,17 @@
-"""The entry point: it runs a command and turns errors into a line on stderr and an exit code.
+"""The entry point: it runs a command, lays out help texts, and turns errors into a line on stderr and an exit code.
 
 Exit codes: 0 schedules, or nothing is pending; 1 does not schedule; 2 usage or input error; 3 the cluster cannot be
-reached; 4 a bug of kschedctl; 5 undecided; 130 interrupted; 141 the output has no reader.
+reached; 4 a bug of kschedctl; 5 undecided; 130 interrupted; 141 the output has no reader. Help lists the options of a
+command by group, and rare ones only with `--help-all`.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
+import shutil
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -18,15 +21,35 @@ from itertools import groupby
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli import streams
-from kschedctl.cli.help_text import GroupedOptions, HelpContext
 from kschedctl.errors import KschedctlError
 from kschedctl.reports.command import EXIT_CODES, CommandEntry, HelpHeading, load_command_table
+from kschedctl.text.counts import counted
 from kschedctl.text.printable import strip_credentials
 from kschedctl.text.version import VERSION
+
+RARE = frozenset(
+    (
+        *("--feature-gates", "--cluster", "--user", "--as", "--as-group", "--request-timeout", "--cache"),
+        *("--admission-plugins", "--kustomize", "--helm", "--values", "--assume-namespaces"),
+        *("--scheduler-name", "--color", "--quiet", "--compact", "--plot"),
+        *("--call-extenders", "--record-extenders", "--extender-answers"),
+        *("--sampling", "--start-index", "--seed", "--jobs", "--dask"),
+        *("--as-if-priority", "--as-if-priority-class", "--karpenter"),
+        *("--metrics-ca-file", "--metrics-insecure", "--metrics-token-file", "--prometheus-labels"),
+    )
+)
+"""The options that the help leaves out; shell completion offers them all."""
+ALL = "--help-all"
+_LEAST_HELP_WIDTH = 30
+_NARROW_HELP_WIDTH = 60
+"""Below this width, the meaning of a long option begins in the line after it."""
+_CONTEXT: Any = TyperGroup.context_class
+_HYPHEN = "\ue000"
+"""Stands for a hyphen while lines are folded, so that options and URLs are not broken."""
 
 COMMANDS: dict[str, CommandEntry] = {
     command.name: command
@@ -51,6 +74,101 @@ USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 log = logging.getLogger("kschedctl")
 
 
+class _HelpFormatter(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer exports its formatter under no name
+    """A formatter that breaks no word, folds long lists of choices, and fits narrow terminals."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.width: int
+        columns = shutil.get_terminal_size().columns
+        if columns <= self.width:  # the base class writes at least 50 columns
+            self.width = max(columns - 1, _LEAST_HELP_WIDTH)
+
+    def write(self, string: str) -> None:
+        """Write folded text, with real hyphens."""
+        super().write(string.replace(_HYPHEN, "-"))
+
+    def write_text(self, text: str) -> None:
+        """Fold a paragraph and write it, without a break at hyphens."""
+        super().write_text(text.replace("-", _HYPHEN))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], *widths: int, **named: int) -> None:
+        """Write a definition list, such as options with their meanings. Choices are folded at `|`."""
+        room = self.width - self.current_indent
+        definitions = [(_fold_choices(first, room), second.replace("-", _HYPHEN)) for first, second in rows]
+        if not widths and self.width < _NARROW_HELP_WIDTH:
+            named.setdefault("col_max", self.width // 3)
+        super().write_dl(definitions, *widths, **named)
+
+
+def _fold_choices(choices: str, room: int) -> str:
+    """Fold choices such as `a|b|c` into lines that fit."""
+    lines = [""]
+    for part in re.split(r"(?<=\|)", choices):
+        if len(lines[-1] + part) > room:
+            lines.append(" " * 6)
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+class _HelpContext(_CONTEXT):  # type: ignore[misc]
+    """A context that formats help with _HelpFormatter."""
+
+    formatter_class = _HelpFormatter
+
+
+def _print_full_help(context: Any, option: object, is_set: bool) -> None:
+    """Print the help with all options and exit if `--help-all` is given."""
+    if is_set and not context.resilient_parsing:
+        context.meta[ALL] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+class _GroupedOptions(TyperCommand):
+    """A command whose help lists the options by group."""
+
+    context_class = _HelpContext
+
+    def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        rare = sum(map(_is_rare, self.params))
+        self.params.append(
+            TyperOption(
+                param_decls=[ALL],
+                is_flag=True,
+                expose_value=False,
+                is_eager=True,
+                help=f"Show {counted(rare, 'more option')} and exit.",
+                hidden=not rare,
+                callback=_print_full_help,
+            )
+        )
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options by group. Rare options are left out unless `--help-all` is given."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if _is_rare(parameter) and not ctx.meta.get(ALL):
+                continue
+            record = parameter.get_help_record(ctx)
+            if not record:
+                continue
+            if parameter.param_type_name == "argument":
+                panel = "Arguments"
+            else:
+                panel = getattr(parameter, "rich_help_panel", None) or "Options"
+            panels.setdefault(panel, []).append(record)
+        for title, records in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def _is_rare(parameter: Any) -> bool:
+    """Return whether the option is hidden without `--help-all`."""
+    return not RARE.isdisjoint(parameter.opts) and not getattr(parameter, "hidden", False)
+
+
 def get_program_name() -> str:
     """Return `kschedctl`, or `kubectl ksched` if kubectl runs it as a plugin."""
     return "kubectl ksched" if os.path.basename(sys.argv[0]).startswith("kubectl-ksched") else "kschedctl"
@@ -70,7 +188,7 @@ def build_command_line(*arguments: str | Iterable[str]) -> str:
 class Commands(TyperGroup):
     """A group that imports a command's module only when needed, so that `--help` is instant."""
 
-    context_class = HelpContext
+    context_class = _HelpContext
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -111,13 +229,13 @@ def _load_command(name: str, program_name: str) -> object:
         )
         for subcommand, function in functions.items():
             epilog = _build_epilog(examples[subcommand], entry.exit_codes, program_name)
-            application.command(subcommand, cls=GroupedOptions, epilog=epilog)(function)
+            application.command(subcommand, cls=_GroupedOptions, epilog=epilog)(function)
     else:
         epilog = _build_epilog(examples, entry.exit_codes, program_name)
-        application.command(name, cls=GroupedOptions, epilog=epilog)(functions)
+        application.command(name, cls=_GroupedOptions, epilog=epilog)(functions)
     command = typer.main.get_command(application)
     for each in (command, *getattr(command, "commands", {}).values()):
-        each.context_class = HelpContext
+        each.context_class = _HelpContext
     return command
 
 
@@ -166,7 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return exit_code
         except (KschedctlError, typer.TyperException) as error:
             for problem in (error, *getattr(error, "also", ())):
-                _print_error(problem.format_message() if isinstance(problem, typer.TyperException) else str(problem))
+                _print_error(_describe_error(problem))
             return error.exit_code if isinstance(error, KschedctlError) else USAGE
         except BrokenPipeError:
             return BROKEN_PIPE
@@ -177,6 +295,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{type(error).__name__}: {error} (this is a bug of kschedctl: run with -vv and report what it prints)"
             )
             return BUG
+
+
+def _describe_error(error: Exception) -> str:
+    """Describe an error. For one in the use of options and arguments, add a hint at what to write if that is known."""
+    if not isinstance(error, typer.TyperException):
+        return str(error)
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    option = getattr(error, "option_name", "")
+    if context is None:
+        return message
+    if option and context.parent is None:
+        return f"{message} (options follow the command: {get_program_name()} COMMAND {option})"
+    takes_files = any("-f" in parameter.opts for parameter in context.command.params)
+    if message.startswith("Got unexpected extra argument") and takes_files:
+        return f"{message} ({context.command_path} takes no names; files are given with -f)"
+    return message
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:

@@ -39,7 +39,7 @@ from kschedctl.cli.source import (
     NOTHING_MORE,
     LiveKinds,
     load_cluster,
-    log_reading,
+    log_read_result,
     split_by_snapshot,
     with_admission_plugins,
 )
@@ -53,7 +53,7 @@ from kschedctl.text.counts import agreeing, first_few
 
 log = logging.getLogger(__name__)
 Namespace = Annotated[
-    str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of manifests that name none.")
+    str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of manifests that do not set one.")
 ]
 
 
@@ -83,12 +83,12 @@ def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTH
     Raises KschedctlError if a file or the cluster cannot be read or a manifest is invalid.
     """
     if not source.filename:
-        raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
+        raise UsageError("no manifests", hint="give files with -f; -f - reads what helm template or kustomize prints")
     reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
-    log_reading(reading)
+    log_read_result(reading)
     log_left_out(reading)
     return {
-        name: _build_application(named, reading, namespace, live) for name, named in split_by_snapshot(source).items()
+        name: _prepare_application(named, reading, namespace, live) for name, named in split_by_snapshot(source).items()
     }
 
 
@@ -114,7 +114,9 @@ def load_surroundings(
         from kschedctl.cli.manifest_validation import validate_other_objects  # noqa: PLC0415 - only for new objects
 
         validate_other_objects(reading.around)
-    if (reading.objects.get("Node") or source.assume_complete) and not (source.demo or source.snapshot):
+    describe_themselves = bool(reading.objects.get("Node")) or source.assume_complete
+    has_other_cluster = source.demo or bool(source.snapshot)
+    if describe_themselves and not has_other_cluster:
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
     cluster = load_cluster(around, namespace, live=CREATION_LIMIT_KINDS.union(live))
@@ -141,21 +143,23 @@ class _DecodedManifest(NamedTuple):
     workload: Struct
 
 
-def _build_application(source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds) -> Application:
-    """Split the objects in the files into manifests to apply and objects of the cluster.
+def _prepare_application(source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds) -> Application:
+    """Split the objects in the files into manifests to apply and objects of the cluster, and validate the manifests.
 
+    The manifests get the default namespace. Namespaces that they name are added to the cluster if they do not exist.
     Raises KschedctlError if a manifest is invalid or the cluster cannot be read.
     """
-    # Existing pods belong to the cluster, and all other pods and workloads are applied
+    # Existing pods belong to the cluster, and all other pods and workloads are applied.
     decoded = _decode_manifests(reading)
     listed_pods = _find_listed_pods(reading)
     workloads = [entry.workload for entry in decoded]
-    workloads += [pod for pod in listed_pods.iter_unbound() if not is_existing_pod(pod)]
+    workloads += [pod for pod in listed_pods.iter_unbound_pods() if not is_existing_pod(pod)]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
     existing_pods = listed_pods.apply_changes(
         {_get_pod_key(pod): pod if is_existing_pod(pod) else None for pod in pods}
     )
 
+    # Build the cluster from the files, or add their objects to the cluster around them.
     outer_cluster, namespace = load_surroundings(source, reading, namespace, live)
     objects = with_default_namespace(reading.objects, existing_pods, namespace)
     if outer_cluster is None:
@@ -163,24 +167,27 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
     else:
         cluster = outer_cluster.with_objects(objects)
 
-    new = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
-    given_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
-    cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
-    missing_namespaces = {namespace.metadata.name for namespace in cluster.namespaces} - given_namespaces
-    new_manifests = [entry.manifest for entry in decoded if not is_existing_pod(entry.workload)]
-    if new_manifests:
+    # Add the namespaces that the applied objects need.
+    applied = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
+    existing_names = {existing.metadata.name for existing in cluster.namespaces}
+    cluster = add_missing_namespaces(cluster, map(get_identity, applied), source)
+
+    # Validate the manifests of applied objects.
+    applied_manifests = [entry.manifest for entry in decoded if not is_existing_pod(entry.workload)]
+    if applied_manifests:
         from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for new objects
 
-        validate_manifests(new_manifests, cluster, namespace)
+        validate_manifests(applied_manifests, cluster, namespace)
 
+    # Record where each object is in the files, and its document.
     places = {}
     documents = {}
     for manifest, decoded_workload in decoded:
         workload = with_namespace(decoded_workload, namespace)
         places[format_title(workload)] = str(manifest.place)
         documents[get_identity(workload)] = manifest.document
-    similar_namespaces = {name: find_similar_name(name, given_namespaces) for name in sorted(missing_namespaces)}
-    return Application(source, cluster, new, places, documents, similar_namespaces)
+    similar_names = find_similar_namespaces(cluster, existing_names)
+    return Application(source, cluster, applied, places, documents, missing_namespaces=similar_names)
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
@@ -239,20 +246,27 @@ def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source:
     if not missing:
         return cluster
     log.warning(
-        "note: assumed to be created: %s %s, missing in the cluster; --assume-namespaces=false leaves missing "
-        "namespaces out",
+        "note: %s %s not exist in the cluster and %s assumed to be created first (--assume-namespaces=false "
+        "prevents that)",
         agreeing(len(missing), "namespace", "namespaces"),
-        first_few(missing),
+        f"{first_few(missing)} {agreeing(len(missing), 'does', 'do')}",
+        agreeing(len(missing), "is", "are"),
     )
     created = [StoredNamespace(ObjectMeta(name, labels={NAME_LABEL: name})) for name in missing]
     return cluster.with_objects({"Namespace": created})
+
+
+def find_similar_namespaces(cluster: Cluster, given_namespaces: set[str]) -> dict[str, str]:
+    """Map each namespace that was added to the given ones to a similar name among these, or an empty string."""
+    added_namespaces = {namespace.metadata.name for namespace in cluster.namespaces} - given_namespaces
+    return {name: find_similar_name(name, given_namespaces) for name in sorted(added_namespaces)}
 
 
 def log_left_out(reading: ReadResult) -> None:
     """Log the objects in the files that are neither applied nor part of the cluster."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items() if kind not in KINDS)
     if kinds:
-        log.warning("note: left out, because scheduling does not read them and they create no pods here: %s", kinds)
+        log.warning("note: left out, because they neither affect scheduling nor create pods here: %s", kinds)
     _log_unchecked_custom_resources(reading)
     _log_kustomizations(reading)
     log_hooks(reading)
@@ -274,7 +288,7 @@ def _log_unchecked_custom_resources(reading: ReadResult) -> None:
             unknown.add((api_kind, resource.metadata.name))
     if unknown:
         listed = first_few([f"{kind}/{name}" for kind, name in sorted(unknown)])
-        log.warning("note: not checked: %s, whose operators create pods of a shape that kschedctl cannot know", listed)
+        log.warning("note: not checked: %s (kschedctl does not know what pods their operators create)", listed)
 
 
 def _has_known_pods(resource: OperatorResource) -> bool:
@@ -286,7 +300,7 @@ def _log_kustomizations(reading: ReadResult) -> None:
     """Log that kustomizations are not built without `--kustomize`."""
     if "Kustomization" in reading.skipped:
         log.warning(
-            "note: a Kustomization is not built, so its files are taken without its patches; "
+            "note: a Kustomization was not built, so its patches are missing; "
             "use --kustomize, or pipe the output of kubectl kustomize to -f -"
         )
 

@@ -17,7 +17,7 @@ import typer
 
 from kschedctl.api.copying import replace
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubeVersion
-from kschedctl.cli.answer import Answer
+from kschedctl.cli.output_options import Answer
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 
@@ -73,7 +73,7 @@ def set_verbosity(verbose: int, quiet: bool) -> None:
 
 
 def _check_version(version: str | None) -> str | None:
-    """Raise ConfigurationError if the version is not supported."""
+    """Return the version unchanged, or None without one. Raise ConfigurationError if it is not supported."""
     if version is not None:
         KubeVersion.parse_supported(version)
     return version
@@ -81,7 +81,9 @@ def _check_version(version: str | None) -> str | None:
 
 FeatureGatesOption = Annotated[
     list[str],
-    typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Feature gates of kube-scheduler, as in its flag."),
+    typer.Option(
+        "--feature-gates", metavar="GATE=BOOL,…", help="Feature gates of kube-scheduler, written as in its flag."
+    ),
 ]
 KubeVersionOption = Annotated[
     str | None,
@@ -98,11 +100,11 @@ AdmissionPluginsOption = Annotated[
     typer.Option(
         "--admission-plugins",
         metavar="NAME,…",
-        help="Admission plugins enabled on kube-apiserver in addition to the defaults.",
+        help="Admission plugins that kube-apiserver enables in addition to the defaults.",
     ),
 ]
 KubeconfigOption = Annotated[
-    str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig of the live cluster.")
+    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Kubeconfig of the live cluster.")
 ]
 ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
 
@@ -124,13 +126,13 @@ class Source(Builds):
             "-f",
             "--filename",
             metavar="FILE",
-            help="File, folder or - (stdin) with what kubectl get -o json|yaml prints. Repeatable.",
+            help="File, folder or - (stdin) with output of kubectl get -o json|yaml. Repeatable.",
         ),
     ] = field(default_factory=list)
     recursive: Annotated[bool, typer.Option("-R", "--recursive", help="Read folders recursively.")] = False
     assume_complete: Annotated[
         bool,
-        typer.Option("--assume-complete", help="Treat the files as the whole cluster: nothing else exists."),
+        typer.Option("--assume-complete", help="Treat the files as the whole cluster, so that nothing else exists."),
     ] = False
     demo: Annotated[bool, typer.Option("--demo", help="Use the embedded demo cluster.")] = False
     config: Annotated[
@@ -144,7 +146,7 @@ class Source(Builds):
         typer.Option(
             "--snapshot",
             metavar="FILE",
-            help="Use a file written by kschedctl snapshot save. What-if commands take several.",
+            help="Read the cluster from a file of kschedctl snapshot save. What-if commands take several.",
         ),
     ] = field(default_factory=list)
     kubeconfig: KubeconfigOption = None
@@ -157,19 +159,21 @@ class Source(Builds):
     ] = field(default_factory=list)
     request_timeout: Annotated[
         str | None,
-        typer.Option("--request-timeout", metavar="DURATION", help="Timeout of a request or list: 30s; 0: none."),
+        typer.Option(
+            "--request-timeout", metavar="DURATION", help="Timeout of a request or list, such as 30s. 0 means none."
+        ),
     ] = None
     assume_namespaces: Annotated[
         Truth,
         typer.Option(
             "--assume-namespaces",
             metavar="true|false",
-            help="Create namespaces that manifests name and the cluster lacks, like helm --create-namespace.",
+            help="Assume that missing namespaces of manifests are created first, like helm --create-namespace.",
         ),
     ] = Truth.TRUE
     cache: Annotated[
         bool,
-        typer.Option("--cache", help="Cache what is read from a live cluster, and read only changes the next time."),
+        typer.Option("--cache", help="Cache what is read from a live cluster, and next time read only changes."),
     ] = False
 
     @property
@@ -271,7 +275,7 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
     def run(**values: Any) -> Result:
         """Fill the option groups from the values, call the function, and add facts about the cluster to an Answer."""
         if "verbose" in values:
-            set_verbosity(values["verbose"], values["quiet"])
+            set_verbosity(values["verbose"], quiet=values["quiet"])
         # Collect the values of each group; the others are the function's own options and arguments
         filled_groups = {}
         for name, group in groups.items():
@@ -289,8 +293,9 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
 
 def _with_cluster_facts(answer: Answer, source: Source | None) -> Answer:
     """Return the answer with the cluster's name and the scheduler's version, if they are known."""
+    title = source.title if source is not None else ""
     facts = {
-        "cluster": source.title if source is not None else "",
+        "cluster": title if answer.cluster_name is None else answer.cluster_name,
         "kube-scheduler": str(getattr(answer.document, "kube_version", "")),
     }
     about = tuple((name, value) for name, value in facts.items() if value)

@@ -1,22 +1,30 @@
-"""Options that choose how an answer is printed: its format, colors, detail, and plots."""
+"""The result of a command, and the options that choose how it is printed: its format, colors, detail, and plots."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
+import msgspec
 import typer
 
-from kschedctl.cli.answer import Answer
+from kschedctl.api.copying import replace
 from kschedctl.errors import UsageError
 from kschedctl.render import plots
-from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style
+from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style, find_plots
+from kschedctl.render.renderers import RENDERERS, build_page
 from kschedctl.reports.document import Document
+
+log = logging.getLogger(__name__)
+
+SCHEDULES, DOES_NOT_SCHEDULE, UNDECIDED = 0, 1, 5
 
 TEMPLATES = ("jsonpath", "custom-columns")
 """Formats that contain what to print, such as `jsonpath={.pod}`."""
@@ -32,6 +40,32 @@ MAX_HTML_MATRICES = 100
 PIPED_WIDTH, LEAST_WIDTH = 120, 40
 Places = Mapping[str, str]
 NO_PLACES: Places = {}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The result of a command."""
+
+    document: Document
+    """The report to print."""
+    format: str
+    """A key of RENDERERS."""
+    style: Style
+    """Width, colors and other choices of the output."""
+    exit_code: int = SCHEDULES
+    cluster_name: str | None = None
+    """The cluster that the answer is about, "" for none, or None for the cluster that the options name."""
+
+    def with_provenance(self, command: str) -> Self:
+        """Return the answer with the time and the command line, which saved reports show."""
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        about = (*self.style.about, ("made", now), ("command", command))
+        return replace(self, style=replace(self.style, about=about))
+
+    def render(self) -> str | bytes:
+        """Render the answer as text, or as bytes for a PNG."""
+        if self.style.plots and not find_plots(build_page(self.document, self.style)):
+            log.warning("note: this answer has no plots, so --plot has no effect")
+        return RENDERERS[self.format](self.document, self.style)
 
 
 class FailOn(StrEnum):
@@ -75,7 +109,9 @@ def output_option(*names: str) -> object:
         if isinstance(text, OutputFormat):
             return text
         name, equals, template = text.removeprefix("=").partition("=")
-        if (name in names and not equals) or (name in TEMPLATES and template):
+        is_plain_format = name in names and not equals
+        is_complete_template = name in TEMPLATES and bool(template)
+        if is_plain_format or is_complete_template:
             return OutputFormat(name, template)
         choices = ", ".join(f"'{choice}'" for choice in (*names, *(f"{choice}=…" for choice in TEMPLATES)))
         raise typer.BadParameter(f"'{text}' is not one of {choices}.")
@@ -122,7 +158,10 @@ class Output:
             commands=commands,
         )
         document = self._to_findings(document, places)
-        return Answer(self._shorten(document, style), "brief" if self.brief else self.output.name, style, exit_code)
+        renderer = self.output.name
+        if self.brief:
+            renderer = "brief-markdown" if renderer == "markdown" else "brief"
+        return Answer(self._shorten(document, style), renderer, style, exit_code)
 
     def _to_findings(self, document: Document, places: Places) -> Document:
         """Convert the problems of the document to findings if the format is for CI."""
@@ -173,16 +212,16 @@ class View(Output):
     """Output options of an answer about single nodes."""
 
     each_node: Annotated[
-        bool, typer.Option("--each-node", help="Show every node by itself, not only groups and the best.")
+        bool, typer.Option("--each-node", help="Show every node, instead of groups of nodes and the best ones.")
     ] = False
     nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
     """The former name of --each-node."""
     compact: Annotated[
-        bool, typer.Option("--compact", help="With -o json or yaml: group nodes that share an answer.")
+        bool, typer.Option("--compact", help="With -o json or yaml: group nodes with the same answer.")
     ] = False
 
     def _shorten(self, document: Document, style: Style) -> Document:
-        """Return the compact form of the document if `--compact` is given.
+        """Return the compact form of the document if `--compact` is given, else what the base class returns.
 
         Raises UsageError if `--compact` is combined with `--brief`, `--summary` or a format for people.
         """
@@ -217,7 +256,7 @@ class Tabled(Output):
 class Drawing(Output):
     """Output options of a command whose answer has plots."""
 
-    plot: Annotated[bool, typer.Option("--plot", help="Also draw the plots, in characters.")] = False
+    plot: Annotated[bool, typer.Option("--plot", help="Also draw plots with characters below the tables.")] = False
 
     def __post_init__(self) -> None:
         """Check the options before anything is read.
@@ -225,7 +264,7 @@ class Drawing(Output):
         Raises UsageError if the output format does not suit the plot or the terminal, or the plot library is missing.
         """
         if self.plot and self.output.name not in ("table", "wide"):
-            raise UsageError("--plot draws beneath tables", hint="with -o table or wide; -o svg and png are pictures")
+            raise UsageError("--plot draws below tables", hint="with -o table or wide; -o svg and png are pictures")
         if self.output.name == "png" and sys.stdout.isatty():
             raise UsageError("-o png cannot be shown in a terminal", hint="write it to a file: > plot.png")
         if self.output.name in PICTURES:

@@ -89,7 +89,10 @@ def _parse_reference(word: str) -> Reference:
     Raises UsageError if the word has another form.
     """
     first, slash, name = word.partition("/")
-    if not word.strip("/") or "/" in name or (slash and not (first and name)):
+    is_empty = not word.strip("/")
+    has_several_slashes = "/" in name
+    lacks_part = bool(slash) and not (first and name)
+    if is_empty or has_several_slashes or lacks_part:
         raise UsageError(f'"{word}" does not name a pod', hint="name, pod/name, deploy/name or namespace/name")
     if not slash:
         return Reference("Pod", "", word)
@@ -110,9 +113,13 @@ def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
         return pods[0]
     if pods:
         which = ", ".join(pod.key for pod in pods)
-        raise UsageError(f'"{name}" names {len(pods)} pods: {which}', hint="say which with namespace/name")
+        raise UsageError(f'"{name}" names {len(pods)} pods: {which}', hint="name one as namespace/name")
     full_name = name if namespace is None else f"{namespace}/{name}"
     similar = find_similar_pods(cluster.pods, namespace, name)
+    if not similar:
+        from kschedctl.replay.controllers.workload_pods import suggest_workloads  # noqa: PLC0415 - only for an error
+
+        similar = suggest_workloads(cluster, name)[:3]
     hint = f"did you mean {' or '.join(similar)}?" if similar else ""
     raise UsageError(f'pod "{full_name}" not found', hint=hint)
 

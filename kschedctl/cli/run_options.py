@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.output_options import NO_PLACES, Output, Places
+from kschedctl.cli.output_options import DOES_NOT_SCHEDULE, NO_PLACES, SCHEDULES, UNDECIDED, Answer, Output, Places
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 
@@ -58,10 +57,18 @@ class WorkOptions:
     """Options that choose where independent scenarios run."""
 
     jobs: Annotated[
-        int, typer.Option("--jobs", metavar="NUMBER", help="Processes for independent scenarios; 0: one per core.")
+        int,
+        typer.Option(
+            "--jobs", metavar="NUMBER", help="Number of processes for independent scenarios. 0 means one per core."
+        ),
     ] = 0
     dask: Annotated[
-        str, typer.Option("--dask", metavar="ADDRESS", help="Run them on the Dask cluster of this scheduler.")
+        str,
+        typer.Option(
+            "--dask",
+            metavar="ADDRESS",
+            help="Run independent scenarios on the Dask cluster with this scheduler address.",
+        ),
     ] = ""
 
     @property

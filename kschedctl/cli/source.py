@@ -113,9 +113,9 @@ def with_admission_plugins(cluster: Cluster, source: Source) -> Cluster:
 
 def _read_live_cluster(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
     """Read the live cluster that the options name."""
-    from kschedctl.sources.live.reading import read_live  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.reading import read_live_cluster  # noqa: PLC0415 - only live clusters need the client
 
-    reading = read_live(connect_to_cluster(source), build_live_request(source, namespace, pods_alone, live))
+    reading = read_live_cluster(connect_to_cluster(source), build_live_request(source, namespace, pods_alone, live))
     return reading.build_cluster()
 
 
@@ -186,7 +186,7 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
     left_out = dict[str, Gap]()
     if source.filename:
         reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
-        log_reading(reading)
+        log_read_result(reading)
         left_out = dict(reading.left_out)
         gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in reading.gaps} | left_out
         cluster = replace(
@@ -213,7 +213,7 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
     """
     embedded = [str(file) for file in demo.files()] if source.demo else []
     reading = read([*embedded, *source.filename], recursive=source.recursive, find_builds=source.builds)
-    log_reading(reading)
+    log_read_result(reading)
     cluster = Cluster.of(
         reading.objects,
         configuration=load_configuration_file(source.config) if source.config else reading.configuration,
@@ -251,17 +251,17 @@ def log_cluster(cluster: Cluster) -> None:
     log.info("resourceVersions: %s", ", ".join(f"{kind} {v}" for kind, v in provenance.resource_versions.items()))
     if provenance.changed:
         counts = ", ".join(f"{number:,} {kind}" for kind, number in provenance.changed.items())
-        log.warning("note: changed while the cluster was read, and included in their newest state: %s", counts)
+        log.warning("note: changed while the cluster was read (the newest state is used): %s", counts)
 
 
-def log_reading(reading: ReadResult) -> None:
+def log_read_result(reading: ReadResult) -> None:
     """Log the warnings about files, and what was read and skipped."""
     for warning in reading.warnings:
         log.warning("warning: %s", warning)
     log.info("read %s", ", ".join(f"{len(objects):,} {kind}" for kind, objects in reading.objects.items()) or "nothing")
     if reading.skipped:
         counts = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items())
-        log.info("skipped what scheduling does not read: %s", counts)
+        log.info("skipped kinds that scheduling does not read: %s", counts)
     if reading.skipped_files:
         log.info("skipped %s files that are neither JSON nor YAML", f"{reading.skipped_files:,}")
 

@@ -5,7 +5,7 @@ A Subject is a pod of the cluster, or the owner that identifies a workload or a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -25,6 +25,7 @@ from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.waiting_elsewhere import find_blockers
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
+from kschedctl.reports.placements import describe_missing_namespaces
 
 if TYPE_CHECKING:
     from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook
@@ -96,7 +97,17 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
                 chosen.append(target_by_manifest[subject])
             else:
                 chosen += _build_workload_targets(inquiry, subject)
+    chosen = [_note_missing_namespace(target, inquiry.missing_namespaces) for target in chosen]
     return [_with_scheduler_name(target, inquiry.scheduler_name) for target in chosen]
+
+
+def _note_missing_namespace(target: TargetPod, similar_by_name: Mapping[str, str]) -> TargetPod:
+    """Return the target pod with a note if its namespace is only assumed to be created."""
+    name = target.pod.metadata.namespace
+    if name not in similar_by_name:
+        return target
+    condition = describe_missing_namespaces({name: similar_by_name[name]})
+    return target._replace(note=f"{target.note}{condition}".removeprefix(", "))
 
 
 def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dict[Owner, TargetPod]:
@@ -222,7 +233,7 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
     kind, namespace, name = reference
     if kind == "Node":
         raise UsageError(
-            f'"node/{name}" is a node', hint="explain is about pods; drain says where a node's pods would go"
+            f'"node/{name}" is a node', hint="explain takes pods; use drain to see where a node's pods would go"
         )
     if kind == "Service":
         raise _build_service_error(inquiry.cluster, namespace or scope.namespace or home, name)
@@ -238,10 +249,16 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
     if kind == "Pod":
         return references.find_pod(inquiry.cluster, name, None if everywhere else namespace)
 
-    if not everywhere:
-        return Owner(kind, namespace, name)
+    named = Owner(kind, namespace, name)
+    if not everywhere and not same_name:
+        return named
     from kschedctl.replay.controllers.workload_pods import iter_workloads  # noqa: PLC0415 - only if all namespaces are searched
 
+    if not everywhere:
+        if named not in (*inquiry.stored, *iter_workloads(inquiry.cluster)):
+            hint = " or ".join(f"{kind.lower()}/{name} -n {key.namespace}" for key in same_name)
+            raise UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=f"did you mean {hint}?")
+        return named
     all_workloads = (*inquiry.stored, *iter_workloads(inquiry.cluster))
     workloads = dict.fromkeys(key for key in all_workloads if (key.kind, key.name) == (kind, name))
     if len(workloads) > 1:

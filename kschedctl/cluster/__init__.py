@@ -36,7 +36,7 @@ from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import (
-    describe_accepted,
+    describe_accepted_version,
     describe_skipped,
     find_unknown_field,
     is_newer_version,
@@ -288,7 +288,7 @@ class Cluster(Objects):
 
     def unbound_pods(self) -> Iterable[api.Pod]:
         """Return the pods without a node, in order."""
-        return self.pods.iter_unbound()
+        return self.pods.iter_unbound_pods()
 
     def with_admission_plugins(self, names: Iterable[str], told_by: str = "the caller") -> Self:
         """Return the cluster with these admission plugins enabled in addition to the defaults.
@@ -333,7 +333,7 @@ def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
     for document in flatten_lists(documents):
         kind = get_kind(document)
         version = str(document.get("apiVersion") or "")
-        add_converted = partial(_add_converted, decoded.by_kind, document)
+        add_converted = partial(_add_converted_object, decoded.by_kind, document)
         if _is_controller_allocated(document, kind):
             decoded.gaps["ResourceClaim"] = decoded.gaps[kind] = CONTROLLER_ALLOCATION_GAP
         elif not is_relevant_kind(kind, version):
@@ -348,7 +348,7 @@ def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
         elif gap := read_newer_version(kind, document, add_converted):
             decoded.gaps.setdefault(kind, gap)
         else:
-            decoded.warnings[describe_accepted(kind, version)] = None
+            decoded.warnings[describe_accepted_version(kind, version)] = None
     return decoded
 
 
@@ -363,7 +363,7 @@ def _index_by_name(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
     return indexes
 
 
-def _add_converted(by_kind: dict[str, list[api.Struct]], document: JsonObject) -> None:
+def _add_converted_object(by_kind: dict[str, list[api.Struct]], document: JsonObject) -> None:
     """Convert a document and add it to the objects of its kind. Raises InputError."""
     by_kind.setdefault(get_kind(document), []).append(convert(document))
 

@@ -22,7 +22,7 @@ TABLE = (
         exit_codes=f"Exit codes: 0 done, {FAILURES}, 5 undecided.",
     ),
     CommandEntry(
-        "mcp", "Answer questions of AI agents over the Model Context Protocol.", HelpHeading.OTHER, 1, exit_codes=DONE
+        "mcp", "Answer AI agents' questions over the Model Context Protocol.", HelpHeading.OTHER, 1, exit_codes=DONE
     ),
     CommandEntry(
         "schema", "Print the JSON Schema of a document.", HelpHeading.OTHER, 3, exit_codes=DONE_WITHOUT_CLUSTER
@@ -105,10 +105,10 @@ TABLE = (
     ),
     CommandEntry(
         "rebalance",
-        "What would the descheduler evict, where to, and does that end?",
+        "What would the descheduler evict, where would the pods go, and does it ever end?",
         HelpHeading.WHAT_IF,
         6,
-        exit_codes=f"Exit codes: 0 quiet in the end, 1 loops, or would do harm, {FAILURES}, 5 undecided.",
+        exit_codes=f"Exit codes: 0 it ends without harm, 1 it loops or would do harm, {FAILURES}, 5 undecided.",
         schemas={"rebalancing": "commands.rebalance.report:Rebalancing"},
         pages={"Rebalancing": "commands.rebalance.page:build_page"},
     ),
@@ -125,7 +125,7 @@ TABLE = (
             "Remedies": "commands.remedies.page:build_remedies_page",
             "RemediesOfMany": "commands.remedies.page:build_page_for_many_pods",
         },
-        formats={"patch": "commands.remedies.patch:render_patches"},
+        formats={"patch": "commands.remedies.page:render_patches"},
     ),
     CommandEntry(
         "failures",
@@ -236,7 +236,7 @@ TABLE = (
         },
         pages={
             "Simulation": "commands.simulate.page:build_simulation_page",
-            "FollowedRollout": "commands.simulate.followed_rollout_page:build_page",
+            "FollowedRollout": "commands.simulate.page:build_followed_rollout_page",
         },
         html_widgets={"Simulation": "commands.simulate.page:build_simulation_widgets"},
     ),
@@ -246,8 +246,8 @@ TABLE = (
         HelpHeading.CLUSTER,
         3,
         exit_codes=DONE,
-        schemas={"version": "commands.version.report:Version"},
-        pages={"Version": "commands.version.page:build_version_page"},
+        schemas={"version": "commands.version.command:Version"},
+        pages={"Version": "commands.version.command:build_version_page"},
     ),
     CommandEntry(
         "help",
@@ -301,7 +301,7 @@ TABLE = (
     ),
     CommandEntry(
         "queues",
-        "Who holds the quota of Kueue's queues, and what does each waiting Workload wait for?",
+        "Who uses the quota of Kueue's queues, and what is each pending Workload waiting for?",
         HelpHeading.CLUSTER,
         5,
         exit_codes=f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
@@ -319,7 +319,7 @@ TABLE = (
     ),
     CommandEntry(
         "snapshot",
-        "Save what scheduling reads of a cluster to a file; show and compare such files.",
+        "Save the part of a cluster that scheduling reads to a file; show and compare such files.",
         HelpHeading.CLUSTER,
         1,
         exit_codes=f"Exit codes: 0 done, or no difference, 1 a difference (diff), {FAILURES}.",
@@ -334,7 +334,7 @@ TABLE = (
     ),
     CommandEntry(
         "explain",
-        "Why is this pod Pending? Or: why are these?",
+        "Why is this pod Pending? Why are all of these?",
         HelpHeading.ASK,
         1,
         schemas={

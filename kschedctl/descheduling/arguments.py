@@ -391,7 +391,8 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
         for index, condition in enumerate(self.conditions):
             if condition == PodConditionFilter():
                 yield ArgumentError(f"conditions[{index}]", "is empty")
-        if self.max_pod_life_time_seconds is None and not (self.states or self.conditions or self.exit_codes):
+        has_other_criterion = bool(self.states or self.conditions or self.exit_codes)
+        if self.max_pod_life_time_seconds is None and not has_other_criterion:
             yield ArgumentError("", "one of maxPodLifeTimeSeconds, states, conditions and exitCodes must be set")
 
     @property

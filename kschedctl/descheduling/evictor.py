@@ -100,7 +100,7 @@ class DefaultEvictor:
             claim_reason = self._explain_claim_protection(pod)
             if claim_reason:
                 yield claim_reason
-        if "PodsWithoutPDB" in protections and not self._has_budget[info_number]:
+        if "PodsWithoutPDB" in protections and not self._budgeted_infos[info_number]:
             yield "no PodDisruptionBudget"
         if "PodsWithResourceClaims" in protections and pod.spec.resource_claims:
             yield "resource claims"
@@ -134,7 +134,7 @@ class DefaultEvictor:
         return claims
 
     @cached_property
-    def _has_budget(self) -> Bools:
+    def _budgeted_infos(self) -> Bools:
         """The PodInfos whose pods a PodDisruptionBudget selects, as a (T,) mask."""
         covered = np.zeros(len(self._seen.infos), np.bool_)
         budgets = get_budgets(self._seen.view)
@@ -148,7 +148,7 @@ class DefaultEvictor:
     def _unprotected_pods(self) -> Bools:
         """The pods that nothing protected when the round began, as a (P,) mask."""
         is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
-        return ~(is_protected | self._is_too_young | self._has_too_few_replicas)
+        return ~(is_protected | self._young_pods | self._pods_with_too_few_replicas)
 
     @property
     def evictable(self) -> Bools:
@@ -156,15 +156,15 @@ class DefaultEvictor:
         return self._unprotected_pods & ~self._seen.evicted
 
     @cached_property
-    def _requests_eviction(self) -> Bools:
+    def _pods_requesting_eviction(self) -> Bools:
         """The pods whose annotation requests eviction, as a (P,) mask. Nothing protects them."""
         return self._seen.select_infos(lambda pod: pod.metadata.annotations.evict is not None)[self._seen.info]
 
     @cached_property
-    def _is_too_young(self) -> Bools:
+    def _young_pods(self) -> Bools:
         """The pods that are too young to be evicted, as a (P,) mask.
 
-        Pods that earlier rounds moved are considered old enough.
+        Pods that earlier rounds moved, and pods that request their eviction, are considered old enough.
         """
         seconds, seen = self.arguments.min_age_seconds, self._seen
         if seconds is None:
@@ -172,22 +172,22 @@ class DefaultEvictor:
         start: Rows = seen.view.pods.start
         min_age = seconds * 10**6  # in microseconds
         is_young: Bools = (start == NO_TIME) | (seen.now - start < min_age)
-        return is_young & ~seen.moved & ~self._requests_eviction
+        return is_young & ~seen.moved & ~self._pods_requesting_eviction
 
     @cached_property
-    def _has_too_few_replicas(self) -> Bools:
+    def _pods_with_too_few_replicas(self) -> Bools:
         """The pods whose owners have too few replicas, as a (P,) mask."""
         minimum = self.arguments.min_replicas
         if minimum <= 1:
             return np.zeros(len(self._seen.view.pods), np.bool_)
-        return (self._seen.sibling_counts < minimum)[self._seen.info] & ~self._requests_eviction
+        return (self._seen.sibling_counts < minimum)[self._seen.info] & ~self._pods_requesting_eviction
 
     def find_pods_passing_pre_eviction(self, positions: Rows) -> Bools:
         """Return a mask of the pods at these positions that pass PreEvictionFilter, one element per position.
 
         A pod passes if its namespace is selected and, with nodeFit, if it fits on another node.
         """
-        passes = self._is_in_selected_namespace[self._seen.info[positions]]
+        passes = self._infos_in_selected_namespaces[self._seen.info[positions]]
         if self.arguments.node_fit:
             passes = passes & self._fit.find_pods_fitting_elsewhere(positions, self._fit_nodes)
         return passes
@@ -202,7 +202,7 @@ class DefaultEvictor:
         return self._seen.find_ready_nodes(selector)
 
     @cached_property
-    def _is_in_selected_namespace(self) -> Bools:
+    def _infos_in_selected_namespaces(self) -> Bools:
         """The PodInfos in namespaces that the policy selects, as a (T,) mask."""
         selector = _parse_optional_selector(self.arguments.namespace_label_selector)
         labels = self._seen.view.namespace_labels
@@ -223,8 +223,8 @@ class DefaultEvictor:
         # other pods that are protected by their age or their number
         is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
         further_reasons = (
-            (TOO_YOUNG, self._is_too_young),
-            (TOO_FEW, self._has_too_few_replicas & ~self._is_too_young),
+            (TOO_YOUNG, self._young_pods),
+            (TOO_FEW, self._pods_with_too_few_replicas & ~self._young_pods),
         )
         for reason, has_reason in further_reasons:
             count = int((has_reason & chosen & ~is_protected).sum())

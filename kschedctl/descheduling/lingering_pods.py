@@ -52,15 +52,15 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._has_selected_owner))
         matches = (
-            self._exceeds_maximum_age
-            & self._is_in_configured_states
-            & self._has_configured_exit_code
-            & self._has_matching_condition
+            self._pods_above_maximum_age
+            & self._pods_in_configured_states
+            & self._pods_with_configured_exit_code
+            & self._pods_with_matching_condition
         )
         return positions[matches[positions]]
 
     @property
-    def _exceeds_maximum_age(self) -> Bools:
+    def _pods_above_maximum_age(self) -> Bools:
         """The pods whose age in whole seconds exceeds the maximum, as a (P,) mask.
 
         Without a maximum age, all pods are in the mask.
@@ -72,7 +72,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         return (age >= 0) & (age // MICROSECONDS_PER_SECOND > max_seconds)
 
     @property
-    def _is_in_configured_states(self) -> Bools:
+    def _pods_in_configured_states(self) -> Bools:
         """The pods in a configured state or with a container in a configured state, as a (P,) mask.
 
         Without configured states, the mask has all pods.
@@ -90,7 +90,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         return any(state is not None and state.reason in arguments.states for state in states)
 
     @property
-    def _has_configured_exit_code(self) -> Bools:
+    def _pods_with_configured_exit_code(self) -> Bools:
         """The pods with a container that ended with a configured exit code, as a (P,) mask.
 
         Without configured exit codes, all pods are in the mask.
@@ -100,7 +100,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         )
 
     @property
-    def _has_matching_condition(self) -> Bools:
+    def _pods_with_matching_condition(self) -> Bools:
         """The pods with a condition that matches a configured filter, as a (P,) mask.
 
         Pods that were moved count as having only the condition Ready. Without filters, all pods are in the mask.
@@ -203,7 +203,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         """Return the positions of the evictable failed pods that match the arguments."""
         selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._is_selected_failed_pod))
-        matches = self._has_minimum_age & self._has_configured_reason & self._has_configured_exit_code
+        matches = self._old_enough_pods & self._pods_with_configured_reason & self._pods_with_configured_exit_code
         return positions[matches[positions]]
 
     def _is_selected_failed_pod(self, pod: Pod) -> bool:
@@ -212,7 +212,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         return pod.status.phase == "Failed" and kinds.isdisjoint(self.arguments.exclude_owner_kinds)
 
     @property
-    def _has_minimum_age(self) -> Bools:
+    def _old_enough_pods(self) -> Bools:
         """The pods whose age in whole seconds is at least the minimum, as a (P,) mask.
 
         Without a minimum age, all pods are in the mask.
@@ -224,7 +224,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         return age // MICROSECONDS_PER_SECOND >= min_seconds
 
     @property
-    def _has_configured_reason(self) -> Bools:
+    def _pods_with_configured_reason(self) -> Bools:
         """The pods with a configured reason of their own or of a container, as a (P,) mask.
 
         Without configured reasons, the mask has all pods.
@@ -243,7 +243,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         return any(state is not None and state.reason and state.reason in self.arguments.reasons for state in states)
 
     @property
-    def _has_configured_exit_code(self) -> Bools:
+    def _pods_with_configured_exit_code(self) -> Bools:
         """The pods with a container that ended with a configured exit code, as a (P,) mask.
 
         Without configured exit codes, all pods are in the mask.

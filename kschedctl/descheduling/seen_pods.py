@@ -55,10 +55,10 @@ class SeenPods:
         is_selected = nodes.evaluate_per_node(lambda labels, _: selector.matches(labels), selector.keys).astype(
             np.bool_
         )
-        return is_selected & self._is_ready
+        return is_selected & self._ready_nodes
 
     @cached_property
-    def _is_ready(self) -> Bools:
+    def _ready_nodes(self) -> Bools:
         """The nodes that are ready or have no Ready condition, as an (N,) mask."""
         ready = []
         for node in self.view.nodes.objects:
@@ -124,7 +124,7 @@ class SeenPods:
         """
         info_numbers = self.info[positions]
         keys = (  # np.lexsort sorts by the last key first
-            self._prefers_no_eviction[info_numbers],
+            self._infos_preferring_no_eviction[info_numbers],
             self._qos_class[info_numbers],
             self.view.pods.priority[info_numbers],
         )
@@ -136,7 +136,7 @@ class SeenPods:
         return np.array([QUALITIES.index(compute_qos_class(info.pod)) for info in self.infos], np.int64)
 
     @cached_property
-    def _prefers_no_eviction(self) -> Bools:
+    def _infos_preferring_no_eviction(self) -> Bools:
         """The PodInfos whose pods prefer not to be evicted, as a (T,) mask."""
         return self.select_infos(lambda pod: pod.metadata.annotations.prefers_no_eviction is not None)
 

@@ -212,7 +212,7 @@ class _Utilization(DeschedulerPlugin[U]):
         tolerations = pod.spec.tolerations
         return any(
             len(tolerations) >= len(taint_sets[set_number])
-            and find_untolerated_taint(taint_sets[set_number], tolerations, None, True) is None
+            and find_untolerated_taint(taint_sets[set_number], tolerations, comparison_operators=True) is None
             for set_number in np.unique(taint_set_of_node[destinations]).tolist()
         )
 

@@ -49,7 +49,10 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
         for code in distinct_codes.tolist():
             info_number, set_number = divmod(code, len(taint_sets))
             tolerations = self.seen.infos[info_number].spec.tolerations
-            violates.append(find_untolerated_taint(considered_taints[set_number], tolerations, None, True) is not None)
+            violates.append(
+                find_untolerated_taint(considered_taints[set_number], tolerations, comparison_operators=True)
+                is not None
+            )
         return np.array(violates, np.bool_)[code_index]
 
     def _is_considered_taint(self, taint: Taint) -> bool:

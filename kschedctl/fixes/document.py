@@ -198,10 +198,11 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and recreated"
     if len(pods) == 1:
-        text += f", and so is its pod, which {'is on a node' if running else 'has no node yet'}"
+        state = "is on a node" if running else "has no node yet"
+        text = f"{owner} and its pod, which {state}, are deleted and recreated"
     elif pods:
         on_nodes = f"{running:,} of them on nodes" if running else "none of which has a node yet"
-        text += f", and so are its {len(pods):,} pods, {on_nodes}"
+        text = f"{owner} and its {len(pods):,} pods, {on_nodes}, are deleted and recreated"
     return FixCost(CostKind.DELETES, text, len(pods))
 
 

@@ -28,7 +28,7 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
     failed_node_trials = search.trials.find_single_trials(FixKind.ADD_NODE)
     if FixKind.ADD_NODE not in kinds and failed_node_trials:
         tried_text = f"{_format_shape_count(len(failed_node_trials))} tried"
-        lines.append(f"one more node: the pod fits on no node like the existing ones ({tried_text})")
+        lines.append(f"one more node: the pod would not fit on a node like the existing ones ({tried_text})")
     if FixKind.USE_PRIORITY_CLASS not in kinds:
         lines += _explain_no_preemption(search)
     return tuple(lines)
@@ -41,7 +41,7 @@ def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
     host = find_missing_host_with_data(base, HOSTNAME, selected_hosts) or find_missing_required_host(base)
     if host:
-        yield f"another host: {host} is gone with the files of the pod's hostPath volumes; bring it back"
+        yield f"another host: {host} is gone, and with it the files of the pod's hostPath volumes; bring the host back"
 
 
 def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
@@ -56,7 +56,7 @@ def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
     for key, value in runtime_class.scheduling.node_selector.items():
         if value not in base.scheduler.view.nodes.label(key).values:
             name = runtime_class.metadata.name
-            yield f"another node selector: RuntimeClass {name} requires {key}={value}, which admission adds again"
+            yield f"another node selector: RuntimeClass {name} requires {key}={value}, and admission adds it again"
 
 
 def _format_shape_count(number: int) -> str:

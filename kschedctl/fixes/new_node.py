@@ -180,7 +180,7 @@ def get_node_groups(cluster: Cluster, user_groups: UserGroups) -> NodeGroups:
     """
     groups = find_node_groups(cluster, user_groups)
     if not groups.groups and not groups.faults:
-        raise UsageError("no node groups are known", hint="--pool-label KEY, --node-groups FILE")
+        raise UsageError("no node groups are known", hint="specify --pool-label KEY or --node-groups FILE")
     return groups
 
 
@@ -199,14 +199,14 @@ def add_queue_share(
     other pods take all new nodes, the autoscaler from `without_limits` shows how many would be enough. The answer is
     returned unchanged if no other pod waits, if more than `MOST_WAITING` pods wait, or if no nodes are added.
     """
-    from kschedctl.autoscaling.growth import mark_unschedulable  # noqa: PLC0415 - only with an autoscaler
+    from kschedctl.autoscaling.growth import mark_pod_unschedulable  # noqa: PLC0415 - only with an autoscaler
 
     waiting_count = sum(other.key != pod.key and not other.terminated for other in cluster.unbound_pods())
     if not 0 < waiting_count <= MOST_WAITING:
         return new_node
 
     key = pod.metadata.namespace, pod.metadata.name
-    cluster = replace(cluster, pods=cluster.pods.apply_changes({key: mark_unschedulable(pod)}))
+    cluster = replace(cluster, pods=cluster.pods.apply_changes({key: mark_pod_unschedulable(pod)}))
     growth = simulate_growth(cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
     if not growth.nodes:
         return new_node
@@ -271,7 +271,7 @@ def _find_other_pods_on_new_nodes(cluster: Cluster, pod: Pod, growth: NodeGrowth
 
 MAX_LOOPS = 100
 """How many loops of the autoscaler are replayed for all waiting pods."""
-UNFINISHED = "after {} it still adds nodes"
+UNFINISHED = "after {}, it is still adding nodes"
 """The doubt about a simulation that was stopped."""
 
 
@@ -315,8 +315,8 @@ def simulate_growth(
         autoscaler.name,
         loops=loops,
         nodes=len(pool_by_node),
-        pools=tuple(_report_new_nodes_of_pools(settled.cluster, pool_by_node)),
-        never=tuple(_report_never_scheduled(settled, new_nodes.reasons, causes)),
+        pools=tuple(_count_new_nodes_by_pool(settled.cluster, pool_by_node)),
+        never=tuple(_report_never_scheduled_pods(settled, new_nodes.reasons, causes)),
         placements=placements,
         evicted=evicted,
         sources=autoscaler.sources,
@@ -330,7 +330,7 @@ def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
     return add_pods(replace(cluster, nodes=nodes), new.daemons)
 
 
-def _report_new_nodes_of_pools(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
+def _count_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
     """Yield, for each pool and zone, the number of new nodes and of the pods on these nodes.
 
     `pool_by_node` maps the names of the new nodes to their pools.
@@ -346,7 +346,7 @@ def _report_new_nodes_of_pools(cluster: Cluster, pool_by_node: Mapping[str, str]
         yield NewPoolNodes(pool, zone, len(nodes), pod_count)
 
 
-def _report_never_scheduled(
+def _report_never_scheduled_pods(
     settled: SettledCluster, autoscaler_reasons: Mapping[str, str], causes: Mapping[str, tuple[str, ...]]
 ) -> Iterator[NeverScheduled]:
     """Yield the pods that still wait, grouped by the messages of kube-scheduler and of the autoscaler.

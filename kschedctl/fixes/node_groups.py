@@ -94,7 +94,7 @@ class _GroupFix:
                 instruction = f"add the {agreeing(len(change.tags), 'tag', 'tags')} {', '.join(change.tags)}"
             else:
                 instruction = f"{change.summary[0].lower()}{change.summary[1:]}"
-            commands = (f"# where the node group {self.id} is defined: {instruction}",)
+            commands = (f"# in the definition of node group {self.id}: {instruction}",)
         return Remedy(
             summary=change.summary,
             by="operator",
@@ -113,7 +113,7 @@ def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, Pool
     The maximum is only raised if it is reached and a new node of the group would help the pod.
     """
     id = str(group["id"])
-    verdict = verdicts.get(id, PoolVerdict(id, False, ""))
+    verdict = verdicts.get(id, PoolVerdict(id, takes=False, answer=""))
     target = int(str(group.get("target") or 0))
     max_size = int(str(group.get("max") or 0))
     if target >= max_size and verdict.would_take:
@@ -137,7 +137,7 @@ def _iter_completed_templates(id: str, template: JsonObject, pod: Pod) -> Iterat
     has_other_platform = any(labels.get(key, value) != value for key, value in platform.items())
     if has_other_platform:
         return
-    devices = _find_missing_devices(id, template, labels, pod)
+    devices = _find_missing_extended_resources(id, template, labels, pod)
     if devices is None:
         return  # the group's machines may not have the devices
     for missing_labels in _iter_missing_labels(labels, pod):
@@ -203,11 +203,13 @@ def is_kubernetes_label(key: str) -> bool:
     return key.partition("/")[0].endswith(KUBERNETES)
 
 
-def _find_missing_devices(id: str, template: JsonObject, labels: Mapping[str, str], pod: Pod) -> dict[str, str] | None:
+def _find_missing_extended_resources(
+    id: str, template: JsonObject, labels: Mapping[str, str], pod: Pod
+) -> dict[str, str] | None:
     """Return the amounts of the requested extended resources that the template lacks.
 
-    Return None if no label or taint of the template and no word in the group's id indicates that its machines have one
-    of these resources.
+    Return None unless a label or taint of the template, or a word in the group's id, indicates for each of these
+    resources that the group's machines have it.
     """
     offered = object_at(object_at(template, "status"), "allocatable")
     requests = {name: amount.value() for name, amount in compute_pod_requests(pod).items() if is_extended(name)}
@@ -216,8 +218,9 @@ def _find_missing_devices(id: str, template: JsonObject, labels: Mapping[str, st
         Taint(text_at(taint, "key"), text_at(taint, "value"), text_at(taint, "effect"))
         for taint in objects_at(template, "spec", "taints")
     ]
-    hints = {name: find_device_mark(name, {**labels, "id": id}, taints) for name in missing}
-    return missing if all(hints.values()) else None
+    labels_and_id = {**labels, "id": id}  # the words of the id count like the words of a label
+    has_hint_for_each = all(find_device_mark(name, labels_and_id, taints) for name in missing)
+    return missing if has_hint_for_each else None
 
 
 def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:

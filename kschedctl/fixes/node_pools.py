@@ -211,7 +211,7 @@ def _iter_zone_correction(
         pool.metadata.name,
         PoolFixKind.CHANGE_NODE_CLASS,
         f"Give {class_name} a subnet in {zone}: the subnets that it selects are in {zones}",
-        command=f"# add to a subnet in {zone} the tags that subnetSelectorTerms of {class_name} select",
+        command=f"# tag a subnet in {zone} so that the subnetSelectorTerms of {class_name} select it",
         cluster=copy_with(cluster, **{kind.field: changed_classes}),
         types=types,
     )

@@ -18,7 +18,7 @@ MOST_VARIANTS = 3
 """The number of variants of a fix that are tried, and of alternatives that are kept."""
 MOST_NODES = 64
 """The number of nodes that a fix adds at most."""
-HOLDS = QueueResult(True)
+HOLDS = QueueResult(holds=True)
 """The result of a fix with which no other pod can interfere."""
 
 
@@ -106,7 +106,9 @@ class QueueChecks:
         count = min(max(estimate_nodes_needed(trial), 2), MOST_NODES)
         while enough - too_few > 1:
             multiplied_fix = adding.with_node_count(count)
-            multiplied_trial = self.trials.replay(multiplied_fix if fix is adding else fix for fix in trial.changes)
+            multiplied_trial = self.trials.replay_changes(
+                multiplied_fix if fix is adding else fix for fix in trial.changes
+            )
             result = self.check_in_queue(multiplied_trial)
             if result is None:
                 break  # too many replays

@@ -23,7 +23,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.edits import ObjectKey, add_pods
 from kschedctl.replay.pending_pods import is_pending
-from kschedctl.replay.settling import find_pending, recreate_evicted, schedule_victims
+from kschedctl.replay.settling import find_pods_still_pending, recreate_evicted_pods, schedule_victims
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
@@ -51,8 +51,8 @@ def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     """Try all waiting pods of the unchanged cluster, and return which pods get a node and whether any is evicted."""
-    simulation = recreate_evicted(Simulation(scheduler))
-    waiting = find_pending(simulation)
+    simulation = recreate_evicted_pods(Simulation(scheduler))
+    waiting = find_pods_still_pending(simulation)
     _try_until_stable(simulation, waiting)
     return RunWithoutFix(_find_node_by_pod(simulation, waiting), evicts_pods=bool(simulation.evictions))
 
@@ -89,12 +89,12 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
 
     if trial.authored_pod.key not in node_by_pod:
-        return QueueResult(False, rivals=tuple(pods_in_new_room) or gaining_pods)
+        return QueueResult(holds=False, rivals=tuple(pods_in_new_room) or gaining_pods)
     placed_pods = list(node_by_pod)
     pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.authored_pod.key)])
     ahead_in_new_room = tuple(key for key in pods_in_new_room if key in pods_ahead)
     return QueueResult(
-        True,
+        holds=True,
         ahead=ahead_in_new_room,
         also_places=gaining_pods,
         waiting_siblings=_count_waiting_siblings(simulation, find_owner(trial.authored_pod)),
@@ -106,7 +106,7 @@ def _count_waiting_siblings(simulation: Simulation, owner: Owner) -> int:
     if owner.kind == "Pod":
         return 0
     pods = simulation.view.pods.objects
-    return sum(find_owner(pods[position]) == owner for position in find_pending(simulation))
+    return sum(find_owner(pods[position]) == owner for position in find_pods_still_pending(simulation))
 
 
 def _try_concerned_pods(
@@ -120,10 +120,10 @@ def _try_concerned_pods(
     """
     without_fix = replay_queue_without_fix(trial.scheduler)
     nodes_with_new_room = None if without_fix.evicts_pods else find_nodes_with_new_room(trial, target_key)
-    simulation = recreate_evicted(Simulation(scheduler))
+    simulation = recreate_evicted_pods(Simulation(scheduler))
     position = simulation.view.pods.find_position(trial.authored_pod.key)
     assert position is not None, trial.authored_pod.key
-    waiting = find_pending(simulation)
+    waiting = find_pods_still_pending(simulation)
     if _enters_queue_last(trial, target_key):
         waiting = [*(other for other in waiting if other != position), position]
     if nodes_with_new_room is None:
@@ -143,7 +143,7 @@ def _try_concerned_pods(
         leaves_room = find_concerned_pods(simulation, waiting, nodes_with_room, always_tried) != concerned
     if not leaves_room and not simulation.evictions:
         return simulation, outcomes
-    simulation = recreate_evicted(Simulation(scheduler))
+    simulation = recreate_evicted_pods(Simulation(scheduler))
     return simulation, _try_until_stable(simulation, waiting)
 
 
@@ -260,7 +260,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     target_turn = (-trial.cycle.info.priority, target_position)
     turns = {
         position: (-int(view.pods.priority[view.pods.info[position]]), position)
-        for position in find_pending(simulation)
+        for position in find_pods_still_pending(simulation)
     }
     pods_ahead = sorted((position for position in turns if turns[position] < target_turn), key=turns.__getitem__)
 

@@ -126,6 +126,36 @@ def harms_nobody(trial: RemedyTrial) -> bool:
     return not trial.nominated and all(fix.effective_price < Price.LOSS for fix in trial.changes)
 
 
+def keeps_workload(trial: RemedyTrial) -> bool:
+    """Return whether the trial's changes ask for nothing less than before: they correct mistakes, wait or make room."""
+    return all(fix.effective_price <= Price.ROOM for fix in trial.changes)
+
+
+def is_manifest_correction(fix: Fix) -> bool:
+    """Return whether the fix is a correction that the workload's author makes in the manifest."""
+    return fix.effective_price == Price.CORRECTION and fix.by == "author"
+
+
+def move_smallest_fix_first(fixes: Sequence[CheckedFix]) -> list[CheckedFix]:
+    """Return the fixes with the one first that `explain` shows, which searches for the smallest sets only.
+
+    These are the sets up to the smallest size with a set that harms nobody. Unless one of them keeps the workload as it
+    is, larger sets that correct the manifest belong to them. The order stays as it is if the first of these fixes fails
+    in the queue or was not tried there.
+    """
+    harmless_sizes = [len(fix.ranked.trial.changes) for fix in fixes if harms_nobody(fix.ranked.trial)]
+    if not harmless_sizes:
+        return list(fixes)
+    small_fixes = [fix for fix in fixes if len(fix.ranked.trial.changes) <= min(harmless_sizes)]
+    if not any(keeps_workload(fix.ranked.trial) for fix in small_fixes):
+        small_fixes = [
+            fix for fix in fixes if fix in small_fixes or any(map(is_manifest_correction, fix.ranked.trial.changes))
+        ]
+    first = small_fixes[0]
+    holds = first.result is not None and first.result.holds
+    return [first, *(fix for fix in fixes if fix is not first)] if holds else list(fixes)
+
+
 def build_cost_key(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
     """Return the sort key of the changes: their prices in descending order, then the sum of their costs."""
     fixes = tuple(changes)

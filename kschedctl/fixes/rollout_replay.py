@@ -39,7 +39,7 @@ from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, renam
 from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, WorkloadChange, get_slot, set_rollout_limits
 from kschedctl.replay.edits import ObjectKey, add_pods, change_pods, is_made_up
 from kschedctl.replay.placements import report_evictions, summarize_evictions
-from kschedctl.replay.settling import recreate_evicted
+from kschedctl.replay.settling import recreate_evicted_pods
 from kschedctl.reports.placements import EvictionChain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -107,7 +107,7 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
         cluster = add_pods(cluster, [pod])
     else:
         cluster = change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
-    simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
+    simulation = recreate_evicted_pods(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
     position = _get_position(simulation.view, pod)
     simulation.schedule_uninterrupted([position])
     rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
@@ -134,8 +134,8 @@ def _explain_useless_eviction(rolled_out: RolloutResult) -> str:
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
     if chain is not None and chain.outrun:
-        return f"{evicts}, whose replacements take the node again before the pod gets there"
-    return f"{evicts} but has no node in the end"
+        return f"{evicts}, whose replacements take the node before the pod gets it"
+    return f"{evicts} but still gets no node"
 
 
 def _plan_rollout(
@@ -309,7 +309,7 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     creation = RolloutCreation(Admissions(scheduler.cluster, {}), owner, None, change)
     creation.release(deleted)
     rollout = Rollout(change, simulation, lambda pod: _get_position(view, pod), creation)
-    recreate_evicted(simulation, frozenset(rollout.old))
+    recreate_evicted_pods(simulation, frozenset(rollout.old))
     roll_out([rollout], simulation)
 
     placed_after = int((view.node[own_positions] >= 0).sum())

@@ -12,7 +12,7 @@ import msgspec
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
 from kschedctl.fixes.proposals import MOST_NODES_OF_TRIAL, count_least_changes, get_plugin_remedies, iter_nodes_to_try
-from kschedctl.fixes.ranking import harms_nobody
+from kschedctl.fixes.ranking import harms_nobody, is_manifest_correction, keeps_workload
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import lacks_feasible_node_for_image
@@ -155,14 +155,17 @@ class RemedySearch:
         self._tried_places.add(place)
         for change in self._get_proposals(tried, place):
             changes = (*tried.trial.changes, change)
-            if self._contains_working_set(changes) or not _may_change_help(change, tried, remaining_changes):
+            is_minimal = not self._contains_working_set(changes)
+            if not is_minimal or not _may_change_help(change, tried, remaining_changes):
                 continue
             if self._has_reached_limit():
                 return
-            if self._only_corrections and not self._may_become_correction(changes):
+            is_wanted = not self._only_corrections or self._may_become_correction(changes)
+            if not is_wanted:
                 continue
 
-            trial = self.trials.replay(changes)
+            # Replay the set, and extend it if it does not help yet.
+            trial = self.trials.replay_changes(changes)
             self.progress(1)
             if is_manifest_correction(change):
                 self._has_tried_correction = True
@@ -263,7 +266,7 @@ class RemedySearch:
         # All sets without one of the changes, but not the empty set, which is known not to work.
         smaller_sets = [fixes for fixes in combinations(trial.changes, len(trial.changes) - 1) if fixes]
         for fixes in smaller_sets:
-            if self.trials.replay(fixes).works or (trial.nominated and self.trials.can_preempt(fixes)):
+            if self.trials.replay_changes(fixes).works or (trial.nominated and self.trials.can_preempt(fixes)):
                 return
         self.working_trials.append(trial)
 
@@ -280,16 +283,6 @@ class RemedySearch:
         if must_stop:
             self.exhausted = False
         return must_stop
-
-
-def keeps_workload(trial: RemedyTrial) -> bool:
-    """Return whether the trial's changes ask for nothing less than before: they correct mistakes, wait or make room."""
-    return all(fix.effective_price <= Price.ROOM for fix in trial.changes)
-
-
-def is_manifest_correction(fix: Fix) -> bool:
-    """Return whether the fix is a correction that the workload's author makes in the manifest."""
-    return fix.effective_price == Price.CORRECTION and fix.by == "author"
 
 
 def _is_compatible_with_trial(change: Fix, trial: RemedyTrial) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Toleration
 from kschedctl.api.quantity import parse
-from kschedctl.api.resource_names import is_counted
+from kschedctl.api.resource_names import CPU, is_counted, is_in_bytes
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
 from kschedctl.replay.edits import find_nodes
@@ -39,7 +41,7 @@ def _parse_supposition(word: str) -> tuple[str, str]:
     """Split a word of the form NAME=VALUE into both. Raises UsageError if the name or the value is missing."""
     name, equals, value = word.partition("=")
     if not (name and equals and value):
-        raise UsageError(f'"{word}" is not NAME=VALUE', where=WHERE, hint=SUPPOSABLE)
+        raise UsageError(f'"{word}" must have the form NAME=VALUE', where=WHERE, hint=SUPPOSABLE)
     return name, value
 
 
@@ -99,8 +101,9 @@ def _set_first_container_request(pod: Pod, resource: str, amount: str) -> Pod:
         raise UsageError(f'"{resource}" is not a resource that the scheduler counts', where=WHERE, hint=SUPPOSABLE)
     try:
         is_negative = parse(amount).mantissa < 0
-    except ValueError as error:
-        raise InputError(f"{resource}: {error}", where=WHERE) from None
+    except ValueError:
+        example = _suggest_quantity(resource, amount)
+        raise InputError(f'{resource}: "{amount}" is not a quantity, write {example}', where=WHERE) from None
     if is_negative:
         raise UsageError(f"{resource}: {amount} is negative", where=WHERE)
     if not pod.spec.containers:
@@ -109,6 +112,21 @@ def _set_first_container_request(pod: Pod, resource: str, amount: str) -> Pod:
     limits = {name: limit for name, limit in first.resources.limits.items() if name != resource}
     resources = replace(first.resources, requests={**first.resources.requests, resource: amount}, limits=limits)
     return replace(pod, spec=replace(pod.spec, containers=(replace(first, resources=resources), *others)))
+
+
+def _suggest_quantity(resource: str, amount: str) -> str:
+    """Return valid amounts of a resource to write instead of a malformed one.
+
+    >>> _suggest_quantity("memory", "8GB"), _suggest_quantity("cpu", "banana")
+    ('8G or 8Gi', '500m or 2')
+    """
+    with_byte_unit = re.fullmatch(r"(\d+) ?([kmgtp])i?b?", amount, re.IGNORECASE)
+    if is_in_bytes(resource) and with_byte_unit:
+        number, letter = with_byte_unit[1], with_byte_unit[2].upper()
+        return f"{number}{letter.replace('K', 'k')} or {number}{letter}i"
+    if is_in_bytes(resource):
+        return "512Mi or 8G"
+    return "500m or 2" if resource == CPU else "a number such as 2"
 
 
 def _add_node_like(target: TargetPod, model_name: str) -> TargetPod:

@@ -58,7 +58,7 @@ RULES: tuple[Rule, ...] = tuple(rule for family_rules in FAMILIES.values() for r
 def _build_unquoting_edit(problem: Problem) -> FieldEdit | None:
     """Return the edit that removes the quotes around a number, or None if an integer would not be valid there."""
     value = field_at(problem.subject.document, *problem.path)
-    if isinstance(value, str) and is_pod_count(value) and ": expected int" in problem.message:
+    if isinstance(value, str) and is_pod_count(value) and ": expected an integer" in problem.message:
         return SetField(problem.path, int(value))
     return None
 

@@ -149,26 +149,28 @@ class LintContext:
         workloads = tuple(find_cluster_workloads(cluster))
         return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_get_gates(cluster))
 
-    def iter_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
+    def iter_applied_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
         """Yield the context of each set of objects that are applied together with ``subject``.
 
         The context is restricted to the objects of the set, and is cached. There is none if the object is in no set.
         """
         for applied in sorted(self.applied_sets.get(subject, ())):
             if applied not in self._set_contexts:
-                self._set_contexts[applied] = self._build_set_context(applied)
+                self._set_contexts[applied] = self._narrow_to_applied_set(applied)
             yield self._set_contexts[applied]
 
-    def _build_set_context(self, applied: AppliedSet) -> LintContext:
+    def _narrow_to_applied_set(self, applied: AppliedSet) -> LintContext:
         """Build the context for linting only the objects that are applied together as this set."""
         members = self._objects_by_set[applied]
-        sets = dict.fromkeys(members.subjects, frozenset({applied})) if applied.loose else NO_SETS
+        # In a closed set, no object is an alternative of another one. A loose set is a guess, which Variants checks.
+        subjects_with_alternatives = () if applied.closed else members.subjects
+        guessed_sets = dict.fromkeys(members.subjects, frozenset({applied})) if applied.loose else NO_SETS
         return replace(
             self,
             workloads=tuple(members.workloads),
             items=members.by_kind,
             subjects=tuple(members.subjects),
-            variants=Variants(() if applied.closed else members.subjects, sets),
+            variants=Variants(subjects_with_alternatives, guessed_sets),
             applied_sets=NO_SETS,
             enclosing=self,
         )
@@ -211,7 +213,7 @@ class LintContext:
         assert self.cluster is not None
         if self.enclosing is not None:
             return self.enclosing.facts
-        linted_classes = [item.value for item in self.list_linted(api.PriorityClass)]
+        linted_classes = [item.value for item in self.list_linted_objects(api.PriorityClass)]
         return ClusterFacts(self.cluster.with_objects({"PriorityClass": linted_classes}))
 
     @cached_property
@@ -223,24 +225,26 @@ class LintContext:
         if self.enclosing is not None:
             return self.enclosing.pool_types
         if self.instance_types is None:
-            self.gaps[INSTANCE_TYPES] = Gap("were not given (--instance-types): EC2's are judged by name alone")
+            self.gaps[INSTANCE_TYPES] = Gap(
+                "were not given (--instance-types FILE), so that types of EC2 are judged by their names"
+            )
             return None
         return PoolTypeCatalog(self.instance_types, self.cluster)
 
-    def list_linted(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
+    def list_linted_objects(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
         """Return the linted objects of a kind."""
         return self.items.get(kind, ())
 
     def list_all_objects(self, kind: type[N]) -> list[N]:
         """Return the objects of a kind: linted objects, then objects of the cluster with other names."""
-        linted = [item.value for item in self.list_linted(kind)]
+        linted = [item.value for item in self.list_linted_objects(kind)]
         linted_names = {_get_full_name(obj) for obj in linted}
         cluster_objects: Iterable[N] = getattr(self.cluster, FIELDS[kind.__name__]) if self.cluster else ()
         return linted + [obj for obj in cluster_objects if _get_full_name(obj) not in linted_names]
 
     def list_all_items(self, kind: type[N]) -> list[TypedObject[N]]:
         """Return the objects of a kind that `list_all_objects` returns, each with its subject."""
-        linted = self.list_linted(kind)
+        linted = self.list_linted_objects(kind)
         return [*linted, *map(_to_typed_object, self.list_all_objects(kind)[len(linted) :])]
 
     def are_all_read(self, *kinds: str) -> bool:
@@ -324,7 +328,7 @@ class LintContext:
 
         An invalid selector selects none.
         """
-        for subject, budget in self.list_linted(api.PodDisruptionBudget):
+        for subject, budget in self.list_linted_objects(api.PodDisruptionBudget):
             selector = compile_selector(budget.spec.selector)
             workloads: list[Workload] = []
             if selector is not None:
@@ -340,7 +344,8 @@ class LintContext:
             return False
         if not self.variants.can_coexist(first, second):
             return False
-        if first.location is None or second.location is None or (first.namespace and second.namespace):
+        both_name_namespace = first.namespace and second.namespace
+        if both_name_namespace or first.location is None or second.location is None:
             return True
         first_folder = f"{posixpath.dirname(first.location.file)}/"
         second_folder = f"{posixpath.dirname(second.location.file)}/"
@@ -393,7 +398,7 @@ class LintContext:
             for subject in self.subjects
         )
 
-    def list_coexisting(self, subject: Subject, items: Iterable[TypedObject[T]]) -> list[T]:
+    def list_coexisting_values(self, subject: Subject, items: Iterable[TypedObject[T]]) -> list[T]:
         """Return the values of the items that can be in one cluster with an object."""
         return [item.value for item in items if self.variants.can_coexist(subject, item.subject)]
 
@@ -423,7 +428,7 @@ class LintContext:
             if volume.persistent_volume_claim is None:
                 continue
             key = workload.namespace, volume.persistent_volume_claim.claim_name
-            linted_claims = self.list_coexisting(workload.subject, self._linted_claims.get(key, ()))
+            linted_claims = self.list_coexisting_values(workload.subject, self._linted_claims.get(key, ()))
             claim = linted_claims[0] if linted_claims else self._cluster_claims.get(key)
             if claim is not None:
                 yield i, claim
@@ -431,7 +436,7 @@ class LintContext:
     @cached_property
     def _linted_claims(self) -> dict[tuple[str, str], list[TypedObject[api.PersistentVolumeClaim]]]:
         """Return the linted claims by namespace and name."""
-        claims = self.list_linted(api.PersistentVolumeClaim)
+        claims = self.list_linted_objects(api.PersistentVolumeClaim)
         return _group_values_by_key(
             ((claim.subject.namespace or "default", claim.subject.name), claim) for claim in claims
         )

@@ -7,6 +7,7 @@ lint-settings`` prints the JSON Schema of .kschedctl.yaml.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 
 import msgspec
 
@@ -63,7 +64,7 @@ def check_rule_per_applied_set(rule: Rule, context: LintContext) -> Iterator[Pro
 
     fields = {(problem.subject, problem.path) for problem in problems}
     set_contexts = dict.fromkeys(
-        set_context for problem in problems for set_context in context.iter_set_contexts(problem.subject)
+        set_context for problem in problems for set_context in context.iter_applied_set_contexts(problem.subject)
     )
     first_sets: dict[tuple[Subject, Path], LintContext] = {}  # the first set with a problem at a field reports it
     for set_context in set_contexts:
@@ -125,7 +126,7 @@ def check_rules_exist(
     """Raise UsageError for a pattern that no rule matches."""
     for pattern in patterns:
         if not any(matches_rule(rule.id, (pattern,)) for rule in rules):
-            raise UsageError(f'no rule is named "{pattern}"', hint="kschedctl lint rules lists them")
+            raise _build_unknown_rule_error(pattern, rules)
 
 
 def get_rule(rule_id: str) -> Rule:
@@ -133,7 +134,14 @@ def get_rule(rule_id: str) -> Rule:
     for rule in RULES:
         if rule.id == rule_id:
             return rule
-    raise UsageError(f'no rule is named "{rule_id}"', hint="kschedctl lint rules lists them")
+    raise _build_unknown_rule_error(rule_id, RULES)
+
+
+def _build_unknown_rule_error(name: str, rules: Iterable[Rule]) -> UsageError:
+    """Build the error for a rule that does not exist, which suggests rules of similar names."""
+    similar = get_close_matches(name, [rule.id for rule in rules])
+    suggestion = f"did you mean {' or '.join(similar)}? " if similar else ""
+    return UsageError(f'no rule is named "{name}"', hint=f"{suggestion}kschedctl lint rules lists them")
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:

@@ -181,7 +181,7 @@ def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tup
     """Merge findings that repeat another one for the same object, namespace or variant, if their rule allows it."""
     rules = tuple(rules)
     findings = keep_one_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
-    findings = merge_variants(findings)
+    findings = merge_repeated_findings(findings)
     return keep_one_per_namespace(findings, {rule.id for rule in rules if rule.once_per_namespace})
 
 
@@ -224,7 +224,7 @@ def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) 
     return tuple(result)
 
 
-def merge_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def merge_repeated_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings of a rule with the same message about one object in several files into the first finding.
 
     A note names the other files. Errors are kept, since each has to be corrected. So are findings about objects without

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, describe_verdict, with_tone
+from msgspec.structs import replace
+
+from kschedctl.render.markdown import render_markdown
+from kschedctl.render.page import (
+    UNFOLDED,
+    Block,
+    Bullets,
+    Cell,
+    Command,
+    Heading,
+    Marked,
+    Paragraph,
+    Style,
+    count,
+    describe_verdict,
+    paragraph,
+    with_tone,
+)
 from kschedctl.render.renderers import build_page, get_document_kind
+from kschedctl.reports.columns import Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.report import PlainReport
@@ -16,6 +35,8 @@ from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable, rewrite_fit_error
 
 MAX_LINES = 12
+MORE = "more: "
+"""The beginning of the line with the command that says more."""
 
 
 class BriefText(NamedTuple):
@@ -40,7 +61,36 @@ class BriefText(NamedTuple):
 
 
 def to_brief(document: Document, style: Style) -> str:
-    """Render a document in at most 12 lines, with the most important parts first.
+    """Render a document in at most 12 lines, with the most important parts first."""
+    return "".join(f"{line}\n" for _, lines in _choose_brief_parts(document, style) for line in lines)
+
+
+def to_markdown_brief(document: Document, style: Style) -> str:
+    """Render what `to_brief` has of a document as Markdown: the first part in bold, the others as items of a list."""
+    page: list[Block] = []
+    for part, lines in _choose_brief_parts(document, replace(style, width=MARKDOWN_WIDTH)):
+        texts = lines[: len(lines) - len(part.more)]
+        left_out = [texts.pop()] if part.is_entry and _LEFT_OUT.fullmatch(texts[-1]) else []
+        text = " ".join(line.strip() for line in texts)
+        if text and not page:
+            page.append(paragraph(Marked(text, Tone.STRONG)))
+        elif text:
+            items: tuple[Cell, ...] = ()
+            if isinstance(page[-1], Bullets):
+                items = page[-1].items
+                page.pop()
+            page.append(Bullets((*items, text, *left_out)))
+        page += (Command(command.strip().removeprefix(MORE)) for command in part.more)
+    return render_markdown(tuple(page), style)
+
+
+MARKDOWN_WIDTH = 120
+"""The number of columns by which the Markdown form chooses and cuts its parts."""
+_LEFT_OUT = re.compile(r"and [\d,]+ more")
+
+
+def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefText, list[str]]]:
+    """Choose the parts of the brief form, and return them with their wrapped lines, the most important first.
 
     A part that does not fit is left out entirely, unless it may shrink. A shortened list ends with the number of
     entries left out.
@@ -54,7 +104,7 @@ def to_brief(document: Document, style: Style) -> str:
     leaves_out_entries = sum(parts[index].is_entry for index in shown) < entry_count
     _lengthen_cut_parts(parts, wrapped, shown, style.width, MAX_LINES - leaves_out_entries)
     _add_left_out_count(parts, wrapped, shown, entry_count)
-    return "".join(f"{line}\n" for index in sorted(shown) for line in wrapped[index])
+    return [(parts[index], wrapped[index]) for index in sorted(shown)]
 
 
 def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width: int) -> set[int]:
@@ -134,7 +184,8 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
     Entries of Capacity and Rebalancing count pods or evictions of a workload.
     """
     if summary.summarizes == "Capacity":
-        return f"{pods.workload}: {f'{pods.pods:,} more, then' if pods.pods else 'none'}"
+        room = f"{pods.pods:,} more, then" if pods.pods else "none"
+        return f"{pods.workload}: {room}"
     if summary.summarizes == "Rebalancing":
         return f"{counted(pods.pods, 'eviction')} of {pods.workload} held back"
     # A workload is named with its kind, such as "Deployment shop/web"; a lone Pod is not a workload
@@ -183,8 +234,11 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     further_fixes = _count_further_fixes(summary)
     if summary.next:
         is_needed = not fix_commands or further_fixes > 0
-        yield BriefText("", 0, rank=1 if is_needed else 3, more=(f"more: {summary.next[0]}",))
-    elif further_fixes > 0 or summary.left_out or (summary.fixes and not (fix_commands or summary.fixes[0].edits)):
+        yield BriefText("", 0, rank=1 if is_needed else 3, more=(f"{MORE}{summary.next[0]}",))
+        return
+    is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
+    lacks_fix = bool(summary.fixes) and not is_first_fix_shown
+    if further_fixes > 0 or summary.left_out or lacks_fix:
         yield BriefText("more: the same command without --brief", 1, rank=3)
 
 
@@ -258,7 +312,7 @@ def _describe_costs(fix: ShortFix) -> str:
     return "; ".join(cost.brief for cost in fix.costs if cost.kind is not CostKind.CHECK_FIRST)
 
 
-SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "WakeUps")
+SUMMARIES_WITH_ADVICE = ("Audit", "AuditSection", "Findings", "WakeUps")
 """The kinds of documents whose list is their advice: findings, or the changes that wake a pod."""
 MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
@@ -317,11 +371,31 @@ def _wrap_part(part: BriefText, width: int) -> list[str]:
 
 def _wrap_text(text: str, width: int, at_most: int, indent: str) -> list[str]:
     """Wrap text to the width, in at most `at_most` lines. 0 means no limit."""
-    return textwrap.wrap(
-        text,
+    wrapper = _KeyWrapper(
         width,
         subsequent_indent=indent,
         break_on_hyphens=False,
         max_lines=at_most or None,
         placeholder=" …",
     )
+    return wrapper.wrap(text)
+
+
+class _KeyWrapper(textwrap.TextWrapper):
+    """A text wrapper that breaks words which are longer than a line behind the separators of label keys and paths.
+
+    >>> _KeyWrapper(20).wrap("node.cloudprovider.kubernetes.io/uninitialized=true")
+    ['node.cloudprovider.', 'kubernetes.io/', 'uninitialized=true']
+    """
+
+    def _split(self, text: str) -> list[str]:
+        """Split the text into words and blanks, and the words that are too long for a line into their parts."""
+        longest = self.width - len(self.subsequent_indent)
+        chunks: list[str] = []
+        for chunk in super()._split(text):
+            chunks += _PARTS_OF_KEY.findall(chunk) if len(chunk) > longest else [chunk]
+        return chunks
+
+
+_PARTS_OF_KEY = re.compile(r"[^/.:=,-]+[/.:=,-]*|[/.:=,-]+")
+"""A part of a label key, a taint or a path, with the separator behind it."""

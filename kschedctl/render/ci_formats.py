@@ -8,7 +8,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from kschedctl.api.json_values import Json
-from kschedctl.reports.findings import Finding, Findings, FoundRule
+from kschedctl.reports.findings import Finding, Findings, FoundRule, join_message_and_fix
 from kschedctl.text.printable import printable
 
 COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -26,7 +26,7 @@ def _build_workflow_command(finding: Finding) -> str:
     if finding.file:
         properties = {"file": finding.file, "line": str(finding.line), "col": str(finding.column)} | properties
     settings = ",".join(f"{name}={_escape_for_github(value, is_property=True)}" for name, value in properties.items())
-    message = _escape_for_github(f"{finding.object}: {finding.message}. {finding.fix}.")
+    message = _escape_for_github(f"{finding.object}: {join_message_and_fix(finding)}")
     return f"::{COMMANDS[finding.severity]} {settings}::{message}"
 
 
@@ -146,7 +146,7 @@ def _build_sarif_result(finding: Finding, rule_index: dict[str, int]) -> dict[st
     result: dict[str, Json] = {
         "ruleId": finding.rule,
         "level": finding.severity,
-        "message": {"text": f"{finding.object}: {finding.message}. {finding.fix}."},
+        "message": {"text": f"{finding.object}: {join_message_and_fix(finding)}"},
         "locations": [location],
         "partialFingerprints": {"kschedctl/v2": finding.fingerprint},
     }

@@ -48,7 +48,7 @@ def format_header(column: Column) -> str:
 def split_header(column: Column) -> tuple[str, ...]:
     """Return the lines of a column's header. In numeric columns, a CamelCase plugin name is split into words."""
     header = format_header(column)
-    is_plugin_name = header == column.name
+    is_plugin_name = header == column.name  # all other names are put in capitals
     if column.right and is_plugin_name:
         return tuple(re.split(_HUMP, column.name))
     return (header,)

@@ -26,7 +26,10 @@ def to_yaml(document: JsonObject) -> str:
 
 
 def _format_value(value: Json, depth: int) -> str:
-    """Format a value, on one line if it fits. Otherwise each part has a line, but lists of numbers are filled."""
+    """Format a value, on one line if it fits.
+
+    Otherwise each part has a line of its own. A list of integers has as many of them on each line as fit.
+    """
     if isinstance(value, dict):
         opening, closing = "{", "}"
         parts = [f"{_encode(key)}: {_format_value(item, depth + 1)}" for key, item in value.items()]

@@ -69,6 +69,7 @@ def build_fixes_section(
     and a note says how many more there are. If the pod gets a new node without a fix (``gets_new_node``), that is said.
     """
     shown, note = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
+    # `holds` is False if other waiting pods would take the place, and None if the waiting pods were not replayed.
     has_rivals = any(remedy.holds is False for remedy in remedies)
     title_of_complete = title or (TITLE_WITH_RIVALS if has_rivals else TITLE)
     page: list[Block] = []

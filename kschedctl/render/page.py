@@ -218,7 +218,7 @@ def limit_rows_by_style(rows: Sequence[Row], style: Style, limit: int | None) ->
 
 VERDICT_NAMES = {
     "Gated": "Held back",  # by scheduling gates, or by a PreEnqueue plugin that misses something
-    "NotResponsible": "Not for this scheduler",
+    "NotResponsible": "Handled by another scheduler",
     "NotCreated": "Not created",
 }
 
@@ -227,7 +227,7 @@ def describe_verdict(answer: str) -> str:
     """Replace the verdict at the start of an answer by the words that people read. Data keep the name of the verdict.
 
     >>> describe_verdict("NotResponsible: the pod is being deleted"), describe_verdict("Gated")
-    ('Not for this scheduler: the pod is being deleted', 'Held back')
+    ('Handled by another scheduler: the pod is being deleted', 'Held back')
     """
     verdict, colon, reason = answer.partition(":")
     return f"{VERDICT_NAMES.get(verdict, verdict)}{colon}{reason}"

@@ -113,12 +113,17 @@ def _describe_uncertainty(document: Document) -> str:
     if not getattr(document, "undecided", False):
         return ""
     doubts = describe_verdict_doubts(getattr(document, "unknown", ()))
-    return f"Not certain: {doubts}" if doubts else "Undecided: not everything it depends on was read or asked"
+    return f"Not certain: {doubts}" if doubts else "Undecided: something that the answer depends on was not read"
 
 
 def _render_brief(document: Document, style: Style) -> str:
     """Render the document in at most 12 lines."""
     return str(_import_function("render.brief:to_brief")(document, style))
+
+
+def _render_markdown_brief(document: Document, style: Style) -> str:
+    """Render as Markdown what the brief form has of the document."""
+    return str(_import_function("render.brief:to_markdown_brief")(document, style))
 
 
 def _make_findings_renderer(format: str) -> Callable[[Document, Style], str]:
@@ -153,6 +158,7 @@ def _import_function(reference: str) -> Callable[..., Any]:
 RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
     "table": _make_page_renderer("render.terminal:render_text"),
     "brief": _render_brief,
+    "brief-markdown": _render_markdown_brief,
     "wide": _make_page_renderer("render.terminal:render_text"),
     "json": _make_data_renderer("render.data:to_json"),
     "yaml": _make_data_renderer("render.data:to_yaml"),

@@ -72,9 +72,7 @@ def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]
     """Build a line for each feature that is not replayed, and one line for the fields that the version ignores."""
     paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
     if ignored:
-        consequence = (
-            "the replayed API server drops it from new objects, or the replayed scheduler ignores or rejects it"
-        )
+        consequence = "this version's API server drops it from new objects, or its scheduler ignores or rejects it"
         paragraphs.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {consequence}"))
     return tuple(paragraphs)
 
@@ -83,7 +81,7 @@ def build_search_start_line(start: SearchStart | None) -> Page:
     """Build a line about the node where sampling starts, or return () if all nodes were looked at."""
     if start is None:
         return ()
-    note = "" if start.known else "; kube-scheduler's own start is unknown, --start-index NUMBER sets it"
+    note = "" if start.known else "; where kube-scheduler would start is unknown: set it with --start-index NUMBER"
     return (paragraph(Marked("sampling:", Tone.WARNING), f"the first search begins at node {start.index:,}{note}"),)
 
 
@@ -108,12 +106,12 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
     The last line says how to get the kinds read, unless the line about the verdict says it already.
     """
     consequences = {
-        "message": "kube-scheduler's message and victims could differ",
+        "message": "kube-scheduler's message and the pods that it preempts could differ",
         "scores": "the scores could differ",
-        "victims": "the victims could differ",
-        "remedies": "the fixes that work could differ",
+        "victims": "the preempted pods could differ",
+        "remedies": "other fixes could work",
         "replacement": "the best nodes for running pods could differ",
-        "creation": "they would show pods that could not be created",
+        "creation": "pods that could not be created may be missing from this answer",
     }
     lines = []
     for affects, consequence in consequences.items():
@@ -136,7 +134,7 @@ def build_interruption_line(interrupted: bool, description: str = "a partial res
     return (paragraph(Marked("Interrupted:", Tone.WARNING), description),) if interrupted else ()
 
 
-REPLAYED = "Next: in a replay, this leaves no pod without a node"
+REPLAYED = "Next, as in a replay that leaves no pod without a node"
 
 
 def build_next_section(style: Style, title: str = "Next") -> Page:
@@ -204,7 +202,7 @@ def build_why_cell(why: str, style: Style) -> Stack:
 
 
 EVENT_NAMES = {
-    "AssignedPodAdd": "pods that came to nodes",
+    "AssignedPodAdd": "pods that got a node",
     "AssignedPodDelete": "pods that left nodes",
     "UnschedulableTimeout": "five minutes",
     "ScheduleAttemptFailure": "their backoff",
@@ -300,7 +298,10 @@ def _format_count(number: int) -> str:
 
 
 def build_variation_section(variation: Variation | None) -> Page:
-    """Build the table of how the results of a simulation differ between runs, by workload and domain."""
+    """Build the table of how the results of a simulation differ between runs, by workload and domain.
+
+    Return () if the simulation ran only once.
+    """
     if variation is None:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
@@ -334,7 +335,9 @@ def build_pods_before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCo
 
 
 def build_zone_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ...]:
-    """Build the plot of pods by zone before and after."""
+    """Build the plot of pods by zone before and after, or nothing if the numbers stay the same."""
+    if all(zone.before == zone.after for zone in zones):
+        return ()
     return _build_count_plot("zone", zones, what)
 
 
@@ -352,7 +355,8 @@ def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple
 def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitting: int = 0) -> Page:
     """Build a table and plots of how a plan changes node pools.
 
-    ``fitting`` is the number of pending pods that fit without the plan. They count only afterwards.
+    ``fitting`` is the number of pending pods that fit without the plan. They count only afterwards. Return () without
+    pools.
     """
     if not pools:
         return ()

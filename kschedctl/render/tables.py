@@ -86,7 +86,7 @@ def build_struct_table(
     """Build a table of structs from the columns declared with their fields. `cells` overrides fields.
 
     `numbered` is the name of an additional first column that counts the rows. In a narrow style, some columns are
-    stacked below the first cell.
+    stacked below the first cell. Return () if there are no structs.
     """
     if not rows:
         return ()
@@ -147,8 +147,12 @@ def _build_cell(value: object, column: Column) -> Cell | Stack:
 
 
 def _format_value(value: object, column: Column) -> str:
-    """Format a value as its column declares."""
-    if value is None or (column.above is not None and isinstance(value, NUMBERS) and value <= column.above):
+    """Format a value as its column declares.
+
+    Return "" for None, and for a number that is not above the column's threshold.
+    """
+    is_too_low = column.above is not None and isinstance(value, NUMBERS) and value <= column.above
+    if value is None or is_too_low:
         return ""
     if column.counted and isinstance(value, Sized):
         return f"{len(value):,}"
@@ -161,10 +165,13 @@ def _format_value(value: object, column: Column) -> str:
 
 def format_amounts(resources: Mapping[str, int]) -> str:
     """Format resources as text, such as `7.5 CPUs, 12Gi memory`."""
-    return ", ".join(
-        f"{format_rounded(name, amount)} {('CPU' if amount == 1000 else 'CPUs') if name == CPU else name}"
-        for name, amount in resources.items()
-    )
+    texts = []
+    for name, amount in resources.items():
+        unit = name
+        if name == CPU:
+            unit = "CPU" if amount == 1000 else "CPUs"
+        texts.append(f"{format_rounded(name, amount)} {unit}")
+    return ", ".join(texts)
 
 
 def _build_line_below(cell: Cell | Stack, column: Column) -> Marked:

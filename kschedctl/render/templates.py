@@ -54,7 +54,7 @@ def render_jsonpath(document: JsonObject, template: str) -> str:
     """Fill in a template of `-o jsonpath`, leaving out missing values. Raises UsageError for an invalid template."""
     pieces = _parse_template(template)
     if not any(piece.path for piece in pieces):
-        raise _build_template_error(template, "there is no {path} in it", "as in -o jsonpath='{.kind}'")
+        raise _build_template_error(template, "it has no {path}", "as in -o jsonpath='{.kind}'")
     return "".join(_iter_filled_in_texts(pieces, document, document))
 
 
@@ -189,7 +189,8 @@ def _translate_path(path: str, text: str) -> str:
     position = 0
     while position < len(text):
         step = _STEP.match(text, position)
-        if step is None or (position == 0 and text[0] not in ".[" and path[:1] not in ("$", "@")):
+        lacks_dot = position == 0 and text[0] not in ".[" and path[:1] not in ("$", "@")
+        if step is None or lacks_dot:
             raise _build_template_error(path, "a path begins with a dot", "as .nodes[*].name")
         translated += step["deep"] or ""
         if step["any"]:

@@ -78,7 +78,7 @@ def build_verdict(
     merged_unknown = merge_unknown_kinds([unknown])
     violated_ids = {finding.rule for finding in worst_first}
     return {
-        "state": _decide_section_state(worst_first, is_undecided(merged_unknown)),
+        "state": _decide_section_state(worst_first, is_undecided=is_undecided(merged_unknown)),
         "findings": tuple(worst_first),
         "rules": tuple(rule.describe() for rule in rules if rule.id in violated_ids),
         **build_unknown_fields(merged_unknown),

@@ -113,7 +113,7 @@ def find_denials(
     metadata = obj.metadata  # type: ignore[attr-defined]
     denials: list[Denial] = []
     if admission:
-        denials += _iter_namespace_denials(metadata.namespace or namespace or DEFAULT_NAMESPACE, cluster)
+        denials += _iter_namespace_denial(metadata.namespace or namespace or DEFAULT_NAMESPACE, cluster)
     field_errors = validate_manifest(kind, obj, _build_validation_options(cluster))
     name = metadata.name or metadata.generate_name
     denials += [Denial(f'The {kind} "{name}" is invalid: {error}', error.field) for error in field_errors]
@@ -140,10 +140,10 @@ def _build_validation_options(cluster: Cluster) -> ValidationOptions:
     return build_validation_options(FeatureGates(cluster.kube_version, cluster.feature_gates))
 
 
-def _iter_namespace_denials(name: str, cluster: Cluster) -> Iterator[Denial]:
+def _iter_namespace_denial(name: str, cluster: Cluster) -> Iterator[Denial]:
     """Yield the denial of an object in this namespace, if the namespace does not exist."""
     if is_missing_namespace(cluster, name):
-        hint = "add a manifest of the namespace, or use another namespace"
+        hint = "add a manifest for the namespace, or use another namespace"
         yield Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
 
 

@@ -182,7 +182,7 @@ def build_json_patch(before: Json, after: Json, path: str = "") -> Iterator[Oper
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
-        yield from _iter_object_operations(before, after, path)
+        yield from _iter_object_patch_operations(before, after, path)
     elif isinstance(before, list) and isinstance(after, list):
         yield from _iter_list_operations(before, after, path)
     else:
@@ -278,7 +278,7 @@ def wrap_in_template(kind: str, patch: JsonObject) -> JsonObject:
     return patch
 
 
-def _iter_object_operations(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
+def _iter_object_patch_operations(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
     """Yield the JSON patch operations that turn one object at a path into another, field by field."""
     for key in sorted(before.keys() | after.keys()):
         member_path = f"{path}/{escape_pointer(key)}"

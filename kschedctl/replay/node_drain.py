@@ -175,12 +175,12 @@ class NodeDrain:
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
         self._evictions.evict(position)
-        successors = self._recreate_admitted([position])
+        successors = self._recreate_admitted_pods([position])
         if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
         return successors
 
-    def _recreate_admitted(self, positions: Iterable[Position]) -> list[Position]:
+    def _recreate_admitted_pods(self, positions: Iterable[Position]) -> list[Position]:
         """Recreate pods as controllers do, and return the admitted ones. The others are recorded as denied."""
         admitted = []
         for position in recreate_gone_pods(self.simulation, positions):
@@ -196,7 +196,7 @@ class NodeDrain:
         return admitted
 
     def report_not_created(self) -> list[NotCreated]:
-        """Report the workloads that lack pods because successors are denied."""
+        """Report the workloads that lack pods because successors are denied. Return [] if admission is not replayed."""
         if self.admissions is None:
             return []
         pods = self.simulation.view.pods.objects
@@ -228,7 +228,7 @@ class NodeDrain:
         self._evictions.change_allowed_disruptions(outcome.victims, -1)
         for victim in outcome.victims:
             self.evictable.pop(victim, None)
-        for victim in self._recreate_admitted(outcome.victims):
+        for victim in self._recreate_admitted_pods(outcome.victims):
             self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)
 
 
@@ -252,7 +252,7 @@ def compute_unplaced_spreads(unplaced_by_run: Sequence[Iterable[UnplacedPods]]) 
     return compute_spreads(counts)
 
 
-def count_always_unplaced(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, int]:
+def count_always_unplaced_pods(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, int]:
     """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
     ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back

@@ -146,7 +146,7 @@ class _PartCounter:
         if new_parts:
             self.on_done(new_parts)
 
-    def count_remaining(self) -> None:
+    def count_remaining_parts(self) -> None:
         """Count all parts that the task did not report, if their number is known."""
         if self.remaining != UNKNOWN_PARTS:
             self.count(self.remaining)
@@ -185,7 +185,7 @@ def _run_in_this_process(
         with _counting_parts(counter):
             result = scenario(context, task)
         yield i, result
-        counter.count_remaining()
+        counter.count_remaining_parts()
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def _run_and_add_parts(
     counter = _PartCounter(sized_task.parts, add_parts)
     with _counting_parts(counter):
         result = scenario(context, sized_task.task)
-    counter.count_remaining()
+    counter.count_remaining_parts()
     return result
 
 

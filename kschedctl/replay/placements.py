@@ -157,7 +157,7 @@ def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str
 def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
     """Return the placed pods that Permit makes wait on their node, as ``namespace/name``, with the reasons.
 
-    All outcomes must have a node.
+    All outcomes must have a node. Return {} if no profile has Permit plugins.
     """
     if not _has_permit_plugins(simulation.scheduler):
         return {}
@@ -314,10 +314,11 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
 
 
 def compute_headroom(view: Fork, before: Amounts, among: Bools | None = None) -> tuple[Headroom, ...]:
-    """Return for each resource what the nodes offer, and what was requested ``before`` (N, R) and is requested now.
+    """Return, for each resource, the allocatable amount and the requested amounts before and now.
 
-    ``among`` (N,) selects the nodes for which the largest free amount is computed; None stands for all nodes. Resources
-    that no node offers are left out, and the number of pods comes last.
+    ``before`` has the nodes' requests before, (N, R). ``among`` (N,) selects the nodes for which the largest free
+    amount is computed; None stands for all nodes. Resources that no node offers are left out, and the number of pods
+    comes last.
     """
     is_candidate = np.ones(len(view.nodes), np.bool_) if among is None else among
     headrooms = []
@@ -429,7 +430,7 @@ class MissingStorageClasses:
         if classless is None:
             return ""
         key = f"{pod.metadata.namespace}/{classless.metadata.name}"
-        return f"claim {key} gets no volume: it names no StorageClass, and the cluster has no default StorageClass"
+        return f"claim {key} gets no volume: it sets no StorageClass, and the cluster has no default StorageClass"
 
     def _find_claim(
         self, pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]

@@ -43,7 +43,7 @@ class Pools(NamedTuple):
             return np.ones(len(self.code), np.bool_)
         if pool not in self.names:
             pool_names = ", ".join(sorted(filter(None, self.names)))
-            hint = f"existing pools: {pool_names}" if pool_names else "no node is in a pool"
+            hint = f"existing pools: {pool_names}" if pool_names else "no node belongs to a pool"
             raise UsageError(f'pool "{pool}" not found', hint=hint)
         members: Bools = self.code == self.names.index(pool)
         return members

@@ -30,7 +30,7 @@ Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset
 """
 
 
-def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
+def recreate_evicted_pods(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
     """Let the simulation recreate evicted pods, as their controllers do, while it runs the queue.
 
     Return the simulation.
@@ -70,8 +70,8 @@ def settle(
     cluster: Cluster, seed: int = 0, sampling: SampledFrom | None = None, call_extender: CallExtender | None = None
 ) -> SettledCluster:
     """Schedule all pending pods that fit, and recreated victims of preemption, and return the resulting cluster."""
-    simulation = recreate_evicted(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
-    return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pending(simulation)))
+    simulation = recreate_evicted_pods(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
+    return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pods_still_pending(simulation)))
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class UnexplainedSettling:
     @classmethod
     def settle(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> UnexplainedSettling:
         """Schedule all pending pods without explaining why others still wait."""
-        simulation = recreate_evicted(Simulation(Scheduler(cluster, call_extender)))
-        return cls(simulation, schedule_victims(simulation, simulation.schedule(find_pending(simulation))))
+        simulation = recreate_evicted_pods(Simulation(Scheduler(cluster, call_extender)))
+        return cls(simulation, schedule_victims(simulation, simulation.schedule(find_pods_still_pending(simulation))))
 
     @cached_property
     def waiting(self) -> frozenset[str]:
@@ -99,7 +99,7 @@ class UnexplainedSettling:
         return build_settled_cluster(self.simulation, self.simulation.explain(self.outcomes))
 
 
-def find_pending(simulation: Simulation) -> list[Position]:
+def find_pods_still_pending(simulation: Simulation) -> list[Position]:
     """Return the positions of the pending pods that still have no node and are not gone."""
     pods = simulation.view.pods.objects
     without_node = find_positions(simulation.view.node < 0)

@@ -109,13 +109,13 @@ def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[Unkno
     return tuple(merged.values())
 
 
-SEARCH_UNFINISHED = "of node {} were not searched to the end (limit: {:,} steps)"
+SEARCH_UNFINISHED = "on node {} were not searched to the end (limit: {:,} steps)"
 
 
 def find_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
     """Yield a cycle's uncertainties: unasked extenders, doubtful nominations, and unfinished device searches."""
     yield from cycle.consultation.unknown
-    yield from unsure_nominations.find_cycle_unknowns(cycle, framework.without_extenders())
+    yield from unsure_nominations.iter_cycle_unknown(cycle, framework.without_extenders())
     verdict = cycle.filter.verdicts.get(DynamicResources.name)
     if verdict is None:
         return

@@ -14,7 +14,7 @@ from kschedctl.reports.summary import ShortFix, ShortPods, Summary
 from kschedctl.text.counts import counted, first_few
 
 UNKNOWN_GROUP_LIMITS = (
-    "node groups are only known from node labels, so their minimum and maximum size are unknown: "
+    "node groups are known only from node labels, so their minimum and maximum sizes are unknown: "
     "specify --node-groups FILE"
 )
 
@@ -27,8 +27,8 @@ UNBLOCKS = {
     "NotReplicated": "gets a controller",
     "UnmovableKubeSystemPod": "has a PodDisruptionBudget that allows its eviction",
     "NotSafeToEvictAnnotation": 'loses its annotation safe-to-evict: "false"',
-    "LocalStorageRequested": "names its volumes in safe-to-evict-local-volumes, if their data may be lost",
-    "NotEnoughPdb": "has a budget that allows one more disruption",
+    "LocalStorageRequested": "lists its volumes in safe-to-evict-local-volumes, if their data may be lost",
+    "NotEnoughPdb": "has a PodDisruptionBudget that allows one more disruption",
 }
 """The change to a pod after which it no longer keeps its node, by the rule that applies."""
 NODE_REASONS = {
@@ -212,7 +212,7 @@ class ScaleUp(Report, frozen=True):
         """Return the groups that grow, or that none does, and how many of the unschedulable pods get a node."""
         pods = counted(len(self.unschedulable), "unschedulable pod")
         if not self.increases:
-            return ("No group grows", f"for {pods}" if self.unschedulable else "since no pod is unschedulable")
+            return ("No group grows", f"for {pods}" if self.unschedulable else "because no pod is unschedulable")
         increases = ", ".join(
             f"{growth.group} from {growth.source:,} to {growth.target:,}" for growth in self.increases
         )
@@ -225,7 +225,7 @@ class ScaleUp(Report, frozen=True):
         """The pods that get one of the new nodes."""
         return tuple(pod for pod in self.triggered if pod not in self.still_pending)
 
-    def describe_ignored(self) -> str:
+    def describe_ignored_pods(self) -> str:
         """Describe the pods that the autoscaler ignores for their low priority, or return "" if there are none."""
         if not self.ignored:
             return ""
@@ -260,17 +260,14 @@ class ScaleUp(Report, frozen=True):
         Also add the number of unschedulable pods and of those that get a node, a warning about pods that are ignored,
         and a fix for each group without nodes whose template lacks tags.
         """
-        unhelped = tuple(
-            ShortPods(
-                len(pods),
-                pods[0],
-                "",
-                "; ".join(f"group {group}: {reason}" for group, reason in reasons) or "no group is known",
-            )
-            for reasons, pods in self.group_by_reasons().items()
+        unhelped: list[ShortPods] = []
+        for reasons, pods in self.group_by_reasons().items():
+            why = "; ".join(f"group {group}: {reason}" for group, reason in reasons) or "no node group is known"
+            unhelped.append(ShortPods(pods=len(pods), such_as=pods[0], workload="", why=why))
+        waiting = tuple(
+            ShortPods(pods=1, such_as=pod, workload="", why=message) for pod, message in self.still_pending.items()
         )
-        waiting = tuple(ShortPods(1, pod, "", message) for pod, message in self.still_pending.items())
-        ignored = self.describe_ignored()
+        ignored = self.describe_ignored_pods()
         fixes = tuple(
             ShortFix(
                 f"Declare {' and '.join(gap.settings)} on node group {gap.group}: it has no nodes, and its template "
@@ -455,10 +452,10 @@ class ScaleDown(Report, frozen=True):
         if not self.lost_pods:
             return ""
         count = len(self.lost_pods)
-        end = "ends" if count == 1 else "end"
+        are_lost = "is lost" if count == 1 else "are lost"
         return (
-            f"{counted(count, 'running pod')} of low priority {end} with these nodes, since the autoscaler ignores "
-            f"{'it' if count == 1 else 'them'}: {first_few(self.lost_pods)}"
+            f"{counted(count, 'running pod')} of low priority {are_lost} with these nodes, because the autoscaler "
+            f"ignores {'it' if count == 1 else 'them'}: {first_few(self.lost_pods)}"
         )
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -493,7 +490,7 @@ class ScaleDown(Report, frozen=True):
             return reason if code == BLOCKED else f"{self._describe_node_reason(name)}; {reason}"
         is_removable_alone = code == NO_PLACE and node.alone is not None and node.alone.removable
         reason = self._describe_node_reason(name)
-        return f"{reason}; could be deleted if it were the only one" if is_removable_alone else reason
+        return f"{reason}; could be deleted if it were the only node to delete" if is_removable_alone else reason
 
     def _describe_node_reason(self, name: str) -> str:
         """Return the autoscaler's reason to keep a node in plain words, followed by its own name for it."""

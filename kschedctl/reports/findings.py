@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Protocol, Self, runtime_checkable
 
@@ -17,6 +18,16 @@ from kschedctl.text.counts import counted
 SEVERITIES_BY_GRAVITY = ("error", "warning", "note")
 """The severities, the gravest first."""
 SEVERITIES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
+
+
+def join_message_and_fix(finding: Finding) -> str:
+    """Return the message and the fix of a finding as two sentences.
+
+    >>> join_message_and_fix(Finding("api-unknown-field", "error", "Pod a", "spec.x", "unknown field", "Add y?", ""))
+    'unknown field. Add y?'
+    """
+    end = "" if finding.fix.endswith((".", "?", "!")) else "."
+    return f"{finding.message}. {finding.fix}{end}"
 
 
 class FoundRule(Document, frozen=True):
@@ -60,6 +71,15 @@ class Finding(Document, frozen=True):
     """Other files with variants of the object that have the same problem."""
 
 
+def describe_place(finding: Finding) -> str:
+    """Return the file and line of a finding, ending with a space, or "" for an object of a cluster.
+
+    >>> describe_place(Finding("r", "error", "Pod a", "spec", "m", "f", "", file="a.yaml", line=3))
+    'a.yaml:3 '
+    """
+    return f"{finding.file}:{finding.line} " if finding.file else ""
+
+
 def has_finding_at_least(findings: Iterable[Finding], severity: str) -> bool:
     """Return whether a finding has this severity or a worse one."""
     limit = SEVERITIES_BY_GRAVITY.index(severity)
@@ -100,6 +120,8 @@ class Findings(Report, frozen=True):
     """The number of findings that the baseline contains."""
     below: int = 0
     """The number of findings below the requested severity."""
+    fixable: int = 0
+    """The number of findings that --fix can correct."""
     alike: int = 0
     """The number of findings like a reported one: in another file, or of a rule that reports once per namespace."""
     unknown: tuple[UnknownKind, ...] = ()
@@ -124,15 +146,30 @@ class Findings(Report, frozen=True):
             "ignored": len(self.suppressed),
             "in the baseline": self.known,
             "less severe": self.below,
-            "more alike: --profile all": self.alike,
+            "similar (shown with --profile all)": self.alike,
         }
         listed = [f"{number} {remark}" for remark, number in remarks.items() if number]
         return (verdict, checked, f"({', '.join(listed)})") if listed else (verdict, checked)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the most severe findings to the summary."""
-        findings = tuple(f"{finding.severity}: {finding.object}: {finding.message}" for finding in self.findings)
+        findings = tuple(
+            f"{describe_place(finding)}{finding.severity}: {finding.object}: {self.describe_problem(finding)}"
+            for finding in self.findings
+        )
         return replace(summary, advice=findings, figures={level: self.count(level) for level in SEVERITIES_BY_GRAVITY})
+
+    def describe_problem(self, finding: Finding) -> str:
+        """Return the message of a finding, followed by its fix if that is more than the advice of the rule.
+
+        A fix that only says to write a word of the message is left out.
+        """
+        rule_fixes = {rule.id: rule.fix for rule in self.rules}
+        is_general = finding.fix.startswith(rule_fixes.get(finding.rule, finding.fix))
+        correction = re.fullmatch(r"Write (?:apiVersion: )?(\S+)", finding.fix)
+        if is_general or (correction and correction[1] in finding.message.replace('"', "").split()):
+            return finding.message
+        return f"{finding.message} → {finding.fix}"
 
     def as_findings(self) -> Self:
         """Return the findings themselves."""

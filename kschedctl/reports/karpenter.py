@@ -212,7 +212,8 @@ class Provisioning(Report, frozen=True):
             remarks.append(f"{without:,} {agreeing(without, 'gets', 'get')} none")
         if waiting := len(self.still_pending):
             stay = agreeing(waiting, "stays", "stay")
-            remarks.append(f"{waiting:,} {'more ' if without else ''}{stay} pending although a node comes")
+            number = f"{waiting:,} more" if without else f"{waiting:,}"
+            remarks.append(f"{number} {stay} pending although a node is launched")
         remark = f"– {', '.join(remarks)}" if remarks else ""
         return (f"Karpenter would launch {counted(node_count, 'node')}", f"for {pods}", remark)
 
@@ -224,7 +225,7 @@ class Provisioning(Report, frozen=True):
         for event in self.rejected:
             pods_by_reason.setdefault(event.message, []).append(event.name)
         for pod, message in self.still_pending.items():
-            waits = f"stays pending although a node comes: {rewrite_fit_error(message)}"
+            waits = f"stays pending although a node is launched: {rewrite_fit_error(message)}"
             pods_by_reason.setdefault(waits, []).append(pod)
         warnings = tuple(f"NodePool {pool}: {why}" for pool, why in self.limits_exceeded.items())
         if self.seen_types is not None:
@@ -317,8 +318,8 @@ class SoftConstraints(Document, frozen=True):
         """A sentence on the soft constraints that keep the node from being disrupted."""
         named = [f"{', '.join(constraints)} of {pod}" for pod, constraints in self.pods.items()]
         return (
-            f"Karpenter treats the {first_few(named)} as required while it simulates; "
-            f"with preferencePolicy=Ignore, or without these constraints, it would {self.otherwise} the node"
+            f"Karpenter treats the {first_few(named)} as required in its simulation; with preferencePolicy=Ignore, or "
+            f"without these constraints, it would {self.otherwise} the node"
         )
 
 
@@ -335,7 +336,7 @@ class NodeFate(Document, frozen=True):
     """The number of pods that would have to move."""
     why: Annotated[str, Column("why")] = ""
     """Why the node stays, in Karpenter's words."""
-    cause: Annotated[str, Column("what is behind it")] = ""
+    cause: Annotated[str, Column("underlying cause")] = ""
     """Which pod or constraint is behind ``why``, in our words; empty if ``why`` says it all."""
     unhealthy: tuple[str, ...] = ()
     """Unhealthy pods that use up the PodDisruptionBudget which keeps the node."""

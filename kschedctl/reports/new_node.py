@@ -103,7 +103,7 @@ class NewNode(Document, frozen=True):
         if self.seen_types is not None:
             types = counted(self.seen_types, "instance type")
             were = agreeing(self.seen_types, "was", "were")
-            answer += f"; only the {types} of existing nodes {were} considered, --instance-types FILE adds others"
+            answer += f"; only the {types} of existing nodes {were} considered; add others with --instance-types FILE"
         return answer
 
     def _describe_queue_answer(self) -> str:
@@ -115,7 +115,7 @@ class NewNode(Document, frozen=True):
         if queue is None:
             return f"Yes, from {self.autoscaler}"
         if queue.placed and not queue.rivals:
-            return f"Yes, from {self.autoscaler}, whatever else waits"
+            return f"Yes, from {self.autoscaler}, regardless of other waiting pods"
         rivals = counted(len(queue.rivals), "other waiting pod")
         rival_names = f" ({first_few(queue.rivals)})" if queue.rivals else ""
         if queue.placed:

@@ -91,6 +91,8 @@ class NotCreated(Document, frozen=True):
     failures: tuple[CreationFailure, ...]
     object: str = "Pod"
     """What could not be created: Pod, or the ReplicaSet or Job that was to create pods."""
+    defaults: tuple[str, ...] = ()
+    """The requests and limits that LimitRanges set in the denied pods, with the LimitRange."""
     past: bool = False
     """Whether pods were created since, or all exist."""
     fixes: tuple[CreationFix, ...] = ()
@@ -147,6 +149,8 @@ class Admission(PlainReport, frozen=True):
     """The metadata and spec that are stored, or None if nothing is."""
     changed: tuple[str, ...] = ()
     """The changes that admission makes, and the object that is responsible for each."""
+    resource_defaults: tuple[str, ...] = ()
+    """The requests and limits that LimitRanges set, with the LimitRange; also of a denied object."""
     varies: tuple[OtherOutcome, ...] = ()
     """Other answers that further tries may get by chance."""
 

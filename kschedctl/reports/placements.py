@@ -59,7 +59,7 @@ class RetriedPods(Document, frozen=True):
     """The plugins that rejected the pods; empty if they have a node in the end."""
 
 
-def list_unplaced_evicted(groups: Iterable[UnplacedPods]) -> list[str]:
+def list_unplaced_evicted_pods(groups: Iterable[UnplacedPods]) -> list[str]:
     """Return the pods without a node that had one until preemption evicted them."""
     return [pod for group in groups for pod in group.evicted_from]
 
@@ -270,7 +270,7 @@ class EvictionChain(Document, frozen=True):
             text += f", and {replacements} {first_few(self.evicted_in_turn)} in turn"
         if self.outrun:
             wait = agreeing(len(self.outrun), "keeps waiting", "keep waiting")
-            text += f", and replacements take the node again before {first_few(self.outrun)}, which {wait}"
+            text += f", and replacements take the node before {first_few(self.outrun)}, which {wait}"
         return text
 
     def name_victims(self, victims: Iterable[str]) -> list[str]:
@@ -281,6 +281,22 @@ class EvictionChain(Document, frozen=True):
     def goes_on(self) -> bool:
         """Whether replacements evict pods in turn, preemptors keep waiting, or pods return to their nodes."""
         return bool(self.evicted_in_turn or self.outrun or self.returned)
+
+
+def describe_missing_namespaces(similar_by_name: Mapping[str, str]) -> str:
+    """Return the clause that missing namespaces have to be created, or an empty string if none is missing.
+
+    The values of ``similar_by_name`` are similar names of namespaces that exist, or empty.
+
+    >>> describe_missing_namespaces({"tema": "team"})
+    ', if namespace tema (did you mean team?), which does not exist, is created'
+    """
+    names = [f"{name} (did you mean {similar}?)" if similar else name for name, similar in similar_by_name.items()]
+    if not names:
+        return ""
+    if len(names) == 1:
+        return f", if namespace {names[0]}, which does not exist, is created"
+    return f", if namespaces {first_few(names)}, which do not exist, are created"
 
 
 NO_POOL = {"": "(none)"}
@@ -294,10 +310,10 @@ class PoolChange(Document, frozen=True):
 
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
     nodes_before: Annotated[int, Column("nodes now", beneath="nodes")]
-    nodes_after: Annotated[int, Column("nodes then", beneath="then")]
+    nodes_after: Annotated[int, Column("nodes then", beneath="then", later="nodes")]
     pods_before: Annotated[int, Column("pods now", beneath="pods")]
-    pods_after: Annotated[int, Column("pods then", beneath="then")]
+    pods_after: Annotated[int, Column("pods then", beneath="then", later="pods")]
     cpu_before: Annotated[float | None, Column("cpu now, %", form=".1f", beneath="cpu, %")]
-    cpu_after: Annotated[float | None, Column("cpu then, %", form=".1f", beneath="then")]
+    cpu_after: Annotated[float | None, Column("cpu then, %", form=".1f", beneath="then", later="CPU %")]
     memory_before: Annotated[float | None, Column("memory now, %", form=".1f", beneath="memory, %")]
-    memory_after: Annotated[float | None, Column("memory then, %", form=".1f", beneath="then")]
+    memory_after: Annotated[float | None, Column("memory then, %", form=".1f", beneath="then", later="memory %")]

@@ -6,7 +6,9 @@ from typing import Any
 
 from kschedctl.reports.document import Document, RootDocument
 
-EXTENDER_INPUT_NOTE = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
+EXTENDER_INPUT_NOTE = (
+    "extenders got pods with only the fields that kube-scheduler's plugins read: no annotations, no environment"
+)
 
 
 class StatusReport(Document, frozen=True):

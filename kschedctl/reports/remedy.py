@@ -80,7 +80,7 @@ class Remedy(Document, frozen=True):
             text = f"the pod still waits: {first_few(self.rivals)} {take} the room first"
             return (FixCost(CostKind.STILL_WAITS, text), *costs)
         if self.holds is False and all(cost.kind is not CostKind.STILL_WAITS for cost in costs):
-            return (FixCost(CostKind.STILL_WAITS, "the pod still waits once all waiting pods were tried"), *costs)
+            return (FixCost(CostKind.STILL_WAITS, "the pod still waits after all waiting pods have been tried"), *costs)
         return costs
 
     @property

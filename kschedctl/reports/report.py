@@ -96,6 +96,10 @@ class PlainReport(Document, frozen=True):
         """Return the problems that fail a CI gate, or None if reports of this kind have no gate."""
         return None
 
+    def describe_gaps(self) -> str:
+        """Return what the report leaves open although nothing is unread, for the tile about certainty, or ""."""
+        return ""
+
     def describe_good_answer(self) -> str:
         """Return in a clause what a good answer says, for questions about several clusters."""
         return "the answer is good"
@@ -145,7 +149,7 @@ class PlainReport(Document, frozen=True):
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
         if ignored := getattr(self, "ignored", ()):
             yield f"ignored by the replayed version: {'; '.join(ignored)}"
-        yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))
+        yield from (f"a kube-scheduler bug decides this: {what}" for what in getattr(self, "upstream_faults", ()))
 
 
 class Report(PlainReport, RootDocument, frozen=True):

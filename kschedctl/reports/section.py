@@ -79,8 +79,9 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
             return NOT_JUDGED
         if self.state != FINDINGS:
             return self.state
-        levels = Counter(finding.severity for finding in self.findings)
-        return ", ".join(counted(levels[level], level) for level in SEVERITIES_BY_GRAVITY[:-1] if levels[level])
+        numbers = Counter(finding.severity for finding in self.findings)
+        named_severities = [severity for severity in SEVERITIES_BY_GRAVITY if severity != NOTE and numbers[severity]]
+        return ", ".join(counted(numbers[severity], severity) for severity in named_severities)
 
     def as_findings(self) -> Findings:
         """Return the findings for the formats of CI systems."""
@@ -127,6 +128,6 @@ def _build_unknown_finding(section: Section) -> Finding:
         object=section.title,
         path="",
         message=f"not known: {describe_unread(missing)}; the answer could differ",
-        fix="Read what is missing too",
+        fix="Also read what is missing",
         fingerprint=rule,
     )

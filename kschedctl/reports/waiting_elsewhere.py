@@ -123,7 +123,7 @@ def describe_state_counts(waiting: Sequence[WaitingElsewhere]) -> str:
 
 def has_unadmitted(waiting: Sequence[WaitingElsewhere]) -> bool:
     """Return whether an object waits for a queue, a gang's scheduler or kube-scheduler."""
-    return bool(find_unadmitted(waiting))
+    return bool(find_unadmitted_objects(waiting))
 
 
 def has_unchecked(waiting: Sequence[WaitingElsewhere]) -> bool:
@@ -138,7 +138,7 @@ def has_unchecked(waiting: Sequence[WaitingElsewhere]) -> bool:
     )
 
 
-def find_unadmitted(waiting: Sequence[WaitingElsewhere]) -> list[WaitingElsewhere]:
+def find_unadmitted_objects(waiting: Sequence[WaitingElsewhere]) -> list[WaitingElsewhere]:
     """Return the objects that wait for a queue, a gang's scheduler or kube-scheduler.
 
     An object that the cluster does not have yet counts only if the queues were replayed.

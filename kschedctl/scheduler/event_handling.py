@@ -162,31 +162,28 @@ class EventHandlers:
         new = None if change.new is None or change.new.terminated else change.new
         change = ChangedObject(POD, old, new, change.documents)
         if old is None and new is not None:
-            yield from self._iter_pod_addition_events(change, new)
+            yield from self._iter_pod_addition_event(change, new)
         elif new is None and old is not None:
-            yield from self._iter_pod_deletion_events(change, old)
+            yield from self._iter_pod_deletion_event(change, old)
         elif old is not None and new is not None:
             yield from self._iter_pod_update_events(change, old, new)
 
-    def _iter_pod_addition_events(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+    def _iter_pod_addition_event(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
         """Yield the event of an added pod, if it has a node or, with gang scheduling, waits for this scheduler."""
         if pod.spec.node_name:
             yield Occurrence(ClusterEvent(ASSIGNED_POD, ActionType.ADD), change)
         elif self._is_responsible_for(pod) and self.gates.enabled(GangScheduling.gate):
             yield Occurrence(ClusterEvent(UNSCHEDULABLE_POD, ActionType.ADD), change)
 
-    def _iter_pod_deletion_events(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+    def _iter_pod_deletion_event(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
         """Yield the event of a deleted pod, if it had a node or, in newer versions, a nomination.
 
         The loss of a nomination can wake only pods of at most the same priority.
         """
+        loses_nomination = self._is_responsible_for(pod) and bool(pod.status.nominated_node_name)
         if pod.spec.node_name:
             yield Occurrence(POD_DELETED, change)
-        elif (
-            self._is_responsible_for(pod)
-            and pod.status.nominated_node_name
-            and LOST_NOMINATION_IS_DELETION.at(self.gates.release)
-        ):
+        elif loses_nomination and LOST_NOMINATION_IS_DELETION.at(self.gates.release):
             yield Occurrence(POD_DELETED, change, up_to_priority=pod.spec.priority or 0)
 
     def _iter_pod_update_events(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
@@ -198,14 +195,14 @@ class EventHandlers:
             for action in self.list_pod_actions(change):
                 yield Occurrence(self._build_placed_update(action), change)
         elif new.spec.node_name:
-            yield from self._iter_pod_addition_events(ChangedObject(POD, None, new), new)
+            yield from self._iter_pod_addition_event(ChangedObject(POD, None, new), new)
         elif self._is_responsible_for(old):
             name = OWN_UPDATE if UNSCHEDULABLE_POD in self.pre_checked else ""
             for action in self._list_waiting_pod_actions(change):
                 yield Occurrence(self._build_event(UNSCHEDULABLE_POD, action, name), change, itself=True)
             nominated_node = old.status.nominated_node_name
             if nominated_node and nominated_node != new.status.nominated_node_name:
-                yield from self._iter_pod_deletion_events(ChangedObject(POD, old, None), old)
+                yield from self._iter_pod_deletion_event(ChangedObject(POD, old, None), old)
 
     def _is_responsible_for(self, pod: Pod) -> bool:
         """Return whether a profile serves the pod."""
@@ -228,8 +225,9 @@ class EventHandlers:
 
     def _build_placed_update(self, action: ActionType) -> ClusterEvent:
         """Build the event for an update of a pod on a node. Some versions report all such updates as general ones."""
+        reports_general_updates = REPORTED_AS_ANY_UPDATE.at(self.gates.release)
         is_always_general = action is ActionType.UPDATE_POD_SCALE_DOWN
-        if REPORTED_AS_ANY_UPDATE.at(self.gates.release) and (is_always_general or self.gates.enabled(QUEUEING_HINTS)):
+        if reports_general_updates and (is_always_general or self.gates.enabled(QUEUEING_HINTS)):
             return self._build_event(ASSIGNED_POD, ActionType.UPDATE)._replace(broad=True)
         return self._build_event(ASSIGNED_POD, action)
 
@@ -238,7 +236,8 @@ class EventHandlers:
 
         Old versions without queueing hints do not distinguish updates.
         """
-        if NAMED_EACH.at(self.gates.release) and UNSCHEDULABLE_POD in self.pre_checked:
+        is_old_version = NAMED_EACH.at(self.gates.release)
+        if is_old_version and UNSCHEDULABLE_POD in self.pre_checked:
             return [ActionType.UPDATE]
         return self.list_pod_actions(change)
 

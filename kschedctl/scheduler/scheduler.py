@@ -19,7 +19,7 @@ from kschedctl.scheduler.configuration.configuration import SchedulerConfigurati
 from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.configuration.version_fields import (
     iter_ignored_cluster_fields,
-    iter_ignored_group_fields,
+    iter_ignored_groups_line,
     iter_ignored_pod_fields,
 )
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
@@ -37,7 +37,7 @@ from kschedctl.scheduler.framework.declaration import (
     Declaration,
     DeclaredPlugin,
     find_extension_points,
-    find_needless_kinds,
+    find_irrelevant_kinds,
     list_kinds_read,
 )
 from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_to_skip, find_unknowns
@@ -185,16 +185,17 @@ class Scheduler:
             (self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates
         )
 
-    def find_needless_kinds(self, specs: Iterable[PodSpec]) -> dict[str, str]:
+    def find_irrelevant_kinds(self, specs: Iterable[PodSpec]) -> dict[str, str]:
         """Return the kinds that cannot affect any answer about these pods, each with the reason."""
-        return find_needless_kinds(self._declared.values(), specs)
+        return find_irrelevant_kinds(self._declared.values(), specs)
 
     @cached_property
     def view(self) -> Fork:
         """The fork of the cluster's snapshot that the plugins run on, built with the scheduler's settings."""
         settings = build_settings(self.gates, frozenset(self.configuration.profiles))
         # Older versions ignore the nominations of gated pods, so these pods have to be recognized.
-        if COUNTED.at(self.gates.release) != ALL_COUNT:
+        ignores_some_nominations = COUNTED.at(self.gates.release) != ALL_COUNT
+        if ignores_some_nominations:
             settings = settings._replace(held_back=self._is_rejected_by_pre_enqueue)
         return Fork.from_cluster(self.cluster, settings)
 
@@ -215,7 +216,7 @@ class Scheduler:
         specs = tuple(specs)
         return (
             *iter_ignored_pod_fields(specs, self.gates),
-            *iter_ignored_group_fields(specs, self.gates),
+            *iter_ignored_groups_line(specs, self.gates),
             *self._ignored_cluster_fields,
         )
 

@@ -85,7 +85,7 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def has_same_labels(self) -> bool:
-        """Whether no node's labels changed, as when nodes are cordoned."""
+        """Whether no node was added and no node's labels changed, as when nodes are cordoned."""
         if self._more:
             return False
         nodes_before = self._of.objects

@@ -171,7 +171,7 @@ class Fork:
     def nominations(self) -> tuple[Rows, Rows]:
         """The nominated rows, and the positions of the nominated pods."""
         rows, positions = self.snapshot.nominations
-        is_counted = ~self._is_nominee_held_back
+        is_counted = ~self._held_back_nominees
         return rows[is_counted], positions[is_counted]
 
     @property
@@ -183,10 +183,10 @@ class Fork:
         does. Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
         """
         rows, positions = self.snapshot.nominations
-        return rows[self._is_nominee_held_back], positions[self._is_nominee_held_back]
+        return rows[self._held_back_nominees], positions[self._held_back_nominees]
 
     @cached_property
-    def _is_nominee_held_back(self) -> Bools:
+    def _held_back_nominees(self) -> Bools:
         """Whether the nominated pod is kept out of the queue, for each of the snapshot's nominations."""
         _, positions = self.snapshot.nominations
         mask = np.zeros(len(positions), np.bool_)

@@ -127,7 +127,7 @@ class PodColumns:
 
     @cached_property
     def nominations(self) -> list[int]:
-        """The positions of the pods with status.nominatedNodeName."""
+        """The positions of the pods with status.nominatedNodeName. The list is empty if no pod has one."""
         nominated_rows = self.objects.table.find_rows(lambda template: bool(template.status.nominated_node_name))
         if not len(nominated_rows):
             return []
@@ -163,22 +163,25 @@ class PodColumns:
 
     @cached_property
     def by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
-        """The positions of the pods that name each gang of another project, in order."""
-        templates: dict[GangKey, list[int]] = {}
+        """The positions of the pods of each gang that an add-on such as Volcano defines, in ascending order."""
+        templates_by_gang: dict[GangKey, list[int]] = {}
         for number, template in enumerate(self.objects.table.templates):
             for key in find_gangs(template):
-                templates.setdefault(key, []).append(number)
-        if not templates:
+                templates_by_gang.setdefault(key, []).append(number)
+        if not templates_by_gang:
             return {}
 
-        # Sort the positions of all pods by template, and join the positions of each gang's templates.
+        # Sort the positions of all pods by template. Those of template t lie between starts[t] and starts[t + 1].
         template_of_pod = self.objects.table.template[self.objects.rows]
-        order = np.argsort(template_of_pod, kind="stable")
-        starts = np.searchsorted(template_of_pod[order], np.arange(len(self.objects.table.templates) + 1))
+        positions_by_template = np.argsort(template_of_pod, kind="stable")
+        template_numbers = np.arange(len(self.objects.table.templates) + 1)
+        starts = np.searchsorted(template_of_pod[positions_by_template], template_numbers)
+
+        # Join the positions of each gang's templates.
         positions_by_gang = {}
-        for key, numbers in templates.items():
-            positions = np.concatenate([order[starts[number] : starts[number + 1]] for number in numbers])
-            positions_by_gang[key] = np.sort(positions)
+        for key, numbers in templates_by_gang.items():
+            parts = [positions_by_template[starts[number] : starts[number + 1]] for number in numbers]
+            positions_by_gang[key] = np.sort(np.concatenate(parts))
         return positions_by_gang
 
     @cached_property

@@ -250,10 +250,12 @@ class Snapshot:
             nodes=ChangedNodes(self.nodes, nodes, [added for _, added in more]),
             node=node,
             demand_rows=np.append(rows, rows[[similar_row for similar_row, _ in more]]),
-            resized={**self.resized, **dict(self._iter_resized(nodes, more))},
+            resized={**self.resized, **dict(self._iter_resized_nodes(nodes, more))},
         )
 
-    def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
+    def _iter_resized_nodes(
+        self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
+    ) -> Iterator[tuple[int, Node]]:
         """Yield the row and the node of each changed or added node that may be resized.
 
         Such a node may offer different amounts than in `demands`.
@@ -272,11 +274,12 @@ class Snapshot:
     @cached_property
     def allocatable(self) -> Amounts:
         """A matrix (nodes, resources) of what each node offers, in millicores, bytes or units."""
-        if self.demand_rows is None:
+        if self.demand_rows is None:  # the nodes are those of `demands`, whose matrix is shared
             return self.demands.allocatable
-        allocatable = self.demands.allocatable[self.demand_rows]
+        allocatable = self.demands.allocatable[self.demand_rows]  # a copy
         if self.resized:
-            allocatable[list(self.resized)] = self.demands.build_offer_matrix(list(self.resized.values()))
+            resized_rows = list(self.resized)
+            allocatable[resized_rows] = self.demands.build_offer_matrix(list(self.resized.values()))
         return allocatable
 
     @cached_property

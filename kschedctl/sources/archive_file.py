@@ -88,12 +88,12 @@ class Archive:
         """
         info = self._zip.getinfo(name)
         if info.file_size > max_size:
-            raise InputError(f"its member {name} is larger than {max_size >> 20:,} MiB")
+            raise InputError(f"its part {name} is larger than {max_size >> 20:,} MiB")
         self._reserve_memory((1 + REFERENCE_BYTES) * info.file_size)
         with self._zip.open(info) as stream:
             data = stream.read(info.file_size + 1)
         if len(data) != info.file_size:
-            raise ValueError(f"{name} is not as long as the archive's directory says")
+            raise ValueError(f"the archive is damaged: {name} does not have the size that its directory lists")
         self._reserve_memory(_estimate_memory(data))
         return data
 
@@ -165,7 +165,7 @@ def _validate_file_head(head: bytes, *, size: int, path: str) -> None:
     if size > MAX_FILE_SIZE:
         raise InputError(f"larger than {MAX_FILE_SIZE >> 20:,} MiB", where=format_file_path(path))
     if match := _FIRST_FORMAT.match(head):
-        what = f"a snapshot in the unsupported format {match[1].decode()}"
+        what = f"a snapshot in format {match[1].decode()}, which is not supported"
         raise InputError(what, where=format_file_path(path), hint="save it again")
     if not head.startswith(MAGIC):
         hint = "kschedctl snapshot save writes them; -f reads other files"
@@ -280,7 +280,7 @@ def _decode_header(members: Archive) -> Header:
         raise InputError("not a snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
     if header_format.format != FORMAT:
         writer = header_format.written_by or "an unknown program"
-        problem = f"a snapshot in the unsupported format {header_format.format}, written by {writer}"
+        problem = f"a snapshot in format {header_format.format}, written by {writer}, which is not supported"
         raise InputError(problem, hint=f"this kschedctl reads format {FORMAT}")
     return decode_json(data, Header)
 
@@ -305,7 +305,7 @@ def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
         admit=header.admit,
         gaps=_build_gaps(header),
         provenance=header.provenance,
-        warnings=_build_warnings(header),
+        warnings=_warn_of_substitute_version(header),
         autoscaler=header.autoscaler,
         api_server=header.api_server,
         **objects,
@@ -319,8 +319,11 @@ def _build_gaps(header: Header) -> dict[str, Gap]:
     return {kind: Gap(NOT_HELD) for kind in unsupported if kind not in header.objects} | header.gaps
 
 
-def _build_warnings(header: Header) -> tuple[str, ...]:
-    """Return a warning if the nearest supported version is replayed instead of the server's version, or ()."""
+def _warn_of_substitute_version(header: Header) -> tuple[str, ...]:
+    """Return a warning, in a tuple, if the nearest supported version stands in for the server's version, otherwise ().
+
+    No warning is returned if the version is unknown, or if the archive was read with another version on request.
+    """
     server_version = header.provenance.server_version if header.provenance else ""
     try:
         minor = KubeVersion.parse(server_version).minor

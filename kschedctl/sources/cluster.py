@@ -81,13 +81,13 @@ class Cluster(cluster.Cluster):
         if the API server fails, and ConfigurationError or InputError if what it returns cannot be used.
         """
         from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415 - the client takes a while to import
-        from kschedctl.sources.live.reading import ReadingOptions, read_live  # noqa: PLC0415
+        from kschedctl.sources.live.reading import ReadingOptions, read_live_cluster  # noqa: PLC0415
 
         if kube_version is not None:
             KubeVersion.parse_supported(kube_version)
         connection = connect(Access(kubeconfig=kubeconfig, context=context))
         options = ReadingOptions(kube_version=kube_version, namespace=namespace, cache=cache)
-        return cls._from_base(read_live(connection, options).build_cluster())
+        return cls._from_base(read_live_cluster(connection, options).build_cluster())
 
     @classmethod
     def from_snapshot(cls, path: str | os.PathLike[str], *, kube_version: str | None = None) -> Self:

@@ -25,7 +25,7 @@ from kschedctl.api.operator_resources import build_custom_resource, may_create_p
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
 from kschedctl.api.validation.written import AROUND_PODS
-from kschedctl.api.versions_read import describe_accepted, is_newer_version, is_version_readable
+from kschedctl.api.versions_read import check_api_version, describe_accepted_version, is_newer_version
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
     CREATION_KINDS,
@@ -156,7 +156,7 @@ class Collector:
         self._add_as_object(document, kind, version, place)
         self.autoscaler = self.autoscaler or read_autoscaler(document)
         self.api_server = self.api_server or read_api_server(document)
-        self._add_as_manifest(document, kind, version, place)
+        self._add_manifest_or_warn(document, kind, version, place)
 
     def _add_as_object(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add the document's object, or the items of its list, to the cluster.
@@ -168,14 +168,14 @@ class Collector:
             self._add_list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._set_configuration(document, place)
-        elif self.is_kind_read(get_unique_kind_name(kind, version), version, place):
+        elif self.check_kind_and_version(get_unique_kind_name(kind, version), version, place):
             self._add_object_in_any_version(document, get_unique_kind_name(kind, version), version, place)
         elif may_create_pods(document) and (resource := build_custom_resource(document)):
             self.add_objects(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
         else:
             self.skipped[kind] += 1
 
-    def _add_as_manifest(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
+    def _add_manifest_or_warn(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add the document as a manifest if it is a pod, a workload or an object that pods refer to.
 
         Warnings about unknown fields are logged for manifests, for stored pods and for Karpenter's objects. Documents
@@ -190,8 +190,10 @@ class Collector:
             self.stored.append(Manifest(document, place))
         elif kind in KARPENTER_KINDS:
             self._warn_of_unknown_fields(document, place)
-        elif kind in AROUND_PODS and not (has_uid or is_custom_api(version) or is_newer_version(kind, version)):
-            self.around.append(Manifest(document, place))
+        elif kind in AROUND_PODS:
+            has_known_schema = not is_custom_api(version) and not is_newer_version(kind, version)
+            if has_known_schema and not has_uid:
+                self.around.append(Manifest(document, place))
 
     def check_items(self, kind: str, items: list[Any], get_place: Callable[[int], Place]) -> list[Any] | PodRows:
         """Validate decoded items, and return the objects or pod rows to pass to ``add_objects``.
@@ -204,7 +206,7 @@ class Collector:
             return self._items.build_rows(items, get_place)
         if kind in OBSERVED:
             return self._filter_relevant(kind, [to_plain_struct(kind, item) for item in items])
-        if KINDS[kind].names:
+        if KINDS[kind].names:  # only objects with these names are read, such as certain ConfigMaps
             read_items = [item for item in items if is_read_name(kind, item.metadata.name)]
             self.skipped[kind] += len(items) - len(read_items)
             items = read_items
@@ -232,7 +234,7 @@ class Collector:
             ObjectBatch(kind, origin, [meta.namespace for meta in metas], [meta.name for meta in metas])
         )
 
-    def is_kind_read(self, kind: str, version: str, place: Place) -> bool:
+    def check_kind_and_version(self, kind: str, version: str, place: Place) -> bool:
         """Return whether objects of this kind are read.
 
         Raises InputError if the document is not an object or is in a version that is too old to be read.
@@ -241,9 +243,9 @@ class Collector:
             raise place.error("not a Kubernetes object: it has no kind")
         if kind in ("Table", "Status"):
             raise place.error(
-                f"a {kind} is not an object of a cluster", hint="print the objects with -o json or -o yaml"
+                f"a {kind} is not a cluster object", hint="use the output of kubectl get -o json or -o yaml"
             )
-        return is_version_readable(kind, version, place.error)
+        return check_api_version(kind, version, place.error)
 
     @property
     def gaps(self) -> dict[str, Gap]:
@@ -309,7 +311,7 @@ class Collector:
         if gap is not None:
             self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1
-        elif (warning := describe_accepted(kind, str(document["apiVersion"]))) not in self.warnings:
+        elif (warning := describe_accepted_version(kind, str(document["apiVersion"]))) not in self.warnings:
             self.warnings.append(warning)
 
     def _add_object(self, document: dict[str, object], kind: str, place: Place) -> None:

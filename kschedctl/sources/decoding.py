@@ -78,7 +78,10 @@ def _is_large_number(value: object) -> bool:
 
 
 def _find_large_number(value: object) -> str | None:
-    """Return the path of the first integer of more than 64 bits, such as ``.spec.replicas``, or None."""
+    """Return the path of the first integer of more than 64 bits, such as ``.spec.replicas``, or None.
+
+    The path of a value that is itself such an integer is "".
+    """
     if isinstance(value, int):
         return "" if _is_large_number(value) else None
     if isinstance(value, dict):

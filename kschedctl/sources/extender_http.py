@@ -49,7 +49,7 @@ MAX_BODY_SIZE = 64 << 20
 CHUNK_SIZE = 1 << 16
 GZIP = 16
 """The number that is added to zlib's window bits to select the gzip format."""
-TOO_LARGE = "were not all heard: {} answers with more than {} MiB"
+TOO_LARGE = "did not all answer: {} sent more than {} MiB"
 """A message for an extender's URL and a size. Its subject is "extenders"."""
 REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
 
@@ -133,7 +133,7 @@ def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limi
     Raises ExtenderError if the body is damaged or late, and UnknownAnswerError for redirections and large bodies.
     """
     if response.status in REDIRECTIONS and response.headers.get("Location"):
-        raise UnknownAnswerError(f"were not all heard: {shown_url} redirects elsewhere, which is not followed")
+        raise UnknownAnswerError(f"did not all answer: {shown_url} redirects elsewhere, which is not followed")
     if response.status != 200:
         return response.status, None
     chunks = []
@@ -258,10 +258,11 @@ def build_tls_context(settings: Extender, url: str) -> ssl.SSLContext:
     for data in (tls.ca_data, tls.cert_data, tls.key_data):
         if data == _REDACTED_DATA:
             what = "its TLS keys were removed when the cluster was saved"
-            raise InputError(what, where=url, hint="give the original configuration with --config")
+            raise InputError(what, where=url, hint="pass the original configuration with --config")
     try:
         context = _build_verifying_context(tls)
-        if tls.insecure or (settings.enable_https and not (tls.ca_data or tls.ca_file)):
+        has_root_certificates = bool(tls.ca_data or tls.ca_file)
+        if tls.insecure or (settings.enable_https and not has_root_certificates):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         _load_client_certificate(context, tls)

@@ -182,7 +182,7 @@ class RecordedAnswers:
         question = _build_extender_question(extender, verb, payload)
         remaining = self._remaining.get(question, [])
         if not remaining:
-            raise UnknownAnswerError(f"were asked a question to which {self._name} has no answer")
+            raise UnknownAnswerError(f"were asked a question that {self._name} does not answer")
         answer = remaining[0] if question in self._constant else remaining.pop(0)
         if answer.error:
             raise ExtenderError(answer.error)

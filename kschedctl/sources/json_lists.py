@@ -73,7 +73,7 @@ class ListReader:
         """The kind of all items, or "" for a List whose items have their own kinds."""
         self._version = meta.get("apiVersion", "") if self._kind else ""
         self._unique_kind = get_unique_kind_name(self._kind, self._version)
-        self._is_wanted = not self._kind or collector.is_kind_read(self._unique_kind, self._version, place)
+        self._is_wanted = not self._kind or collector.check_kind_and_version(self._unique_kind, self._version, place)
         self._index = 0
         """The index of the next item."""
         self._new_fields = NewPodFields(self._warn_of_new_pod_fields)
@@ -122,7 +122,7 @@ class ListReader:
         # Decode all items at once or, if one of them does not fit, one by one
         try:
             items: list[object] = get_items_decoder(self._unique_kind).decode(array)
-            self._collect_decoded(items)
+            self._collect_decoded_items(items)
             checked_pods = self._check_new_fields(array, items)
             only_pods = len(set(map(type, items))) == 1 and get_item_kind(items[0]) == "Pod"
             # Pods of one template have the same flags, so one of them is enough.
@@ -166,7 +166,7 @@ class ListReader:
         """Warn about new fields of the pod at an index of the list."""
         self._collector.warn_of_new_pod_fields(pod, self._place.item(index))
 
-    def _collect_decoded(self, items: list[object]) -> None:
+    def _collect_decoded_items(self, items: list[object]) -> None:
         """Collect decoded items. If one of them is invalid, none is collected.
 
         Raises InputError or msgspec.ValidationError for an invalid item.
@@ -218,7 +218,7 @@ class ListReader:
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
         kind = get_unique_kind_name(meta.kind or self._kind, version)
-        if not self._collector.is_kind_read(kind, version, place):
+        if not self._collector.check_kind_and_version(kind, version, place):
             if is_custom_group(get_group(version)):
                 raise msgspec.ValidationError(version)  # the fields of the document show whether it creates pods
             self._collector.skipped[kind] += 1

@@ -58,7 +58,7 @@ class NewFieldWarnings:
         key = (kind, _drop_indices(path))
         if key not in self._reported:
             self._reported.add(key)
-            yield f"{place}: {description}: this version of kschedctl does not know what it does (reported once)"
+            yield f"{place}: {description}, which this version of kschedctl does not know (reported once)"
 
 
 def _drop_indices(path: str) -> str:

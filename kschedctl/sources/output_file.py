@@ -28,8 +28,8 @@ def validate_output_files(*paths: str | None) -> None:
             _resolve_target(path)
     targets = [path if path == STDOUT else os.path.realpath(path) for path in output_paths]
     if len(set(targets)) < len(targets):
-        hint = "name another file for one of them"
-        raise UsageError("two outputs to the same file", where=output_paths[-1], hint=hint)
+        hint = "choose another file for one of them"
+        raise UsageError("two outputs would go to the same file", where=output_paths[-1], hint=hint)
 
 
 def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> None:
@@ -75,7 +75,7 @@ def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
         raise _build_write_error(path, error) from None
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
-    problem = _explain_uncreatable(path, folder) if status is None else _explain_irreplaceable(status, target)
+    problem = _explain_uncreatable_file(path, folder) if status is None else _explain_irreplaceable_file(status, target)
     if not problem and not os.access(folder, os.W_OK | os.X_OK):
         problem = "permission denied in its folder"
     if problem:
@@ -83,14 +83,14 @@ def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
     return target, status
 
 
-def _explain_uncreatable(path: str, folder: str) -> str:
+def _explain_uncreatable_file(path: str, folder: str) -> str:
     """Return the reason why no file can be created at the path in the folder, or "" if it can."""
     if not path or path.endswith(os.sep):
         return "not a file name"
     return "" if os.path.isdir(folder) else "no such folder"
 
 
-def _explain_irreplaceable(status: os.stat_result, target: str) -> str:
+def _explain_irreplaceable_file(status: os.stat_result, target: str) -> str:
     """Return why the existing file must not or cannot be replaced, or "" if it can."""
     if stat.S_ISDIR(status.st_mode):
         return "a folder"

@@ -90,8 +90,8 @@ def read(
     if not collector.documents:
         build_options = [BUILD_OPTIONS.get(os.path.basename(file)) for file in files.files]
         hint = next((f"build it with {option}" for option in build_options if option), "")
-        raise InputError("no Kubernetes object in it", where=", ".join(paths) or "no file", hint=hint)
-    collector.warnings += [f"{dump}: a cluster-info dump has no {NOT_IN_DUMPS}" for dump in files.dumps]
+        raise InputError("contains no Kubernetes objects", where=", ".join(paths) or "no file", hint=hint)
+    collector.warnings += [f"{dump}: a cluster-info dump does not include {NOT_IN_DUMPS}" for dump in files.dumps]
     return ReadResult(
         objects=collector.objects,
         manifests=tuple(collector.manifests),
@@ -171,7 +171,7 @@ def _collect_file(path: str, is_named: bool, collector: Collector, stdin: Binary
     """
     build_option = BUILD_OPTIONS.get(os.path.basename(path))
     if build_option and not is_named:
-        warning = f"not built, so the other files are read as they are: {build_option} builds it"
+        warning = f"not built, so its files are read as they are; {build_option} builds it"
         collector.warnings.append(f"{format_file_path(path)}: {warning}")
         return
     try:
@@ -207,4 +207,4 @@ def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: B
             else:
                 collector.warnings.append(f"{place}: no Kubernetes object")
         if collector.documents == previous_count:
-            collector.warnings.append(f"{reader.name}: no Kubernetes object in it")
+            collector.warnings.append(f"{reader.name}: contains no Kubernetes objects")

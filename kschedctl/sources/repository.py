@@ -33,9 +33,9 @@ class SkipReason(StrEnum):
 
     TEMPLATE = "templates"
     CHART = "templates of charts"
-    FOREIGN = "documents that are not Kubernetes objects"
+    FOREIGN = "documents other than Kubernetes objects"
     PATCH = "patches of Kustomize"
-    TEST = "expectations and parts of objects in tests"
+    TEST = "expected results and partial objects in tests"
 
 
 HINTS = {SkipReason.CHART: "--helm renders them"}
@@ -48,8 +48,8 @@ _PLACEHOLDER = re.compile(r"\{\{|\$\{[A-Za-z_]|<%")
 _VARIABLE = re.compile(r"\$\([A-Za-z_]|\(\$[A-Za-z_]")
 _UPPER_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _BLANK = re.compile(r"<[a-z][\w -]*>")
-_UPPER_AMOUNT = re.compile(r"\b(cpu|memory|storage)[\"']?:\s*+[\"']?" + _UPPER_NAME.pattern + r"\b")
-_AMOUNT_NAMES = frozenset({"cpu", "memory", "storage", "ephemeral-storage"})
+_UPPER_QUANTITY = re.compile(r"\b(cpu|memory|storage)[\"']?:\s*+[\"']?" + _UPPER_NAME.pattern + r"\b")
+_QUANTITY_FIELDS = frozenset({"cpu", "memory", "storage", "ephemeral-storage"})
 """Names of fields with quantities, in which scripts replace names in capitals such as ``PV_NAME``."""
 _ANY_PLACEHOLDER = re.compile(r"\{\{|\{%|\$\{[A-Za-z_]|<%|@[A-Z][A-Z0-9_]*@|\{[A-Z][A-Z0-9_]*\}")
 """Placeholders, including those that make a file unreadable."""
@@ -164,9 +164,8 @@ class _RepositoryReader:
         before anything is collected if a document cannot be parsed.
         """
         text = Text(name, content)
-        may_have_placeholders = any(
-            pattern.search(content.text) for pattern in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT)
-        )
+        placeholder_patterns = (_PLACEHOLDER, _VARIABLE, _UPPER_QUANTITY)
+        may_have_placeholders = any(pattern.search(content.text) for pattern in placeholder_patterns)
         for document in parse_without_schemas(content):
             located_objects = [
                 candidate for candidate in iter_objects(document, text) if _looks_like_object(candidate.value)
@@ -310,7 +309,9 @@ def _iter_quantity_strings(value: object) -> Iterator[str]:
     while unvisited:
         inner_value = unvisited.pop()
         if isinstance(inner_value, dict):
-            yield from (inner for key, inner in inner_value.items() if key in _AMOUNT_NAMES and isinstance(inner, str))
+            yield from (
+                inner for key, inner in inner_value.items() if key in _QUANTITY_FIELDS and isinstance(inner, str)
+            )
             unvisited += inner_value.values()
         elif isinstance(inner_value, list):
             unvisited += inner_value

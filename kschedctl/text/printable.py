@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 
 def printable(text: str) -> str:
@@ -48,7 +49,8 @@ def strip_url(text: str) -> str:
 
 _MESSAGE = re.compile(r"0/(\d+) nodes are available: (.*)", re.DOTALL)
 _PREEMPTION = re.compile(
-    r"(?:\.? (?:no new claims to deallocate,? ?|still not schedulable,? ?)?|\. not found,? ?)(?:preemption: .*)?$",
+    r"(?:\.? (?:no new claims to deallocate,? ?|still not schedulable,? ?"
+    r"|de(?:alloca|le)tion of ResourceClaim completed,? ?)?|\. not found,? ?)(?:preemption: .*)?$",
     re.DOTALL,
 )
 _PREEMPTION_REASONS = re.compile(r".*preemption: 0/\d+ nodes are available: (.*?)\.?", re.DOTALL)
@@ -69,22 +71,31 @@ REASON_WORDS = {
         "do not match its node affinity/selector",
     ),
     "node(s) didn't have free ports for the requested pod ports": (
-        "has its host port taken",
-        "have its host port taken",
+        "has its host port in use",
+        "have its host port in use",
     ),
     "node(s) didn't match pod topology spread constraints": (
-        "would break its spread constraints",
-        "would break its spread constraints",
+        "would violate its spread constraints",
+        "would violate its spread constraints",
     ),
-    "node(s) didn't match pod affinity rules": ("is not near the pods it needs", "are not near the pods it needs"),
-    "node(s) didn't match pod anti-affinity rules": ("has pods it avoids", "have pods it avoids"),
-    "node(s) didn't satisfy existing pods anti-affinity rules": ("has pods that avoid it", "have pods that avoid it"),
-    "node(s) didn't match PersistentVolume's node affinity": ("does not reach its volume", "do not reach its volume"),
-    "node(s) had volume node affinity conflict": ("does not reach its volume", "do not reach its volume"),
+    "node(s) didn't match pod affinity rules": (
+        "is not near the pods that its affinity requires",
+        "are not near the pods that its affinity requires",
+    ),
+    "node(s) didn't match pod anti-affinity rules": (
+        "has pods that its anti-affinity avoids",
+        "have pods that its anti-affinity avoids",
+    ),
+    "node(s) didn't satisfy existing pods anti-affinity rules": (
+        "has pods with anti-affinity to it",
+        "have pods with anti-affinity to it",
+    ),
+    "node(s) didn't match PersistentVolume's node affinity": ("cannot access its volume", "cannot access its volume"),
+    "node(s) had volume node affinity conflict": ("cannot access its volume", "cannot access its volume"),
     "Too many pods": ("is full of pods", "are full of pods"),
     "node(s) didn't match pod topology spread constraints (missing required label)": (
-        "lacks a label by which it must spread",
-        "lack a label by which it must spread",
+        "lacks the topology label of its spread constraint",
+        "lack the topology label of its spread constraint",
     ),
     "node(s) didn't match scheduler-enforced node affinity": (
         "does not match the node affinity of its scheduler profile",
@@ -108,17 +119,17 @@ REASON_WORDS = {
         "have too little storage for its volumes",
     ),
     "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)": (
-        "cannot be judged because its volume does not exist",
-        "cannot be judged because its volume does not exist",
+        "cannot be checked because its volume does not exist",
+        "cannot be checked because its volume does not exist",
     ),
-    "node(s) had no available disk": ("has its disk in use", "have its disk in use"),
+    "node(s) had no available disk": ("cannot use its disk, which is in use", "cannot use its disk, which is in use"),
     _CLAIM_IN_USE: (
-        "is out because another pod uses its ReadWriteOncePod claim",
-        "are out because another pod uses its ReadWriteOncePod claim",
+        "is excluded because another pod uses its ReadWriteOncePod claim",
+        "are excluded because another pod uses its ReadWriteOncePod claim",
     ),
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode": (
-        "is out because another pod uses its ReadWriteOncePod claim",
-        "are out because another pod uses its ReadWriteOncePod claim",
+        "is excluded because another pod uses its ReadWriteOncePod claim",
+        "are excluded because another pod uses its ReadWriteOncePod claim",
     ),
     "node(s) had no available volume zone": ("is outside its volume's zone", "are outside its volume's zone"),
     "cannot allocate all claims": ("cannot provide its devices", "cannot provide its devices"),
@@ -140,8 +151,8 @@ REASON_PATTERNS = (
     ),
     (
         r"node\(s\) didn't satisfy plugin\(s\) \[NodeAffinity\]",
-        "is not a node that it names",
-        "are not nodes that it names",
+        "is not named by the pod",
+        "are not named by the pod",
     ),
     (
         r"node\(s\) didn't satisfy plugin(?:\(s\))? \[?(?P<plugins>[^\]]*?)\]?(?: simultaneously)?",
@@ -163,7 +174,7 @@ REASON_PATTERNS = (
 
 WHOLE_REASON_WORDS = {
     "pod affinity terms conflict": "its node affinity requires different nodes at once",
-    "pod has unbound immediate PersistentVolumeClaims": "a claim that binds without waiting for a pod has no volume",
+    "pod has unbound immediate PersistentVolumeClaims": "a claim with immediate binding has no volume",
     "PersistentVolumeClaim had no name": "a volume does not name its PersistentVolumeClaim",
     "PersistentVolume had no name": "a claim does not name its PersistentVolume",
     "PersistentVolumeClaim had no pv name and storageClass name": "a claim has neither a volume nor a StorageClass",
@@ -183,11 +194,11 @@ SHARED_REASON_WORDS = {
     "node(s) didn't match pod affinity rules": "the pods that affinity requires are not there",
     "node(s) didn't match pod anti-affinity rules": "nodes have pods that anti-affinity avoids",
     "node(s) didn't satisfy existing pods anti-affinity rules": "nodes have pods with anti-affinity to it",
-    "node(s) didn't match PersistentVolume's node affinity": "nodes do not reach the volumes",
+    "node(s) didn't match PersistentVolume's node affinity": "nodes cannot access the volumes",
     "Too many pods": "nodes are full of pods",
-    "node(s) had volume node affinity conflict": "nodes do not reach the volumes",
+    "node(s) had volume node affinity conflict": "nodes cannot access the volumes",
     "node(s) didn't match pod topology spread constraints (missing required label)": (
-        "nodes lack a label by which pods must spread"
+        "nodes lack the topology label of a spread constraint"
     ),
     "node(s) didn't match scheduler-enforced node affinity": "nodes do not match the scheduler profile's node affinity",
     "node(s) didn't match Pod's required features": "nodes do not declare the features that are needed",
@@ -200,7 +211,7 @@ SHARED_REASON_WORDS = {
     "node(s) had no available volume zone": "nodes are outside the volumes' zones",
     "cannot allocate all claims": "devices cannot be allocated",
     "resourceclaim not available on the node": "nodes lack the allocated devices",
-    "node(s) didn't match the requested node name": "nodes are not the ones in spec.nodeName",
+    "node(s) didn't match the requested node name": "nodes are not the one in spec.nodeName",
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode": (
         "another pod uses the ReadWriteOncePod claim"
     ),
@@ -237,7 +248,9 @@ def rewrite_fit_error(message: str) -> str:
     'None of 3 nodes fits: persistentvolumeclaim "data" not found'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
     ... "2 node(s) didn't match pod anti-affinity rules.")
-    'None of 2 nodes fits: 2 lack CPU; without pods of lower priority, 2 have pods it avoids'
+    'None of 2 nodes fits: 2 lack CPU; even without pods of lower priority, 2 have pods that its anti-affinity avoids'
+    >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. deallocation of ResourceClaim completed, ")
+    'None of 2 nodes fits: 2 lack CPU'
     >>> rewrite_fit_error("waiting for scheduling gates: [a]")
     'waiting for scheduling gates: [a]'
     """
@@ -256,7 +269,7 @@ def rewrite_fit_error(message: str) -> str:
     behind = _PREEMPTION_REASONS.fullmatch(all_sentences)
     seen = {reason for _, reason in counted_reasons} | _NO_OBSTACLES
     further = [entry for entry in _parse_reasons(behind[1]) if entry[1] not in seen] if behind else []
-    return f"{text}; without pods of lower priority, {_describe_reasons(further)}" if further else text
+    return f"{text}; even without pods of lower priority, {_describe_reasons(further)}" if further else text
 
 
 def _parse_reasons(sentence: str) -> list[tuple[int, str]]:
@@ -265,6 +278,26 @@ def _parse_reasons(sentence: str) -> list[tuple[int, str]]:
     if not all(matches):
         return []
     return sorted(((int(match[1]), match[2]) for match in matches if match), key=lambda entry: -entry[0])
+
+
+def describe_node_reasons(groups: Iterable[tuple[int, Sequence[str]]], nodes: int, noun: str) -> str:
+    """Describe why some of ``nodes`` nodes, which ``noun`` names, do not take a pod.
+
+    Each group is a number of nodes with upstream's reasons for all of them.
+
+    >>> groups = [(1, ["Insufficient cpu", "Insufficient memory"]), (2, ["node(s) were unschedulable"])]
+    >>> describe_node_reasons(groups, 3, "usable node")
+    'of 3 usable nodes, 1 lacks CPU and memory, 2 are cordoned'
+    >>> describe_node_reasons([(1, ["Insufficient cpu"])], 1, "usable node")
+    'the only usable node lacks CPU'
+    """
+    described = []
+    for number, reasons in groups:
+        first, *others = (_describe_reason(number, reason) for reason in reasons)
+        verb = " ".join(first.split(" ")[:2])  # such as "1 lacks", which "and" does not repeat
+        described.append(" and ".join((first, *(other.removeprefix(f"{verb} ") for other in others))))
+    text = ", ".join(described)
+    return f"the only {noun} {text.removeprefix('1 ')}" if nodes == 1 else f"of {nodes:,} {noun}s, {text}"
 
 
 def _describe_reasons(counted_reasons: list[tuple[int, str]]) -> str:

@@ -61,7 +61,7 @@ def test_finding_and_choosing() -> None:
     assert table.find("data", "z") == PODS[2]
     assert table.find("shop", "z") is None
     assert table.find("nowhere", "z") is None
-    assert [p.key for p in table.iter_unbound()] == ["data/a", "data/z", "shop/b"]
+    assert [p.key for p in table.iter_unbound_pods()] == ["data/a", "data/z", "shop/b"]
     assert [p.key for p in table.drop_terminated()] == ["data/a", "data/z", "shop/a", "shop/b"]
     assert table.drop_terminated().drop_terminated() is not None
 

@@ -11,11 +11,11 @@ from kschedctl.autoscaling.cluster_autoscaler.scale_up import scale_up
 
 NOW = "2026-06-01T12:00:00Z"
 BAD: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
-    "two of one name": ([{"id": "a"}, {"id": "a"}], {}, 'nodeGroups[1]: two node groups are called "a"'),
+    "two of one name": ([{"id": "a"}, {"id": "a"}], {}, 'nodeGroups[1]: two node groups have the id "a"'),
     "a node in two": (
         [{"id": "a", "nodes": ["n"]}, {"id": "b", "nodes": ["n"]}],
         {},
-        'nodeGroups[1]: node "n" is in the groups "a" and "b"',
+        'nodeGroups[1]: node "n" is in two groups: "a" and "b"',
     ),
     "more at least than at most": ([{"id": "a", "min": 3, "max": 1}], {}, "nodeGroups[0]: min 3 is above max 1"),
     "no number": ([{"id": "a", "max": "many"}], {}, "nodeGroups[0]: Expected `int`, got `str` - at `$.max`"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from kschedctl.autoscaling.cluster_autoscaler.expanders import balance_increases
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup
-from kschedctl.autoscaling.cluster_autoscaler.similar_groups import balance_increases
 
 CASES = {
     "TestBalanceSingleGroup": ([(1, 10)], 1, [2]),

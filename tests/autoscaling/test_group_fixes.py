@@ -132,7 +132,7 @@ def test_a_template_lacks_the_label_of_a_role() -> None:
         (
             "Add the node-template tag for label team=shop to node group b, whose template lacks it",
             (
-                "# where the node group b is defined: add the tag "
+                "# in the definition of node group b: add the tag "
                 "k8s.io/cluster-autoscaler/node-template/label/team=shop",
             ),
         )

@@ -104,7 +104,7 @@ def test_groups_without_limits_are_in_doubt() -> None:
     report = kschedctl.simulate(cluster, [web(1)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(label="pool")))
     assert report.undecided
     assert report.growth is not None
-    assert "their minimum and maximum size are unknown" in report.growth.doubts[0]
+    assert "their minimum and maximum sizes are unknown" in report.growth.doubts[0]
 
 
 def test_nobody_is_known_to_make_nodes() -> None:
@@ -117,7 +117,7 @@ def test_an_end_that_was_not_reached_is_in_doubt(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("kschedctl.fixes.new_node.MAX_LOOPS", 0)
     report, growth = grown(web(1), 3, "a")
     assert (growth.nodes, growth.unplaced_count, report.undecided) == (0, 1, True)
-    assert growth.doubts == ("after 0 loops it still adds nodes",)
+    assert growth.doubts == ("after 0 loops, it is still adding nodes",)
 
 
 def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_report.PendingPods:

@@ -25,7 +25,7 @@ def run_provisioning(types: list[Any], *objects: Json, now: str = NOW, **options
     [
         ([{}], {}, "missing required field `name`", "instanceTypes[0]"),
         ([TYPE, "x"], {}, "got `str`", "instanceTypes[1]"),
-        ([TYPE, TYPE], {}, 'two instance types are called "a.large"', "instanceTypes[1]"),
+        ([TYPE, TYPE], {}, 'two instance types have the name "a.large"', "instanceTypes[1]"),
         ([{**TYPE, "resources": {"cpu": "many"}}], {}, "quantities must match", "instanceTypes[0]"),
         ([{**TYPE, "offerings": [{"Price": "cheap"}]}], {}, "offerings[0].Price", "instanceTypes[0]"),
         ([TYPE], {"preferencePolicy": "Maybe"}, "preferencePolicy", "options"),

@@ -160,7 +160,7 @@ def test_what_is_missing_mends_the_pool() -> None:
 @pytest.mark.parametrize(
     ("given", "answer"),
     [
-        ({"replicas": 3}, "takes no part: static, with 3 replicas"),
+        ({"replicas": 3}, "not used: static, with 3 replicas"),
         ({"template": {"spec": {"requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["s"]}]}}},
          "NodePool requirements filtered out all compatible available instance types"),
     ],
@@ -174,7 +174,7 @@ def test_pools_that_take_no_part(given: Json, answer: str) -> None:
 def test_a_pool_that_is_not_ready_says_why() -> None:
     status = {"conditions": [{"type": "Ready", "status": "False", "message": "NodeClass not found"}]}
     (verdict,) = explain_node(pod(), {**pool(), "status": status}).pools
-    assert verdict.answer == "takes no part: not Ready: NodeClass not found"
+    assert verdict.answer == "not used: not Ready: NodeClass not found"
 
 
 # -- events --------------------------------------------------------------------------------------------------------

@@ -143,4 +143,4 @@ def test_an_expression_that_only_re2_can_run_leaves_all_groups(monkeypatch: pyte
     expanders = Expanders({}, lambda pod: {}, ConfigMap(ObjectMeta("m", "n"), {"priorities": WITH_A_FLAG}), [])
     expanders.choose_option("priority", options)
     (doubt,) = expanders.doubts
-    assert doubt.startswith('the priority expander chooses by "(?i)T2", which only RE2 can run')
+    assert doubt.startswith('the priority expander chooses by "(?i)T2", a pattern that only RE2 can evaluate')

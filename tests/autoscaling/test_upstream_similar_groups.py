@@ -14,8 +14,8 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.autoscaling.cluster_autoscaler.estimator import MAX_GROUPS_PER_CONTROLLER, group_equivalent_pods
+from kschedctl.autoscaling.cluster_autoscaler.expanders import TemplateShape, build_similarity_check
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
-from kschedctl.autoscaling.cluster_autoscaler.similar_groups import TemplateShape, build_similarity_check
 
 Json = dict[str, Any]
 HOSTNAME, ZONE = "kubernetes.io/hostname", "failure-domain.beta.kubernetes.io/zone"

@@ -29,7 +29,7 @@ from typing import Any
 from peak_memory import print_peak_memory
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.losses import simulate_failures
+from kschedctl.commands.failures import simulate_failures
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation

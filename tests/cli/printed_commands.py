@@ -15,9 +15,9 @@ import typer
 import yaml
 
 from kschedctl.api.copying import replace
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.main import COMMANDS, app, load_command
 from kschedctl.cli.options import Source, parse_feature_gates
+from kschedctl.cli.output_options import Answer
 from kschedctl.render.page import UNFOLDED
 
 DATA = {"json": json.loads, "sarif": json.loads, "yaml": partial(yaml.load, Loader=yaml.CSafeLoader)}

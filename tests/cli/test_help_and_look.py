@@ -20,8 +20,7 @@ from demo_cluster import as_json
 import kschedctl
 from kschedctl import demo
 from kschedctl.cli.completing import find_completions
-from kschedctl.cli.help_text import RARE
-from kschedctl.cli.main import COMMANDS, get_program_name, load_command
+from kschedctl.cli.main import COMMANDS, RARE, get_program_name, load_command
 
 HEAVY = ("numpy", "yaml", "rich", "kschedctl.scheduler", "kschedctl.sources")
 

@@ -20,7 +20,7 @@ HINTS = {
     "kschedctl lint explain RULE; kschedctl lint rules lists them": (["lint", "explain"], ["lint rules"]),
     "kschedctl versions {} 1.36": (["versions", "1.33"], ["versions 1.33 1.36"]),
     "kschedctl whatif --compare-version {} {}": ([], ["whatif --compare-version 1.35 1.36 --demo"]),
-    "Node groups: id, min, max, target, nodes, template, as `kschedctl help scale` has them.": ([], ["help scale"]),
+    "Node groups: id, min, max, target, nodes, template, as in `kschedctl help scale`.": ([], ["help scale"]),
     "kschedctl schema lists them": (["schema", "no-such"], ["schema"]),
     "kschedctl explain -A prints the same": (["browse", "--demo"], ["explain -A --demo"]),
     "kschedctl topology lists all": (["topology", "no-such", "--demo"], ["topology --demo"]),
@@ -36,7 +36,7 @@ HINTS = {
     ),
     "kschedctl needs to get, list and watch them: see kschedctl help rights": ([], ["help rights"]),
     "the rules of 1.{} were not compared with a real kube-scheduler: see kschedctl versions": ([], ["versions"]),
-    "steps, in the form of `kschedctl help what-if`.": ([], ["help what-if"]),
+    "The steps, as in `kschedctl help what-if`.": ([], ["help what-if"]),
     "kschedctl lint": ([], ["lint rules"]),
     "# Rules of `kschedctl lint`\n": ([], ["lint rules"]),
     "Rules marked with ★ need nodes and pods. `kschedctl lint explain RULE` explains a rule in full.\n": (

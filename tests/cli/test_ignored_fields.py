@@ -13,7 +13,7 @@ IGNORED = [
     "spec.resources needs 1.34, or 1.32 and the feature gate PodLevelResources",
     "spec.extendedResourceName of DeviceClass needs 1.36, or 1.34 and the feature gate DRAExtendedResource",
 ]
-WORDS = "the replayed API server drops it from new objects, or the replayed scheduler ignores or rejects it"
+WORDS = "this version's API server drops it from new objects, or its scheduler ignores or rejects it"
 LINE = f"ignored: {'; '.join(IGNORED)}: {WORDS}"
 
 

@@ -140,7 +140,7 @@ def test_a_kustomization_among_the_files_is_told(run: Run, tmp_path: Path) -> No
     )
     (tmp_path / "pod.json").write_text(json.dumps(pod("web")))
     for command in ("simulate", "capacity"):
-        assert "not built, so the other files are read as they are" in run(command, "-f", str(tmp_path), "--demo").err
+        assert "not built, so its files are read as they are" in run(command, "-f", str(tmp_path), "--demo").err
 
 
 @pytest.mark.parametrize(("text", "told"), [("List\nitems: []", ""), ("ConfigMap", ", only ConfigMap")])

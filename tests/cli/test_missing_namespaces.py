@@ -7,7 +7,7 @@ from command_line import Run, Write, node
 
 Json = dict[str, object]
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "n1"}}
-TAKEN = "note: assumed to be created: namespace fresh"
+TAKEN = "note: namespace fresh does not exist in the cluster and is assumed to be created first"
 NOT_FOUND = 'namespaces "fresh" not found'
 
 

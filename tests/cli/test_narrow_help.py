@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from command_line import Run
 
-from kschedctl.cli.markdown_text import fold_markdown
-from kschedctl.commands.help.command import read_topics
+from kschedctl.commands.help.command import fold_markdown, read_topics
 
 WIDTH = 45
 

@@ -123,7 +123,7 @@ def test_an_answer_without_plots_says_so(run: Run) -> None:
     assert (code, out) == (2, "")
     assert err == "error: -o svg draws plots, and this answer has none (-o html has everything)\n"
     plain = run("sampling", "--demo")
-    said = "note: this answer has no plots, so --plot adds nothing\n"
+    said = "note: this answer has no plots, so --plot has no effect\n"
     assert run("sampling", "--demo", "--plot") == (plain.code, plain.out, f"{said}{plain.err}")
     assert run("sampling", "--demo", "--plot", "-q") == (plain.code, plain.out, "")
 
@@ -134,8 +134,8 @@ def test_wrong_usage_is_told_before_anything_is_read(run: Run, monkeypatch: pyte
         assert (code, out, err.count("\n")) == (2, "", 1)
         return err
 
-    assert "--plot draws beneath tables" in refused("--plot", "-o", "json")
-    assert "--plot draws beneath tables" in refused("--plot", "-o", "svg")
+    assert "--plot draws below tables" in refused("--plot", "-o", "json")
+    assert "--plot draws below tables" in refused("--plot", "-o", "svg")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "-o png needs matplotlib, which is not installed (pip install 'kschedctl[plots]')" in refused("-o", "png")
     monkeypatch.setitem(sys.modules, "plotext", None)
@@ -152,4 +152,4 @@ def test_a_terminal_is_not_given_a_png(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_a_picture_is_not_watched(run: Run) -> None:
     pytest.importorskip("matplotlib")
     code, out, err = run("explain", "web", "--watch", "-o", "svg")
-    assert (code, out, err) == (2, "", "error: --watch: -o svg is a picture of one moment\n")
+    assert (code, out, err) == (2, "", "error: --watch: -o svg shows a single moment and cannot be updated\n")

@@ -208,3 +208,19 @@ def test_a_fix_that_is_cut_keeps_its_costs(run: Run, monkeypatch: pytest.MonkeyP
     assert "…" in printed
     assert "fix, but it outranks lower-priority pods; evicts one of" in printed
     assert "restarts 1 running pod of DaemonSet ops/agent" in printed
+
+
+def test_the_brief_form_as_markdown(run: Run) -> None:
+    printed = run("explain", "-A", "--demo", "--brief", "-o", "markdown").out
+    first, entries, command = printed.strip().split("\n\n")
+    assert first == "**10 pods pending in all namespaces, 10 causes**"
+    assert all(line.startswith("- ") for line in entries.splitlines())
+    assert entries.endswith("- and 6 more")
+    assert command == "`kschedctl explain batch/embedder-t7x4w --demo`"
+
+
+def test_the_brief_form_of_a_workload_of_kueue_says_who_holds_the_quota(run: Run) -> None:
+    file = "tests/field/19-kueue-podsets-sum/in.yaml"
+    printed = " ".join(run("explain", "workload/high", "-n", "ai", "-f", file, "--brief").out.split())
+    assert "Workload ai/low (priority 0) holds 8 nvidia.com/gpu of flavor multi" in printed
+    assert "Kueue would preempt for it: ai/low" in printed

@@ -101,7 +101,7 @@ def no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("path", "said"),
     [
         ("/dev/zero", "neither JSON nor YAML, but binary data"),
-        ("pipe", "nobody writes to this pipe"),
+        ("pipe", "no program writes to this pipe"),
         ("folder", ""),
         ("nul\0", "null byte"),
         ("no-such-\udcff", "no-such-\\xff: no such file or directory"),

@@ -10,7 +10,7 @@ from control_plane.patches import merge_patch
 from control_plane.store import Key, Store
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.kubectl import to_document
-from kschedctl.replay.settling import find_pending
+from kschedctl.replay.settling import find_pods_still_pending
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -46,7 +46,7 @@ def schedule(store: Store, content: bytes, gates: Mapping[str, bool] | None, con
     read = [each for each in store.documents() if each["kind"] in FIELDS and each["kind"] not in ("ReplicaSet",)]
     cluster = Cluster.from_objects(read, config, gates, other_builds=True)
     simulation = Simulation(Scheduler(cluster))
-    outcomes = simulation.schedule(find_pending(simulation))
+    outcomes = simulation.schedule(find_pods_still_pending(simulation))
     view = simulation.view
     keys = [view.pods.objects[position].metadata for position in range(len(view.pods))]
     for outcome in outcomes:

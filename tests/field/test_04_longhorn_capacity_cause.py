@@ -36,7 +36,7 @@ def test_the_first_fixes_set_storage_capacity_to_false_or_correct_the_objects() 
     assert first.commands == (
         """kubectl patch csidriver driver.longhorn.io --type=merge -p '{"spec": {"storageCapacity": false}}'""",
     )
-    assert second.summary.startswith("Correct what driver.longhorn.io publishes in CSIStorageCapacity longhorn-system/")
+    assert second.summary.startswith("Correct the capacity that driver.longhorn.io publishes in CSIStorageCapacity ")
 
 
 def test_without_volumes_the_answer_depends_on_them() -> None:

@@ -25,4 +25,4 @@ def test_with_the_policy_ignore_karpenter_takes_the_node(capsys: pytest.CaptureF
     _, text = run(capsys, *ASK, "--karpenter", "preferencePolicy=Ignore")
     assert "Karpenter removes 1 node in its next round" in text
     assert "removes it" in text
-    assert "as required while it simulates" not in text
+    assert "as required in its simulation" not in text

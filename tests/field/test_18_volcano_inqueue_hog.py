@@ -15,7 +15,7 @@ from kschedctl.cli.main import main
 
 SITUATION = Path(__file__).parent / "18-volcano-inqueue-hog" / "in.yaml"
 HEADLINE = (
-    "waits for Volcano's queue ml: it needs 1 nvidia.com/gpu, and 2 of the queue's 2 are held by PodGroup ml/big "
+    "waits for Volcano's queue ml: it needs 1 nvidia.com/gpu, and 2 of the queue's 2 are in use by PodGroup ml/big "
     "(Inqueue), which holds 2 nvidia.com/gpu but can be placed nowhere: its pod ml/big-t-0 requests 2 nvidia.com/gpu, "
     "and the largest node has 1"
 )

@@ -11,8 +11,8 @@ from first_screens import first_screen, fixes_in
 
 FILE = "27-toleration-key-slash/in.yaml"
 TOLERATION = (
-    "orrect the toleration of key applications/platform-amd64 to key applications and value platform-amd64, "
-    "the taint of the node"
+    "orrect the toleration from key applications/platform-amd64 to key applications and value platform-amd64, "
+    "the node's taint"
 )
 
 

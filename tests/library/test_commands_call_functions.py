@@ -24,7 +24,7 @@ ANSWERING = ("commands", "fixes", "replay", "lint", "admission", "autoscaling", 
 NO_ANSWERS = {
     *("rule_list", "rule_report"),
     "ask_each_cluster",
-    *("combine_explanations", "summarize_pending", "build_waiting_objects_report", "report_new_resources"),
+    *("combine_explanations", "summarize_pending_pods", "build_waiting_objects_report", "report_new_resources"),
 }
 """What lint says of its own rules, what asks for each of several snapshots, and what puts several answers together."""
 LIBRARY = {

@@ -201,8 +201,8 @@ def test_of_a_workload_a_pod_of_its_template_is_explained(kind: str) -> None:
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [
-        ({"kind": "Service", "metadata": {"name": "s"}}, "not a Pod, nor a workload that creates pods"),
-        ({"kind": "ConfigMap", "metadata": {"name": "c"}}, "not a Pod, nor a workload that creates pods"),
+        ({"kind": "Service", "metadata": {"name": "s"}}, "neither a Pod nor a workload that creates pods"),
+        ({"kind": "ConfigMap", "metadata": {"name": "c"}}, "neither a Pod nor a workload that creates pods"),
         ({}, "kind: expected str, got null"),
     ],
 )

@@ -233,7 +233,7 @@ def test_parts_of_objects_in_tests_are_none(lint: Callable[..., Any]) -> None:
     report = lint({"tests/part.yaml": part, "part.yaml": part}, "api-refused")
     assert {f["file"] for f in report["findings"]} == {"part.yaml"}
     assert [(each["what"], each["where"]) for each in report["passedOver"]] == [
-        ("expectations and parts of objects in tests", ["tests/part.yaml"])
+        ("expected results and partial objects in tests", ["tests/part.yaml"])
     ]
 
 

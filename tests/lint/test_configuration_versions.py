@@ -162,7 +162,7 @@ def test_view_of_what_is_passed_over(run: Callable[..., tuple[int, str, str]]) -
     assert (code, found["kubeVersion"]) == (0, "1.34")
     assert found["ignored"] == ["profiles[0].plugins.filter.disabled[0].name: NodeDeclaredFeatures needs 1.35"]
     assert (
-        "ignored: kube-scheduler 1.34 does not know it:" in run(document, "config", "view", "--kube-version", "1.34")[1]
+        "ignored: kube-scheduler 1.34 does not support:" in run(document, "config", "view", "--kube-version", "1.34")[1]
     )
     assert json.loads(run(document, "config", "view", "-o", "json")[1]).get("ignored", []) == []
 

@@ -155,6 +155,14 @@ CLUSTER = [
     for zone in "ab"
     for i in range(4)
 ]
+CLUSTER.append(
+    {
+        "kind": "StorageClass",
+        "metadata": {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+)
 CLUSTER.append({"kind": "Pod", "metadata": {"name": "x"}, "spec": {"nodeName": "a0", "priorityClassName": "standard"}})
 
 

@@ -70,7 +70,7 @@ def test_what_is_no_manifest_is_counted_and_the_rest_is_linted(lint: Lint) -> No
     assert [(f["file"], f["rule"]) for f in report["findings"]] == [("web.yaml", "lb-deprecated")]
     assert list_skipped(report) == {
         "templates": ["flux.yaml", "chart/templates/web.yaml"],
-        "documents that are not Kubernetes objects": ["ci.yml", "values.yaml", "values.yaml, document 2"],
+        "documents other than Kubernetes objects": ["ci.yml", "values.yaml", "values.yaml, document 2"],
     }
 
 
@@ -165,7 +165,7 @@ def test_patches_are_no_workloads(lint: Lint) -> None:
 def test_values_that_have_a_kind_are_no_object(lint: Lint) -> None:
     code, report, _ = lint({"values.yaml": "kind: Deployment\nreplicas: 2\nnodeSelector: {}\n", "web.yaml": WEB}, *API)
     assert (code, report["checked"]) == (0, 1)
-    assert list_skipped(report) == {"documents that are not Kubernetes objects": ["values.yaml"]}
+    assert list_skipped(report) == {"documents other than Kubernetes objects": ["values.yaml"]}
 
 
 @pytest.mark.parametrize("text", ["{% raw %}\n" + WEB, WEB.replace("web}", "@NAME@}"), WEB + "  a: {PREFIX}.16\n"])
@@ -322,7 +322,7 @@ def test_progress_counts_files(tmp_path: Path) -> None:
 def test_the_table_says_what_was_passed_over(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
     lint(FILES)
     main(["lint", ".", "-R"])
-    assert "skipped: 3 documents that are not Kubernetes objects, 2 templates" in " ".join(
+    assert "skipped: 3 documents other than Kubernetes objects, 2 templates" in " ".join(
         capsys.readouterr().out.split()
     )
 
@@ -341,7 +341,7 @@ def test_a_group_whose_policy_is_no_mapping_is_named_and_ends_nothing(lint: Lint
     [
         ("Node", "unschedulable: true", "unschedulable: 'yes'", "spec.unschedulable: expected bool, got str"),
         ("Node", "cpu: 4", "cpu: 4 GB", "status.allocatable.cpu: quantities must match"),
-        ("PodDisruptionBudget", "maxUnavailable: 1", "maxUnavailable: [1]", "spec.maxUnavailable: expected int"),
+        ("PodDisruptionBudget", "maxUnavailable: 1", "maxUnavailable: [1]", "spec.maxUnavailable: expected an integer"),
         ("Service", "selector: {app: web}", "selector: {app: 1}", "spec.selector[app]: expected str, got int"),
     ],
 )
@@ -382,7 +382,7 @@ def test_templates_of_claims_that_are_no_list_are_a_finding(lint: Lint) -> None:
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4}}\n"
     wrong = WEB.replace("Deployment", "StatefulSet").replace("spec:\n", "spec:\n  volumeClaimTemplates: 1\n", 1)
     _, report, _ = lint({"all.yaml": f"{node}---\n{wrong}"})
-    assert "spec.volumeClaimTemplates: expected array, got int" in {f["message"] for f in report["findings"]}
+    assert "spec.volumeClaimTemplates: expected a list, got an integer" in {f["message"] for f in report["findings"]}
 
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4}}\n"

@@ -78,7 +78,7 @@ def test_replicas_are_counted_as_they_are_placed(replicas: int, others: int, roo
         left = replicas - room
         assert found == [
             f"{replicas} replicas, but only {room} fit now: {left} stay{'s' * (left == 1)} Pending "
-            "(usable nodes: 3 Insufficient cpu)"
+            "(of 3 usable nodes, 3 lack CPU)"
         ]
 
 
@@ -132,7 +132,7 @@ def test_a_spread_that_waits_for_a_full_zone() -> None:
     spread = f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "
     spread += "labelSelector: {matchLabels: {app: web}}}], "
     (found,) = list_messages(make_workload(6, spec=spread), *NODES)
-    assert found.startswith("6 replicas, but only 5 fit now: 1 stays Pending (usable nodes: 1 Insuf")
+    assert found.startswith("6 replicas, but only 5 fit now: 1 stays Pending (of 3 usable nodes, 1 lacks CPU, 2 would")
 
 
 def test_what_an_autoscaler_may_ask_for_is_placed_too() -> None:
@@ -149,7 +149,8 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, minR
     assert list_messages(make_workload(2) + scaler, *NODES, rule="rq-hpa-burst") == []
     assert list_messages(make_workload(2, spec=spread) + scaler, *NODES) == []
     assert list_messages(make_workload(2, spec=spread) + scaler, *NODES, rule="rq-hpa-burst") == [
-        "the autoscaler may create 6 replicas, but only 5 fit now (usable nodes: 1 Insufficient cpu)"
+        "the autoscaler may create 6 replicas, but only 5 fit now "
+        "(of 3 usable nodes, 1 lacks CPU, 2 would violate its spread constraints)"
     ]
 
 
@@ -173,7 +174,100 @@ def test_a_taint_that_keeps_pods_from_large_nodes_is_named() -> None:
     tainted["spec"] = {"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]}
     rule = "rq-larger-than-any-node"
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
-    assert message.endswith("; 1 other node has that much, but it does not tolerate its taint team=x:NoSchedule (big)")
+    assert message.startswith(
+        "1 node (big) is large enough, but it does not tolerate its taint team=x:NoSchedule; it fits"
+    )
     tainted["spec"]["unschedulable"] = True
     (message,) = list_messages(make_workload(1, cpu=6), *NODES, tainted, rule=rule)
     assert "taint" not in message
+
+
+HOST_ANTI = "{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}"
+ZONE_SPREAD = (
+    f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "
+    "labelSelector: {matchLabels: {app: web}}}], "
+)
+
+
+def test_a_zone_with_one_host_limits_the_others() -> None:
+    """Four hosts take one pod each; zone b has one of them, and zone a may have one more than b: three of four."""
+    nodes = [*NODES, make_node("n4")]
+    spec = f"affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{HOST_ANTI}]}}}}, "
+    rule = "ts-domain-without-room"
+    manifest = make_workload(4, cpu=1, spec=spec + ZONE_SPREAD)
+    busy = [make_pod("other", "n1", 4)]  # can move, so it does not count
+    assert list_messages(manifest, *nodes, *busy, rule=rule) == [
+        f"only 3 of 4 replicas find a node, even without movable pods: {ZONE}=b (1 usable node) takes 1, and with "
+        "maxSkew 1 every other domain at most 2, so 1 stays Pending"
+    ]
+    assert list_messages(make_workload(3, cpu=1, spec=spec + ZONE_SPREAD), *nodes, rule=rule) == []
+    assert list_messages(make_workload(4, cpu=1, spec=spec), *nodes, rule=rule) == []
+    assert list_messages(make_workload(5, cpu=1, spec=spec + ZONE_SPREAD), *nodes, rule=rule) == []  # no room at all
+    karpenter = make_pod("karpenter-0", "n1", 1, owner="karpenter", namespace="karpenter")
+    assert list_messages(manifest, *nodes, karpenter, rule=rule) == []
+
+
+CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce]}\n"
+
+
+def test_a_claim_needs_a_default_class() -> None:
+    """A default class, a class in the claim, a free volume without a class, or a bound claim of this name will do."""
+    slow: Json = {"kind": "StorageClass", "metadata": {"name": "slow"}, "provisioner": "x"}
+    volume: Json = {"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"capacity": {"storage": "1Gi"}}}
+    rule = "vl-no-default"
+    assert list_messages(CLAIM, *NODES, rule=rule) == [
+        "the claim names no StorageClass, and the cluster has no StorageClass"
+    ]
+    assert list_messages(CLAIM, *NODES, slow, rule=rule) == [
+        "the claim names no StorageClass, and no StorageClass is the default: slow"
+    ]
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    fast = {**slow, "metadata": {"name": "fast", "annotations": default}}
+    assert list_messages(CLAIM, *NODES, slow, fast, rule=rule) == []
+    assert list_messages(CLAIM, *NODES, volume, rule=rule) == []
+    for class_name in ("slow", '""'):
+        with_class = CLAIM.replace("{accessModes", f"{{storageClassName: {class_name}, accessModes")
+        assert list_messages(with_class, *NODES, slow, rule=rule) == []
+    bound = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default"}}
+    assert list_messages(CLAIM, *NODES, {**bound, "spec": {"volumeName": "pv"}}, rule=rule) == []
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_claim_template_needs_a_default_class(exists: bool) -> None:
+    template = "  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce]}}]\n"
+    bound: Json = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data-web-0", "namespace": "default"}}
+    claims = [{**bound, "spec": {"volumeName": "pv"}}] if exists else []
+    found = list_messages(make_workload(2) + template, *NODES, *claims, rule="vl-no-default")
+    assert found == (
+        [] if exists else ["the claim template names no StorageClass, and the cluster has no StorageClass"]
+    )
+
+
+def test_daemons_need_room_on_cordoned_nodes_too() -> None:
+    """Node n2 is cordoned and full; n1 has room."""
+    cordoned = make_node("n2")
+    cordoned["spec"] = {"unschedulable": True}
+    daemon = make_workload(1).replace("kind: StatefulSet", "kind: DaemonSet").replace("  replicas: 1\n", "")
+    nodes = (make_node("n1"), cordoned)
+    assert list_messages(daemon, *nodes, make_pod("x", "n2", 3), rule="rq-daemonset-overhead") == [
+        "1 of 2 nodes has no room for it unless it preempts other pods: n2"
+    ]
+
+
+def test_limits_that_a_limit_range_sets_make_requests_invalid() -> None:
+    """The default limit of 256Mi is below the request of 512Mi, which the API server finds before the minimum."""
+    limits = {"type": "Container", "default": {"memory": "256Mi"}, "min": {"memory": "600Mi"}}
+    limit_range: Json = {
+        "kind": "LimitRange",
+        "metadata": {"name": "lr", "namespace": "default"},
+        "spec": {"limits": [limits]},
+    }
+    accounts: Json = {"kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "default"}}
+    namespace: Json = {"kind": "Namespace", "metadata": {"name": "default"}}
+    manifest = make_workload(1).replace("{cpu: 2}", "{cpu: 2, memory: 512Mi}")
+    rule = "rq-apply-refused"
+    (message,) = list_messages(manifest, *NODES, limit_range, accounts, namespace, rule=rule)
+    assert "must be less than or equal to memory limit of 256Mi" in message
+    larger = {**limit_range, "spec": {"limits": [{**limits, "default": {"memory": "1Gi"}}]}}
+    (message,) = list_messages(manifest, *NODES, larger, accounts, namespace, rule=rule)
+    assert "minimum memory usage per Container is 600Mi, but request is 512Mi" in message

@@ -18,8 +18,8 @@ from kschedctl.sources.builds.helm_guard import explain_disallowed_call
 
 CHART = "helmCharts: [{name: web, repo: https://charts.example, %s}]\n"
 OPTION = "would be an option of helm"
-CONFIGURED = "a repository must not choose helm's configuration and plugin folders"
-ELSEWHERE = "points outside the folder"
+CONFIGURED = "a repository must not set helm's configuration or plugin folders"
+ELSEWHERE = "points outside the folder of the chart"
 
 SMUGGLED = {
     "a post-renderer": (
@@ -40,7 +40,7 @@ SMUGGLED = {
     ),
     "a downloader": (
         "helmCharts: [{name: web, repo: 'secrets+exec://x'}]\n",
-        'helmCharts[0].repo: "secrets+exec://x" is neither an HTTP URL nor in an OCI registry',
+        'helmCharts[0].repo: "secrets+exec://x" must be an HTTP URL or in an OCI registry',
     ),
     "a name of another folder": ("helmCharts: [{name: ../web}]\n", f'helmCharts[0].name: "../web" {ELSEWHERE}'),
     "a version of another folder": (CHART % "version: /etc", f'helmCharts[0].version: "/etc" {ELSEWHERE}'),
@@ -67,7 +67,7 @@ SMUGGLED = {
     ),
     "a repository of this machine": (
         "bases: ['git::FILE:///home/a/b']\n",
-        'bases[0]: "git::FILE:///home/a/b" is a repository of this machine',
+        'bases[0]: "git::FILE:///home/a/b" is a repository on this machine',
     ),
 }
 
@@ -104,26 +104,26 @@ def test_options_are_refused(name: str, list_messages: Callable[..., tuple[str, 
     kustomization, message = SMUGGLED[name]
     assert list_messages({"a/kustomization.yaml": kustomization}) == (
         "a/kustomization.yaml",
-        f"{message}; it is not built",
+        f"{message}; not built",
     )
 
 
 def test_in_all_that_is_built_upon(list_messages: Callable[..., tuple[str, str]]) -> None:
     kustomization, message = SMUGGLED["a post-renderer"]
     files = {"a/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": kustomization}
-    assert list_messages(files)[1] == f"{message}; it is not built"
+    assert list_messages(files)[1] == f"{message}; not built"
 
 
 def test_in_files_of_generators(list_messages: Callable[..., tuple[str, str]]) -> None:
     files = {"a/kustomization.yaml": "generators: [chart.yaml]\n"}
     files["a/chart.yaml"] = "kind: HelmChartInflationGenerator\nmetadata: {name: a}\nname: a\nconfigHome: /x\n"
-    assert list_messages(files) == ("a/kustomization.yaml", f'configHome: "/x": {CONFIGURED}; it is not built')
+    assert list_messages(files) == ("a/kustomization.yaml", f'configHome: "/x": {CONFIGURED}; not built')
 
 
 @pytest.mark.parametrize("home", ["../../elsewhere", "/etc"])
 def test_charts_are_written_into_the_repository_only(home: str, list_messages: Callable[..., tuple[str, str]]) -> None:
     message = list_messages({"a/kustomization.yaml": f"helmGlobals: {{chartHome: {home}}}\n"})[1]
-    assert message.endswith("is outside of the repository, where charts must not be written; it is not built")
+    assert message.endswith("is outside the repository, so charts must not be written there; not built")
 
 
 MADE = {name: os.path.join(tempfile.gettempdir(), "kustomize-helm-1", "helm") for name in helm_guard.HOME_VARIABLES}
@@ -150,12 +150,12 @@ REFUSED = [
     (["template", "--post-renderer=/x", f"{HOME}/web"], '"--post-renderer=/x" would be an option'),
     (["template", "web", f"{HOME}/web", "--namespace", "--kubeconfig=/x"], '"--kubeconfig=/x" would be an option'),
     (["template", "web", f"{HOME}/web", "--name-template", '{{env "A"}}'], "reads the environment"),
-    (["pull", "--untar", "--untardir", "/etc", "web"], "outside of the repository"),
+    (["pull", "--untar", "--untardir", "/etc", "web"], "outside the repository"),
     (
         ["pull", "--untar", "--untardir", HOME, "--repo", "s3://x", "web"],
-        "is neither an HTTP URL nor in an OCI registry",
+        "must be an HTTP URL or in an OCI registry",
     ),
-    (["pull", "--untar", "--untardir", HOME, "secrets://x"], "is neither an HTTP URL nor in an OCI registry"),
+    (["pull", "--untar", "--untardir", HOME, "secrets://x"], "must be an HTTP URL or in an OCI registry"),
 ]
 
 

@@ -94,5 +94,5 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         KueueInput(kueue_version="0.3").apply_to(_build_cluster())
     path = tmp_path / "config.yaml"
     path.write_text("kind: Other\n")
-    with pytest.raises(InputError, match="this holds no Configuration of Kueue"):
+    with pytest.raises(InputError, match="contains no Configuration of Kueue"):
         KueueInput(kueue_config=str(path)).apply_to(_build_cluster())

@@ -41,7 +41,7 @@ def test_workloads_that_were_not_tried_are_undecided(monkeypatch: pytest.MonkeyP
     assert report.undecided
     assert "3 Workloads would get quota is unknown, and 3 of them were not tried" in report.doubts[0]
     waits = {workload.workload: workload.waits for workload in report.waiting}
-    assert waits["ai/w5"] == "waits for its turn in ClusterQueue q; the replay of Kueue ended before it came"
+    assert waits["ai/w5"] == "waits in ClusterQueue q; the replay of Kueue ended before its turn"
     assert sum(bool(workload.flavors) for workload in report.waiting) == 2
 
 

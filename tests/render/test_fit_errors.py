@@ -41,7 +41,7 @@ OF_1_36 = (
         ),
         (
             "0/12 nodes are available: 11 node(s) didn't satisfy plugin(s) [NodeAffinity], 1 Insufficient cpu.",
-            "None of 12 nodes fits: 11 are not nodes that it names, 1 lacks CPU",
+            "None of 12 nodes fits: 11 are not named by the pod, 1 lacks CPU",
         ),
         (
             "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [A B] simultaneously.",

@@ -114,7 +114,7 @@ def test_scores_show_raw_and_weighted_and_the_ties() -> None:
     assert rows[3].split() == ["n1", "★", "350", "50", "→", "50"]
     assert rows[5].split() == ["n3", "310", "10", "→", "10"]
     assert "Equal on all these nodes: TaintToleration 300" in rows
-    assert rows[-1] == "2 nodes are tied at the top, kube-scheduler picks one of them at random: n1, n2"
+    assert rows[-1] == "2 nodes are tied for the best score; kube-scheduler picks one of them at random: n1, n2"
     wide = text(SCHEDULABLE, wide=True)
     assert "0 → 100 × 3" in wide
 
@@ -155,12 +155,12 @@ def test_what_happened_before_any_node() -> None:
 
 
 def test_advice_has_the_command_for_it_only_where_it_can_be_typed() -> None:
-    advice = Advice("Uncordon", "Once n2 is uncordoned the pod fits there", "n2")
+    advice = Advice("Uncordon", "Once n2 is uncordoned, the pod fits there", "n2")
     report = replace(UNSCHEDULABLE, advice=(advice,))
-    assert "  - Once n2 is uncordoned the pod fits there\n  kubectl uncordon n2\n\n" in text(report)
+    assert "  - Once n2 is uncordoned, the pod fits there\n  kubectl uncordon n2\n\n" in text(report)
     shown = json.loads(RENDERERS["json"](report, Style()))
     assert shown["advice"] == [
-        {"kind": "Uncordon", "text": "Once n2 is uncordoned the pod fits there", "node": "n2", "claim": ""}
+        {"kind": "Uncordon", "text": "Once n2 is uncordoned, the pod fits there", "node": "n2", "claim": ""}
     ]
 
 
@@ -193,14 +193,14 @@ def test_victims_for_which_others_may_stand() -> None:
     first = next(i for i, row in enumerate(rows) if row.startswith("- n3"))
     said = " ".join(rows[first:])
     memory = "have the same priority and start time; kube-scheduler takes them in an arbitrary order"
-    assert f"n3: shop/older, shop/same {memory}, so it may evict others than shop/older" in said
+    assert f"n3: shop/older, shop/same {memory}, so it may evict pods other than shop/older" in said
     assert "n2: shop/old" not in said
     everything = text(replace(UNSCHEDULABLE, preemption=preemption), all_nodes=True)
     assert f"n2: shop/old, batch/job {memory}" in " ".join(everything.split())
 
 
 def test_what_would_be_bound_on_the_best_nodes() -> None:
-    rows = section(text(BINDING), "What would be bound")
+    rows = section(text(BINDING), "Volumes and devices that would be bound")
     assert [re.split("  +", row.strip()) for row in rows[1:4]] == [
         ["n2", "shop/data", "volume pv-7"],
         ["shop/logs", "a new volume"],
@@ -208,7 +208,7 @@ def test_what_would_be_bound_on_the_best_nodes() -> None:
     ]
     assert rows[4].split() == ["n0", "shop/data", "a", "new", "volume"]
     assert rows[-1].strip() == "… 1 more, --each-node shows all"
-    assert len(section(text(BINDING, all_nodes=True), "What would be bound")) == len(rows)
+    assert len(section(text(BINDING, all_nodes=True), "Volumes and devices that would be bound")) == len(rows)
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])

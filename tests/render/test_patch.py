@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.remedies.patch import render_patches
+from kschedctl.commands.remedies.page import render_patches
 from kschedctl.commands.remedies.report import ChosenRemedy, Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
 from kschedctl.reports.remedy import Remedy

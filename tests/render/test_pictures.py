@@ -148,7 +148,7 @@ def test_pending_pods_are_counted_by_cause_and_refused_nodes_by_reason() -> None
     assert written.index("Insufficient cpu") < written.index("Schedulable: a node fits now")
     assert {"3", "1", "Pending pods by cause"} <= set(written)
     refused = texts(picture(UNSCHEDULABLE))
-    assert {"node(s) had untolerated taint(s)", "for this alone", "for more than this"} <= set(refused)
+    assert {"node(s) had untolerated taint(s)", "for this alone", "for other reasons as well"} <= set(refused)
 
 
 def test_several_clusters_have_their_plots_beneath_each_other() -> None:

@@ -62,7 +62,7 @@ def test_examples_of_kubectl(template: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        (".kind", "there is no {path} in it"),
+        (".kind", "it has no {path}"),
         ("{.kind", "a brace is not closed"),
         ("{range .items[*]}{.kind}", "{range} without {end}"),
         ("{.kind}{end}", "{end} without {range}"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from kschedctl.commands.audit.report import Audit, CreationSection
 from kschedctl.commands.explain.report import Explanation, NodeReport
 from kschedctl.render.html.document import Tile, build_tiles
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.findings import Finding
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost
 
@@ -22,6 +25,21 @@ def test_an_audit_has_the_limits_of_its_sections_each_once() -> None:
 def test_nothing_is_limited_if_no_section_is() -> None:
     audit = Audit(headline="Sound", state="sound", sections=(section(),))
     assert build_tiles(audit)[-1].tone == "good"
+
+
+def test_sections_that_were_not_judged_are_gaps() -> None:
+    judged, not_judged = section(), CreationSection(title="C", headline="", state="sound", nothing_judged=True)
+    audit = Audit(headline="Sound", state="sound", sections=(judged, not_judged), not_asked={"latency": "--metrics"})
+    detail = f"not judged: {not_judged.name}; not audited: latency"
+    assert build_tiles(audit)[-1] == Tile("certainty", "with gaps", "plain", detail)
+
+
+def test_warnings_are_no_errors() -> None:
+    """The answer of an audit is orange if warnings are the gravest findings, as in the table below it."""
+    warning = Finding("audit-packing-removable", "warning", "packing", "Pool a", "1 node is empty", "Remove it", "f")
+    unsound = CreationSection(title="C", headline="1 finding", state="findings", findings=(warning,))
+    for document in (unsound, Audit(headline="Unsound", state="findings", sections=(unsound,))):
+        assert 'class="answer warning"' in RENDERERS["html"](document, Style())
 
 
 def test_a_fix_whose_room_others_take_says_so() -> None:

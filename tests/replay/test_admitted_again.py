@@ -9,7 +9,7 @@ from test_counted_pods import NODE, Json, deployment, quota
 
 import kschedctl
 from kschedctl.commands.capacity import capacity
-from kschedctl.commands.drain.runs import drain_nodes
+from kschedctl.commands.drain import drain_nodes
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.whatif import whatif

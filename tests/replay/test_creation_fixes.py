@@ -137,7 +137,9 @@ WORLDS = {
         ("request 1 cpu instead of 2, limit cpu to 1 instead of 4",),
     ),
     "above a default limit": World(
-        [bounds(default={"memory": "1Gi"})], pods(1, {"memory": "2Gi"}), ("limit memory to 2Gi instead of 1Gi",)
+        [bounds(default={"memory": "1Gi"})],
+        pods(1, {"memory": "2Gi"}),
+        ("limit memory to 2Gi instead of the default of 1Gi",),
     ),
     "below the least": World(
         [bounds(min={"memory": "64Mi"})],

@@ -19,8 +19,8 @@ from small import node, replica, workload
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity import capacity
 from kschedctl.commands.consolidate.plan import find_removable_nodes
-from kschedctl.commands.drain.runs import drain_nodes
-from kschedctl.commands.failures.losses import simulate_failures
+from kschedctl.commands.drain import drain_nodes
+from kschedctl.commands.failures import simulate_failures
 from kschedctl.commands.failures.report import Failures
 from kschedctl.commands.make_room import find_room
 from kschedctl.commands.simulate import simulate

@@ -58,7 +58,9 @@ def test_a_maximum_alone_is_a_default_too() -> None:
 
 def test_several_that_differ_are_chance() -> None:
     limits = [limit_range("a", defaultRequest={"cpu": "400m"}), limit_range("b", defaultRequest={"cpu": "100m"})]
-    told = "by chance, as any of several LimitRanges may come first: requests.cpu 400m by LimitRange shop/a"
+    told = (
+        "depending on which of several LimitRanges the API server checks first: requests.cpu 400m by LimitRange shop/a"
+    )
     assert any(
         f"{told} or requests.cpu 100m by LimitRange shop/b" in line
         for line in simulate_workload(limits, deployment(1))[1]

@@ -33,7 +33,7 @@ def test_what_a_budget_allows_while_pods_come_up(status: dict[str, int], allowed
     found = budgets(**status)
     told = [found.count_allowed_disruptions("d/b")]
     for _ in range(2):
-        found.record_running([0])
+        found.record_running_pods([0])
         told.append(found.count_allowed_disruptions("d/b"))
     assert told == allowed
     assert found.view.cluster.pod_disruption_budgets[0].status.disruptions_allowed == allowed[-1]
@@ -42,8 +42,8 @@ def test_what_a_budget_allows_while_pods_come_up(status: dict[str, int], allowed
 def test_each_pod_that_goes_spends_one() -> None:
     """Three are allowed: two that go leave one, and as many as come back are allowed again."""
     found = budgets(disruptionsAllowed=3)
-    found.record_evicted([0, 0])
+    found.record_evicted_pods([0, 0])
     assert found.count_allowed_disruptions("d/b") == 1
     assert found.view.cluster.pod_disruption_budgets[0].status.disruptions_allowed == 1
-    found.record_running([0])
+    found.record_running_pods([0])
     assert found.count_allowed_disruptions("d/b") == 2

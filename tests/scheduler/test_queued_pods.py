@@ -11,7 +11,7 @@ from golden_cases import SETTINGS, Json, family_lines
 
 from kschedctl.api.arrays import Rows
 from kschedctl.cluster import Cluster
-from kschedctl.replay.settling import find_pending
+from kschedctl.replay.settling import find_pods_still_pending
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import get_tied_candidates
@@ -45,7 +45,7 @@ def run_simulation(*objects: Json, **settings: Any) -> tuple[Simulation, list[tu
     """Return the simulation, the row of each pod in the order of placement, and the retries by pod."""
     simulation = Simulation(Scheduler(Cluster.from_objects(list(objects), **settings)))
     name = [pod.metadata.name for pod in simulation.view.pods.objects]
-    outcomes = simulation.schedule(find_pending(simulation))
+    outcomes = simulation.schedule(find_pods_still_pending(simulation))
     retried = {name[position]: labels for position, labels in simulation.retried.items()}
     return simulation, [(name[outcome.position], outcome.row) for outcome in outcomes], retried
 
@@ -125,7 +125,7 @@ def test_pods_come_to_nodes_as_with_kube_scheduler(share: int, monkeypatch: pyte
             return next((each for each in tied if names[each.row] == outcome.nominated_node), None)
 
         monkeypatch.setattr("kschedctl.scheduler.simulation.reused_answers.choose_candidate", nominated)
-        outcomes = simulation.schedule(find_pending(simulation))
+        outcomes = simulation.schedule(find_pods_still_pending(simulation))
         found = [(pods[o.position].key, names[o.row]) for o in outcomes if o.row >= 0]
         wanted = [bound for cycle in case["want"]["cycles"] for bound in cycle.get("bound", {}).items()]
         assert found[: len(wanted)] == wanted, case["id"]

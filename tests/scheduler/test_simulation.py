@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from small_clusters import HOSTNAME, Json, some_of
 
 import kschedctl
+from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 APPS = ["x", "y"]
@@ -216,6 +217,31 @@ def check(explained: Explanation, outcome: Outcome | None, simulation: Simulatio
         assert explained.verdict == "Schedulable"
         assert (len(explained.feasible), len(explained.best)) == (outcome.feasible, outcome.tied)
         assert node_name in explained.best
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_copies_get_the_nodes_that_single_attempts_find(seed: int, preemption: bool) -> None:
+    random = Random(seed)
+    documents, keys = objects(random)
+    scheduler = Scheduler(Cluster.from_objects(documents))
+    key = random.choice(keys)
+
+    def build_simulation() -> tuple[Simulation, list[Position]]:
+        simulation = Simulation(scheduler, seed=seed, preemption=preemption)
+        position = simulation.view.pods.index[key]
+        return simulation, [position, *simulation.view.add_clones(position, 30)]
+
+    simulation, positions = build_simulation()
+    expected = []
+    for position in positions:
+        expected.append(simulation.attempt(position) or Outcome(position, UNSCHEDULABLE))
+        if expected[-1].row < 0:
+            break
+    copying, positions = build_simulation()
+    assert list(copying.attempt_copies(positions)) == expected
+    assert copying.view.node.tolist() == simulation.view.node.tolist()
+    assert copying.view.requested.tolist() == simulation.view.requested.tolist()
 
 
 @settings(max_examples=150, deadline=None)

@@ -175,7 +175,7 @@ def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
             loop.waiting.find_first_timeout() or end
         ):
             backoff_ends(loop)
-        elif record := loop.time_out_waiting():
+        elif record := loop.time_out_waiting_pods():
             yield record
         else:
             return

@@ -308,8 +308,8 @@ def test_where_it_runs_without_a_method_of_ours_is_named_as_not_replayed() -> No
 def test_what_it_reads_matters_to_every_pod() -> None:
     """The in-tree plugins read claims and classes for pods with volumes only, and here no pod has one."""
     without, needed = (
-        Scheduler(cluster("Odd")).find_needless_kinds(()),
-        Scheduler(cluster("Cheap")).find_needless_kinds(()),
+        Scheduler(cluster("Odd")).find_irrelevant_kinds(()),
+        Scheduler(cluster("Cheap")).find_irrelevant_kinds(()),
     )
     assert "no pod has a claim or a disk" in without["PersistentVolumeClaim"]
     assert without.keys() - needed.keys() == {"PersistentVolumeClaim"}

@@ -180,7 +180,7 @@ FIRST_FORMAT = b'{"apiVersion":"kschedctl.dev/v1","kind":"Snapshot","format":1,"
         (b'{"kind": "List"}\n', "not a snapshot"),
         (b"kind: Pod\n", "not a snapshot"),
         (b"PK\x03\x04", "damaged snapshot: File is not a zip file"),
-        (FIRST_FORMAT, "a snapshot in the unsupported format 1 \\(save it again\\)"),
+        (FIRST_FORMAT, "a snapshot in format 1, which is not supported \\(save it again\\)"),
     ],
 )
 def test_other_files_are_told_from_snapshots(text: bytes, words: str, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ OTHER_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
     "another document": ({"snapshot.json": b'{"kind": "List"}'}, "not a snapshot"),
     "of a later version": (
         {"snapshot.json": header(format=9, gaps=[], objects=7)},
-        r"a snapshot in the unsupported format 9, written by kschedctl 9 \(this kschedctl reads format 2\)",
+        r"a snapshot in format 9, written by kschedctl 9, which is not supported \(this kschedctl reads format 2\)",
     ),
     "without format": (
         {"snapshot.json": b'{"kind": "Snapshot"}'},
@@ -203,7 +203,7 @@ OTHER_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
     ),
     "a header that is none": ({"snapshot.json": header(objects=[1])}, "damaged snapshot: Expected `object`"),
     "a header nested too deeply": ({"snapshot.json": b'{"x":' + b"[" * 9999}, "damaged snapshot: .*recursion"),
-    "a header without end": ({"snapshot.json": b" " * (17 << 20)}, "its member snapshot.json is larger than 16 MiB"),
+    "a header without end": ({"snapshot.json": b" " * (17 << 20)}, "its part snapshot.json is larger than 16 MiB"),
     "a kind that is not in it": ({"snapshot.json": POD_HEADER}, "damaged snapshot: .*Pod.msgpack"),
     "objects of another number": (
         {"snapshot.json": header(objects={"Service": 2}), "Service.msgpack": b"\x91\x80"},
@@ -286,7 +286,7 @@ def test_a_pipe_is_read_and_one_without_a_writer_or_a_closed_stdin_is_told(
 ) -> None:
     data = small_snapshot(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="pipe: nobody writes to this pipe"):
+    with pytest.raises(InputError, match="pipe: no program writes to this pipe"):
         read_archive(str(tmp_path / "pipe"))
     writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(data,))
     writer.start()

@@ -111,7 +111,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "recursive.yaml": ("a: &a [*a]", "document 1, line 1: unknown anchor 'a', or one that contains itself"),
     "python.yaml": (
         "a: !!python/object:os.system x",
-        "document 1, line 1: Kubernetes does not support the tag tag:yaml.org,2002:python/object:os.system",
+        "document 1, line 1: Kubernetes does not support the YAML tag tag:yaml.org,2002:python/object:os.system",
     ),
     "infinite.yaml": ("a: .inf", "document 1, line 1: unsupported value: inf"),
     "deep.json": ('{"a":' + "[" * 100_000, "document 1: nested more than 100 levels deep"),
@@ -137,10 +137,10 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "no-name.json": ('{"kind":"Node","metadata":{}}', "document 1, metadata.name: required"),
     "status.json": (
         '{"kind":"Status","status":"Failure"}',
-        "document 1: a Status is not an object of a cluster (print the objects with -o json or -o yaml)",
+        "document 1: a Status is not a cluster object (use the output of kubectl get -o json or -o yaml)",
     ),
-    "empty.yaml": ("", "no Kubernetes object in it"),
-    "comments.yaml": ("# nothing\n---\n---\n", "no Kubernetes object in it"),
+    "empty.yaml": ("", "contains no Kubernetes objects"),
+    "comments.yaml": ("# nothing\n---\n---\n", "contains no Kubernetes objects"),
     "cut.json.gz": (
         gzip.compress(b'{"kind":"Pod"}' * 9)[:-9],
         "damaged gzip file: Compressed file ended before the end-of-stream marker was reached",
@@ -206,7 +206,7 @@ def test_missing_files_and_empty_folders(tmp_path: Path) -> None:
     (tmp_path / "in" / "here" / "README.md").write_text("nothing")
     expected = {
         tmp_path / "nowhere.yaml": "no such file or directory",
-        tmp_path / "in": "no .json, .yaml or .yml file in this folder (-R also reads the folders in it)",
+        tmp_path / "in": "no .json, .yaml or .yml file in this folder (add -R to read the folders in it, too)",
         tmp_path / "in" / "here": "no .json, .yaml or .yml file in this folder",
     }
     for path, message in expected.items():

@@ -114,7 +114,7 @@ def test_it_is_not_followed_elsewhere() -> None:
     assert (found["verdict"], found["undecided"]) == ("Schedulable", True)
     assert (
         found["unknown"][0]["why"]
-        == f"were not all heard: {server.url}/filter redirects elsewhere, which is not followed"
+        == f"did not all answer: {server.url}/filter redirects elsewhere, which is not followed"
     )
 
 
@@ -124,7 +124,7 @@ def test_a_gigabyte_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     with extender(endless=1024) as server:
         found = explain_pod(server, prioritizeVerb="", httpTimeout="30s")
     assert found["undecided"]
-    assert found["unknown"][0]["why"].endswith("answers with more than 4 MiB")
+    assert found["unknown"][0]["why"].endswith("sent more than 4 MiB")
 
 
 def test_what_is_not_reached_from_here_may_be_reached_from_there() -> None:
@@ -152,7 +152,7 @@ def test_a_packed_gigabyte_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(http, "MAX_BODY_SIZE", 4 << 20)
     with extender(raw=gzip.compress(b" " * (5 << 20)), headers={"Content-Encoding": "gzip"}) as server:
         found = explain_pod(server, prioritizeVerb="")
-    assert found["unknown"][0]["why"].endswith("answers with more than 4 MiB")
+    assert found["unknown"][0]["why"].endswith("sent more than 4 MiB")
 
 
 def test_nodes_without_anything_are_believed_and_asked_about_again() -> None:

@@ -148,7 +148,7 @@ def test_a_dash_is_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("pair", [("-", "-"), ("out", "./out"), ("link", "out")])
 def test_two_outputs_are_two_files(pair: tuple[str, str], in_folder: Path) -> None:
     (in_folder / "link").symlink_to("out")
-    with pytest.raises(UsageError, match="two outputs to the same file"):
+    with pytest.raises(UsageError, match="two outputs would go to the same file"):
         validate_output_files(*pair)
     validate_output_files("out", None)
 

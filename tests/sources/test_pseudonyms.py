@@ -390,5 +390,5 @@ def test_drivers_that_an_expression_computes_with_stay_and_it_is_said() -> None:
     ]
     made, _, stays = anonymize_cluster(Cluster.from_objects(objects))
     assert made.resource_slices[0].spec.driver == "gpu.acme.com"
-    assert "the names of device drivers, because a CEL expression computes with them" in stays
-    assert "the texts in 1 CEL expression that computes with them" in stays
+    assert "names of device drivers, because a CEL expression computes with them" in stays
+    assert "strings in 1 CEL expression that computes with them" in stays

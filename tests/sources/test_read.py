@@ -129,7 +129,7 @@ def test_cluster_info_dump(tmp_path: Path) -> None:
     result = read([str(tmp_path)])
     assert {kind: len(found) for kind, found in result.objects.items()} == {"Node": 1, "Pod": 1}
     assert (result.skipped, result.skipped_files) == ({"Event": 2}, 1)
-    assert "a cluster-info dump has no namespaces" in result.warnings[0]
+    assert "a cluster-info dump does not include namespaces" in result.warnings[0]
 
 
 def test_nulls_are_absent_fields() -> None:

@@ -55,7 +55,7 @@ def test_the_same_question_has_the_same_answer(tmp_path: Path) -> None:
 )
 def test_another_question_has_none(tmp_path: Path, verb: str, asked: Json) -> None:
     answers = RecordedAnswers.read(recorded(tmp_path / "said.json", (200, {"NodeNames": ["n1"]})))
-    with pytest.raises(UnknownAnswerError, match=r"said\.json has no answer"):
+    with pytest.raises(UnknownAnswerError, match=r"said\.json does not answer"):
         answers(EXTENDER, verb, asked)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kschedctl.commands.simulate.follow_rollout import read_placements
+from kschedctl.commands.simulate.stepwise import read_placements
 from kschedctl.errors import InputError
 
 Json = dict[str, Any]

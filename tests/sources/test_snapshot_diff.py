@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import kschedctl
-from kschedctl.commands.snapshot.archive_diff import compare_clusters
+from kschedctl.commands.snapshot import diff
 
 Json = dict[str, Any]
 
@@ -37,7 +37,7 @@ BEFORE = [node("n1"), node("n2", pool="a"), pod("web"), pod("gone"), pod("same",
 
 def differences(after: list[Json], **settings: Any) -> tuple[set[tuple[Any, ...]], tuple[Any, ...]]:
     before = kschedctl.Cluster.from_objects(BEFORE)
-    report = compare_clusters(before, kschedctl.Cluster.from_objects(after, **settings), ("a", "b"))
+    report = diff(before, kschedctl.Cluster.from_objects(after, **settings), ("a", "b"))
     lines = {
         (change.kind, change.name, change.change, *((f.field, f.before, f.after) for f in change.fields))
         for change in report.changes

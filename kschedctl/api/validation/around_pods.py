@@ -23,8 +23,8 @@ from kschedctl.api.field_errors import (
 from kschedctl.api.objects import LabelSelector, Struct
 from kschedctl.api.priority import validate_priority_class
 from kschedctl.api.validation import names, written
+from kschedctl.api.validation.manifests import validate_at_most_100_percent, validate_int_or_percent
 from kschedctl.api.validation.names import validate_label_selector, validate_object_meta
-from kschedctl.api.validation.strategies import validate_at_most_100_percent, validate_int_or_percent
 from kschedctl.api.validation.volumes import validate_claim_spec
 
 SPEC: Path = ("spec",)

@@ -6,9 +6,11 @@ pkg/apis/core/validation/validation.go (v1.36).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.field_errors import (
@@ -17,6 +19,7 @@ from kschedctl.api.field_errors import (
     TypedString,
     ValidationErrors,
     deduplicate,
+    forbidden,
     invalid,
     not_supported,
     required,
@@ -26,13 +29,14 @@ from kschedctl.api.objects import LabelSelector, PersistentVolumeClaimVolumeSour
 from kschedctl.api.validation import ValidationOptions, names, written
 from kschedctl.api.validation.names import validate_label_selector, validate_object_meta
 from kschedctl.api.validation.pods import validate_pod, validate_template
-from kschedctl.api.validation.strategies import validate_deployment_strategy, validate_not_negative
 from kschedctl.api.validation.volumes import validate_claim_spec
 from kschedctl.api.validation.written import (
     CronJob,
     PodSpec,
     PodTemplate,
     ReplicationController,
+    RollingUpdate,
+    Strategy,
     Template,
     Volume,
     Workload,
@@ -48,6 +52,8 @@ MAX_INDEXED_PARALLELISM = 100_000
 """The maximum parallelism of an indexed Job."""
 _MAX_CRON_JOB_NAME_LENGTH = 52
 
+_STRATEGIES = ("Recreate", "RollingUpdate")
+
 
 def validate_pod_template(manifest: PodTemplate, options: ValidationOptions) -> ValidationErrors:
     """Validate a PodTemplate. Upstream: ValidatePodTemplate."""
@@ -58,14 +64,14 @@ def validate_pod_template(manifest: PodTemplate, options: ValidationOptions) -> 
 def validate_deployment(workload: Workload, options: ValidationOptions) -> ValidationErrors:
     """Validate a Deployment. Upstream: ValidateDeployment."""
     yield from validate_replica_set(workload, options)
-    yield from validate_deployment_strategy(workload.spec.strategy, (*SPEC, "strategy"))
+    yield from _validate_deployment_strategy(workload.spec.strategy, (*SPEC, "strategy"))
 
 
 def validate_replica_set(workload: Workload, options: ValidationOptions) -> ValidationErrors:
     """Validate a ReplicaSet. Upstream: ValidateReplicaSet."""
     spec = workload.spec
     yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_subdomain)
-    yield from validate_not_negative(spec.replicas, (*SPEC, "replicas"))
+    yield from _validate_not_negative(spec.replicas, (*SPEC, "replicas"))
     yield from _validate_selector(spec.selector, "deployment")
     yield from _validate_selected_template(spec, options, "invalid label selector")
     yield from _validate_restart_policy(spec.template)
@@ -84,8 +90,8 @@ def validate_stateful_set(workload: Workload, options: ValidationOptions) -> Val
         yield invalid((*SPEC, "podManagementPolicy"), TypedString(policy), rule)
     for i, claim_template in enumerate(spec.volume_claim_templates):
         yield from validate_claim_spec(claim_template.spec, (*SPEC, "volumeClaimTemplates", i, "spec"))
-    yield from validate_not_negative(spec.replicas, (*SPEC, "replicas"))
-    yield from validate_not_negative(spec.ordinals.start, (*SPEC, "ordinals", "start"))
+    yield from _validate_not_negative(spec.replicas, (*SPEC, "replicas"))
+    yield from _validate_not_negative(spec.ordinals.start, (*SPEC, "ordinals", "start"))
     yield from _validate_selector(spec.selector, "statefulset")
     yield from _validate_selected_template(replace(spec, template=add_claim_volumes(spec)), options, "")
     yield from _validate_restart_policy(spec.template)
@@ -114,7 +120,7 @@ def validate_replication_controller(controller: ReplicationController, options: 
     selector = spec.selector or labels
     if not selector:
         yield required((*SPEC, "selector"))
-    yield from validate_not_negative(spec.replicas, (*SPEC, "replicas"))
+    yield from _validate_not_negative(spec.replicas, (*SPEC, "replicas"))
     if spec.template is None:
         yield required((*SPEC, "template"))
         return
@@ -161,8 +167,8 @@ def validate_cron_job(manifest: CronJob, options: ValidationOptions) -> Validati
 
 def _validate_job_spec(spec: WorkloadSpec, path: Path, options: ValidationOptions) -> ValidationErrors:
     """Validate the spec of a Job or of a CronJob's Jobs. Upstream: ValidateJobSpec."""
-    yield from validate_not_negative(spec.parallelism, (*path, "parallelism"))
-    yield from validate_not_negative(spec.completions or 0, (*path, "completions"))
+    yield from _validate_not_negative(spec.parallelism, (*path, "parallelism"))
+    yield from _validate_not_negative(spec.completions or 0, (*path, "completions"))
     yield from _validate_completion_mode(spec, path)
     yield from validate_template(spec.template, (*path, "template"), options)
     at = (*path, "template", "spec", "restartPolicy")
@@ -255,6 +261,8 @@ KINDS: dict[str, type[Struct]] = {
     "Job": written.Workload,
     "CronJob": written.CronJob,
 }
+
+
 """The struct that ``validate_manifest`` takes for each kind."""
 
 _RULES: dict[str, Callable[[Any, ValidationOptions], ValidationErrors]] = {
@@ -292,3 +300,95 @@ def iter_pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Te
                 yield manifest.spec.template, USUAL_TEMPLATE_PATH
         case written.CronJob():
             yield manifest.spec.job_template.spec.template, POD_TEMPLATE_PATHS["CronJob"]
+
+
+class _PrintedRollingUpdate(msgspec.Struct, frozen=True, rename="pascal"):
+    """The settings of a rolling update as upstream prints them."""
+
+    max_unavailable: int | str
+    max_surge: int | str
+
+
+class _PrintedStrategy(msgspec.Struct, frozen=True, rename="pascal"):
+    """A strategy as upstream prints it."""
+
+    type: str
+    rolling_update: _PrintedRollingUpdate | None
+
+
+def _to_printed_update(update: RollingUpdate | None) -> _PrintedRollingUpdate | None:
+    """Return the settings of a rolling update as upstream prints them in errors. None stays None."""
+    if update is None:
+        return None
+    return _PrintedRollingUpdate(update.max_unavailable or 0, update.max_surge or 0)
+
+
+def _validate_deployment_strategy(update: Strategy, path: Path) -> ValidationErrors:
+    """Validate a Deployment's update strategy. Upstream: ValidateDeploymentStrategy."""
+    if update.type not in ("", *_STRATEGIES):
+        yield not_supported(path, _PrintedStrategy(update.type, _to_printed_update(update.rolling_update)), _STRATEGIES)
+    elif update.type == "Recreate":
+        if update.rolling_update is not None:
+            rule = "may not be specified when strategy `type` is 'Recreate'"
+            yield forbidden((*path, "rollingUpdate"), rule)
+    elif update.rolling_update is not None:
+        yield from _validate_surge_and_unavailable(
+            update.rolling_update.max_surge, update.rolling_update.max_unavailable, path
+        )
+
+
+def _validate_surge_and_unavailable(
+    surge: int | str | None, unavailable: int | str | None, path: Path
+) -> ValidationErrors:
+    """Validate maxSurge and maxUnavailable of a rolling update, which both default to 25 %.
+
+    They must not both be 0.
+    """
+    surge = "25%" if surge is None else surge
+    unavailable = "25%" if unavailable is None else unavailable
+    update_path = (*path, "rollingUpdate")
+    yield from validate_int_or_percent(unavailable, (*update_path, "maxUnavailable"))
+    yield from validate_int_or_percent(surge, (*update_path, "maxSurge"))
+    if _parse_int_or_percent(surge) == _parse_int_or_percent(unavailable) == 0:
+        yield invalid(
+            (*update_path, "maxUnavailable"), _to_printed_number(unavailable), "may not be 0 when `maxSurge` is 0"
+        )
+    yield from validate_at_most_100_percent(unavailable, (*update_path, "maxUnavailable"))
+
+
+def validate_int_or_percent(value: int | str, path: Path) -> ValidationErrors:
+    """Validate that a value is a non-negative number or a percentage.
+
+    Upstream: ValidatePositiveIntOrPercent.
+    """
+    if isinstance(value, int):
+        yield from _validate_not_negative(value, path)
+    elif not re.fullmatch(r"[0-9]+%", value):
+        example = "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+        rule = f"a valid percent string must be a numeric string followed by an ending '%' {example}"
+        yield invalid(path, _to_printed_number(value), rule)
+
+
+def validate_at_most_100_percent(value: int | str, path: Path) -> ValidationErrors:
+    """Validate a percentage of at most 100 %. Upstream: IsNotMoreThan100Percent."""
+    if isinstance(value, str) and value.endswith("%") and _parse_int_or_percent(value) > 100:
+        yield invalid(path, TypedString(value), "must not be greater than 100%")
+
+
+def _parse_int_or_percent(value: int | str) -> int:
+    """Return a number, or the number in a percentage, or 0 for any other text."""
+    if isinstance(value, int):
+        return value
+    digits = value.removesuffix("%")
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
+
+
+def _to_printed_number(value: int | str) -> int | TypedString:
+    """Return a number or percentage as upstream prints it in errors."""
+    return value if isinstance(value, int) else TypedString(value)
+
+
+def _validate_not_negative(number: int, path: Path) -> ValidationErrors:
+    """Validate a number of at least 0. Upstream: ValidateNonnegativeField."""
+    if number < 0:
+        yield invalid(path, number, "must be greater than or equal to 0")

@@ -132,10 +132,10 @@ def find_first_difference(new: object, old: object, location: Path) -> Path | No
         if len(new) > len(old):
             return (*location, len(old))
         parts = [(i, new[i], old[i]) for i in range(len(new))]
-    elif new == old or (not new and old is None) or _are_equal_amounts(new, old, location):
-        return None
     else:
-        return location
+        is_unset_in_both = not new and old is None
+        are_equal = new == old or is_unset_in_both or _are_equal_amounts(new, old, location)
+        return None if are_equal else location
     for step, new_part, old_part in parts:
         difference = find_first_difference(new_part, old_part, (*location, step))
         if difference is not None:

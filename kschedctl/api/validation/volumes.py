@@ -96,16 +96,18 @@ def _validate_volume_source(volume: Volume, pod_name: str, path: Path, options: 
     A volume without a source becomes an emptyDir by default. Upstream: validateVolumeSource.
     """
     values_by_source = {source: getattr(volume, _ATTRIBUTES[source]) for source in SOURCES}
-    present_sources = {source: value for source, value in values_by_source.items() if value is not None}
-    for number, (source, value) in enumerate(present_sources.items()):
-        if number:
-            yield forbidden((*path, _UPSTREAM_SPELLING.get(source, source)), "may not specify more than 1 volume type")
-            continue
-        yield from _validate_required_source_fields(source, value, path)
-        if source == "ephemeral":
-            yield from _validate_ephemeral_volume(volume, pod_name, path)
-        if source == "image" and options.is_pod and not value.reference:
-            yield required((*path, "image", "reference"))
+    present_sources = [(source, value) for source, value in values_by_source.items() if value is not None]
+    if not present_sources:
+        return
+    (source, value), *further_sources = present_sources
+    yield from _validate_required_source_fields(source, value, path)
+    if source == "ephemeral":
+        yield from _validate_ephemeral_volume(volume, pod_name, path)
+    if source == "image" and options.is_pod and not value.reference:
+        yield required((*path, "image", "reference"))
+    for further_source, _ in further_sources:
+        field = _UPSTREAM_SPELLING.get(further_source, further_source)
+        yield forbidden((*path, field), "may not specify more than 1 volume type")
 
 
 def _validate_required_source_fields(source: str, value: object, path: Path) -> ValidationErrors:

@@ -103,7 +103,8 @@ class ClusterSnapshot:
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
-        view = scheduler.view.with_changes(replace(cluster, nodes=()))  # the view has its own copy of the nodes
+        # Take the nodes out of the cluster only: the view keeps the rows of all nodes, so that they can be added later.
+        view = scheduler.view.with_changes(replace(cluster, nodes=()))
         return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], SearchCursor())
 
     def fork(self) -> ClusterSnapshot:
@@ -132,12 +133,13 @@ class ClusterSnapshot:
         return copy
 
     def create_rows_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
-        """Add nodes to the universe and return their rows. They do not exist until ``add_node`` is called.
+        """Reserve rows for nodes that resemble the node at ``row`` and share its data, and return these rows.
 
-        The nodes must be like the node at ``row``, and they share its data.
+        The nodes do not exist until ``add_node`` is called for their rows.
         """
         row_count = len(self.universe.nodes)
-        self.universe = self.universe.with_changes(self.universe.cluster, more=[(row, node) for node in nodes])
+        added_nodes = [(row, node) for node in nodes]  # each with the row of the node that it resembles
+        self.universe = self.universe.with_changes(self.universe.cluster, more=added_nodes)
         self._view = None
         return [Row(row_count + i) for i in range(len(nodes))]
 

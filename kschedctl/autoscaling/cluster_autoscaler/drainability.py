@@ -16,7 +16,7 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget, Volume
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.autoscaling.cluster_autoscaler.pods import get_controller, is_daemon_set_pod, is_mirror_pod
-from kschedctl.autoscaling.durations import parse_go_duration
+from kschedctl.cel.library.times import parse_go_duration
 from kschedctl.cluster import Cluster
 
 GRACE, EXTRA_GRACE = 30, 30

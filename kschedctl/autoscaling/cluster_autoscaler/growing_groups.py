@@ -12,7 +12,7 @@ from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME
 from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups, read_autoscaler_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay_scale_up, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
-from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
+from kschedctl.autoscaling.growth import NewNodes, mark_pod_unschedulable
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
 from kschedctl.reports.cluster_autoscaler import UNKNOWN_GROUP_LIMITS
@@ -111,7 +111,7 @@ def _mark_waiting_pods(cluster: Cluster) -> Cluster:
 
 def _mark_long_unschedulable(pod: Pod) -> Pod:
     """Return the pod marked as rejected long ago, so that the autoscaler considers it without delay."""
-    marked = mark_unschedulable(pod)
+    marked = mark_pod_unschedulable(pod)
     return replace(marked, metadata=replace(marked.metadata, creation_timestamp=LONG_AGO))
 
 

@@ -25,14 +25,14 @@ from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
     would_group_accept_pod,
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import iter_template_gaps
-from kschedctl.autoscaling.growth import mark_unschedulable
+from kschedctl.autoscaling.growth import mark_pod_unschedulable
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
 from kschedctl.reports.cluster_autoscaler import ScaleUp
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
 
 NAME = "the Cluster Autoscaler"
-ROOM = "a node that exists or is on its way"
+ROOM = "an existing or upcoming node"
 _PART = re.compile(r", (?=\d+ )")
 
 
@@ -41,7 +41,7 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
 
     If the pod fits on an existing or upcoming node, no group is explained. Raises InputError if ``now`` is invalid.
     """
-    waiting = mark_unschedulable(pod)
+    waiting = mark_pod_unschedulable(pod)
     pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
     groups = read_autoscaled_groups(node_groups.groups)
     flags, faults = read_autoscaler_options(node_groups.options)
@@ -55,9 +55,12 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     report = run.build_report()
     doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults)
     if not node_groups.limits_known:
-        doubts = ("node groups are only known from node labels, so their minimum and maximum size are unknown", *doubts)
+        doubts = (
+            "node groups are known only from node labels, so their minimum and maximum sizes are unknown",
+            *doubts,
+        )
     if is_expendable(waiting, flags):
-        reason = f"it ignores pods of priority below {flags.expendable_pods_priority_cutoff:,}, and this pod has "
+        reason = f"it ignores pods with a priority below {flags.expendable_pods_priority_cutoff:,}, and this pod has "
         reason += f"{waiting.spec.priority or 0:,}"
         return NewNode(NAME, ignored_because=reason, doubts=doubts, sources=node_groups.sources)
     if pod.key in report.filtered_out:
@@ -94,34 +97,39 @@ class _GroupVerdicts:
         """Yield the verdict of each node group."""
         for group in self._run.loop.groups.all:
             if group.id in self._accepting_groups:
-                yield PoolVerdict(group.id, True, "one more node takes it")
+                yield PoolVerdict(group.id, takes=True, answer="one more node takes it")
             else:
                 yield self._build_negative_verdict(group)
 
     def _build_negative_verdict(self, group: AutoscaledGroup) -> PoolVerdict:
         """Build the verdict for a group that does not grow for the pod, with the most specific known reason."""
-        rejected = self._remaining.rejected if self._remaining else {}
+        # The rejection is None if a new node would accept the pod, and empty if the amounts are not known.
         has_template = group.id in self._run.loop.templates
-        figures = self._run.describe_rejection_by_new_node(self._pod, group.id) if has_template else ""
+        rejection = self._run.describe_rejection_by_new_node(self._pod, group.id) if has_template else ""
+        accepts_pod = rejection is None
         if group.id in self._skipped:
-            return self._build_skipped_verdict(group, figures, self._describe_skip_reason(group))
+            return self._build_skipped_verdict(group, self._describe_skip_reason(group), accepts_pod=accepts_pod)
+
+        rejected = self._remaining.rejected if self._remaining else {}
         if group.id in rejected:
             refusal = rejected[group.id]
-            answer = ": ".join(filter(None, (refusal.plugin, ", ".join(refusal.reasons), figures)))
-            return PoolVerdict(group.id, False, answer, plugin=refusal.plugin)
-        if figures is None:
-            return PoolVerdict(group.id, False, "one more node would take it; not in this loop", would_take=True)
-        return PoolVerdict(group.id, False, figures or self._default_answer)
+            answer = ": ".join(filter(None, (refusal.plugin, ", ".join(refusal.reasons), rejection)))
+            return PoolVerdict(group.id, takes=False, answer=answer, plugin=refusal.plugin)
+        if accepts_pod:
+            return PoolVerdict(
+                group.id, takes=False, answer="one more node would take it; not in this loop", would_take=True
+            )
+        return PoolVerdict(group.id, takes=False, answer=rejection or self._default_answer)
 
-    def _build_skipped_verdict(self, group: AutoscaledGroup, figures: str | None, reason: str) -> PoolVerdict:
-        """Build the verdict for a group that may not grow: the reason, and whether its new node would accept the pod.
+    def _build_skipped_verdict(self, group: AutoscaledGroup, reason: str, *, accepts_pod: bool) -> PoolVerdict:
+        """Build the verdict for a group that may not grow: the reason, and whether a new node would accept the pod.
 
-        ``figures`` describes why the new node would reject the pod, and is None if the node would accept it.
+        Whether a new node ``accepts_pod`` is not said for a group without a template.
         """
         if group.id not in self._run.loop.templates:
-            return PoolVerdict(group.id, False, reason)
-        template_answer = "one more node would take it" if figures is None else "one more node would not take it either"
-        return PoolVerdict(group.id, False, f"{reason}; {template_answer}", would_take=figures is None)
+            return PoolVerdict(group.id, takes=False, answer=reason)
+        template_answer = "one more node would take it" if accepts_pod else "one more node would not take it either"
+        return PoolVerdict(group.id, takes=False, answer=f"{reason}; {template_answer}", would_take=accepts_pod)
 
     def _describe_skip_reason(self, group: AutoscaledGroup) -> str:
         """Return the reason why the group may not grow, in words for users."""

@@ -1,13 +1,19 @@
-"""Readiness and resources of nodes, and the health of their groups, as the Cluster Autoscaler sees them.
+"""Readiness and resources of nodes, limits on their sums, and the health of groups, as Cluster Autoscaler sees them.
+
+The cores, memory and GPUs of all nodes together may be limited. A node counts with its capacity: whole cores rounded
+up, bytes of memory, and GPUs by the type in its label.
 
 Upstream: utils/kubernetes/ready.go, utils/taints/taints.go, processors/customresources/gpu_processor.go,
-clusterstate/clusterstate.go (1.36). In its first loop, a process knows only the scale-ups it is given.
+clusterstate/clusterstate.go, resourcequotas/tracker.go and cache.go, core/scaledown/resource/limits.go (1.36). In its
+first loop, a process knows only the scale-ups it is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import NamedTuple
 
 from kschedctl.api.copying import replace
@@ -51,6 +57,9 @@ STARTUP_TIME = 15 * 60 * 10**6
 STABLE_AFTER = 60 * 10**6
 OK_UNREADY, MOST_UNREADY = 3, 0.45
 """--ok-total-unready-count and --max-total-unready-percentage."""
+
+Amounts = dict[str, int]
+"""Resource -> whole cores, bytes, GPUs or nodes."""
 
 
 class NodeReadiness(NamedTuple):
@@ -100,7 +109,7 @@ def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
     return key in options.status_taints or key.startswith(STATUS_PREFIXES)
 
 
-def get_allocatable(node: Node) -> dict[str, int]:
+def get_allocatable_amounts(node: Node) -> dict[str, int]:
     """Return the node's allocatable amounts, or its capacity if there are none, in millicores, bytes or units."""
     return to_amounts(parse_quantities(node.status.allocatable or node.status.capacity))
 
@@ -114,7 +123,7 @@ def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:
     """Return whether the node's label promises a GPU but none is allocatable."""
     if options.gpu_label not in node.metadata.labels:
         return False
-    return not any(get_allocatable(node).get(resource, 0) for resource in GPU_RESOURCES)
+    return not any(get_allocatable_amounts(node).get(resource, 0) for resource in GPU_RESOURCES)
 
 
 def _mark_unready(node: Node) -> Node:
@@ -214,3 +223,103 @@ class ClusterHealth:
 def _are_too_many_unready(unready: int, total: int) -> bool:
     """Return whether so many of ``total`` nodes are unready that upstream considers them unhealthy."""
     return unready > OK_UNREADY and unready > MOST_UNREADY * total
+
+
+class ResourceTracker:
+    """A tracker of the amount of each limited resource that scaling may still add or remove.
+
+    All nodes of a group count with the amounts of the first node counted, which may be the template.
+    """
+
+    def __init__(self, options: AutoscalerOptions, remaining: Amounts) -> None:
+        self.options = options
+        self.remaining = remaining
+        self._amounts_by_group: dict[str, Amounts] = {}
+
+    @classmethod
+    def build_scale_up_tracker(
+        cls, options: AutoscalerOptions, nodes: Iterable[Node], group_by_node: Mapping[str, str]
+    ) -> ResourceTracker:
+        """Build the tracker for a scale-up: the cluster's maximum of each resource minus what the nodes have.
+
+        ``group_by_node`` maps the names of nodes to their groups. Nodes of virtual kubelets do not count.
+        """
+        maxima = {name: limit.max for name, limit in options.resource_limits.items() if limit.max is not None}
+        tracker = cls(options, dict(maxima))
+        for node in nodes:
+            if not _is_virtual_kubelet_node(node):
+                tracker._add_to_remaining_amounts(
+                    tracker.get_node_amounts(group_by_node.get(node.metadata.name), node), -1
+                )
+        return tracker
+
+    @classmethod
+    def build_scale_down_tracker(
+        cls, options: AutoscalerOptions, nodes: Iterable[Node], group_by_node: Mapping[str, str]
+    ) -> ResourceTracker:
+        """Build the tracker for a scale-down: what the nodes have of each resource minus the cluster's minimum.
+
+        ``group_by_node`` maps the names of nodes to their groups. Nodes of virtual kubelets do not count.
+        """
+        minima = {name: limit.min for name, limit in options.resource_limits.items() if limit.min is not None}
+        tracker = cls(options, {name: -minimum for name, minimum in minima.items()})
+        for node in nodes:
+            if not _is_virtual_kubelet_node(node):
+                tracker._add_to_remaining_amounts(
+                    tracker.get_node_amounts(group_by_node.get(node.metadata.name), node), 1
+                )
+        return tracker
+
+    def get_node_amounts(self, group: str | None, node: Node) -> Amounts:
+        """Return how much of each resource a node counts for. All nodes of a group count the same."""
+        if group is None:
+            return _measure_node_amounts(node, self.options)
+        if group not in self._amounts_by_group:
+            self._amounts_by_group[group] = _measure_node_amounts(node, self.options)
+        return self._amounts_by_group[group]
+
+    def find_exceeded_limits(self, group: str, node: Node, count: int) -> tuple[str, ...]:
+        """Return the sorted names of the resources whose remaining amount ``count`` nodes would exceed.
+
+        ``node`` represents the group's nodes. Resources without a limit are never exceeded.
+        """
+        amounts = self.get_node_amounts(group, node)
+        exceeded = [
+            name
+            for name, remaining in self.remaining.items()
+            if amounts.get(name) and amounts[name] * count > remaining
+        ]
+        return tuple(sorted(exceeded))
+
+    def limit_node_count(self, group: str, node: Node, count: int) -> int:
+        """Return how many of up to ``count`` nodes of the group fit into the remaining amounts."""
+        amounts = self.get_node_amounts(group, node)
+        for name, remaining in self.remaining.items():
+            if amount := amounts.get(name, 0):
+                count = min(count, max(remaining, 0) // amount)
+        return count
+
+    def charge_nodes(self, group: str, node: Node, count: int) -> None:
+        """Subtract the amounts of ``count`` nodes of the group from the remaining amounts."""
+        self._add_to_remaining_amounts(self.get_node_amounts(group, node), -count)
+
+    def _add_to_remaining_amounts(self, amounts: Amounts, factor: int) -> None:
+        """Add a node's amounts, multiplied by ``factor``, to the remaining amounts of limited resources."""
+        for name in self.remaining:
+            self.remaining[name] += amounts.get(name, 0) * factor
+
+
+def _is_virtual_kubelet_node(node: Node) -> bool:
+    """Return whether the node belongs to Virtual Kubelet. The limits do not count such nodes."""
+    return node.metadata.labels.get("type") == "virtual-kubelet"
+
+
+def _measure_node_amounts(node: Node, options: AutoscalerOptions) -> Amounts:
+    """Return how much of each resource a node counts for: whole cores, bytes, one node, and GPUs by type."""
+    capacity = get_capacity(node)
+    cores = math.ceil(Fraction(capacity.get("cpu", 0), 1000))
+    amounts = {"cpu": cores, "memory": capacity.get("memory", 0), "nodes": 1}
+    gpu_type = node.metadata.labels.get(options.gpu_label)
+    if gpu_type is not None and capacity.get(GPU):
+        amounts[gpu_type] = capacity[GPU]
+    return amounts

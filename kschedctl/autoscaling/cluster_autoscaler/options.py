@@ -150,7 +150,7 @@ def read_autoscaled_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
             if earlier_group is None:
                 own_nodes.append(node_name)
             else:
-                fault = f'node "{node_name}" is in the groups "{earlier_group.id}" and "{decoded_group.id}"'
+                fault = f'node "{node_name}" is in two groups: "{earlier_group.id}" and "{decoded_group.id}"'
                 errors.append(f"{where}: {fault}")
         group = replace(decoded_group, nodes=tuple(own_nodes))
         groups[group.id] = group
@@ -161,7 +161,7 @@ def read_autoscaled_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
 def _validate_group(group: AutoscaledGroup, earlier_groups: Mapping[str, AutoscaledGroup], where: str) -> None:
     """Raise InputError if the group's minimum exceeds its maximum or an earlier group has the same id."""
     if group.id in earlier_groups:
-        raise InputError(f'two node groups are called "{group.id}"', where=where)
+        raise InputError(f'two node groups have the id "{group.id}"', where=where)
     if group.min > group.max:
         raise InputError(f"min {group.min} is above max {group.max}", where=where)
 
@@ -175,7 +175,7 @@ def _validate_expander_chain(chain: str) -> None:
                 f'unknown expander "{name}"', where="options.expander", hint=f"known: {', '.join(EXPANDERS)}"
             )
     if "random" in names[:-1]:
-        raise InputError('expander "random" has to be the last', where="options.expander")
+        raise InputError('expander "random" must be the last one', where="options.expander")
 
 
 def _decode_struct(document: Mapping[str, object], struct: type[T], where: str) -> T:

@@ -15,7 +15,7 @@ from kschedctl.api.pod_table import PodTable, digest
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU_RESOURCES
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
-from kschedctl.autoscaling.durations import parse_go_duration
+from kschedctl.cel.library.times import parse_go_duration
 from kschedctl.errors import InputError
 
 ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6

@@ -1,7 +1,7 @@
-"""Trial removals of nodes, one after another or each separately, and the pods that prevent them.
+"""The utilization of nodes, trial removals one after another or each separately, and the pods that prevent them.
 
-Upstream: simulator/cluster.go (1.36). While its pods are being placed, the node still exists as an empty, tainted
-topology domain. It is removed once all of them have room.
+Upstream: simulator/cluster.go and simulator/utilization/info.go (1.36). While its pods are being placed, the node still
+exists as an empty, tainted topology domain. It is removed once all of them have room.
 """
 
 from __future__ import annotations
@@ -9,26 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod, Taint
+from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, Hints, SearchCursor, place_pods
 from kschedctl.autoscaling.cluster_autoscaler.drainability import (
     Drainability,
     DrainPlan,
     RemainingBudgets,
     build_drain_plan,
+    is_long_terminating,
 )
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.nodes import TO_BE_DELETED
-from kschedctl.autoscaling.cluster_autoscaler.pods import list_pod_keys
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions
+from kschedctl.autoscaling.cluster_autoscaler.pods import is_daemon_set_pod, is_mirror_pod, list_pod_keys
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
-from kschedctl.reports.cluster_autoscaler import AloneRemoval, BlockingPod, NodeKeepers
+from kschedctl.reports.cluster_autoscaler import AloneRemoval, BlockingPod, NodeKeepers, Utilization
 
 NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
+
+_Requested = Mapping[str, int]
+"""_Requested amounts by resource in millicores, bytes or units."""
 
 
 @dataclass(frozen=True)
@@ -213,13 +220,17 @@ class SingleRemovals:
         """Try to remove only this node, and return the result. The snapshot stays unchanged."""
         moves = self._removal_simulator.plan_drain(row)
         if moves.blocking is None and self._certainly_fit_on_other_nodes(row, moves.pods):
-            return AloneRemoval(True, list_pod_keys(moves.pods), list_pod_keys(moves.awaited))
+            return AloneRemoval(
+                removable=True, pods=list_pod_keys(moves.pods), on_completion=list_pod_keys(moves.awaited)
+            )
         self._snapshot.cursor = SearchCursor()  # so that the result does not depend on earlier trials
         self._removal_simulator.hints.clear()
         removal = self._removal_simulator.try_removal(row, self._acceptable_mask, keep=False)
         if removal.reason:
             return AloneRemoval(reason=removal.reason, blocking_pod=build_blocking_pod_report(removal))
-        return AloneRemoval(True, list_pod_keys(removal.moves.pods), list_pod_keys(removal.moves.awaited))
+        return AloneRemoval(
+            removable=True, pods=list_pod_keys(removal.moves.pods), on_completion=list_pod_keys(removal.moves.awaited)
+        )
 
     def _certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
         """Return whether the pods surely fit on other nodes, without trying it.
@@ -247,3 +258,70 @@ class SingleRemovals:
                 None if accepting is None else accepting & self._acceptable_mask
             )
         return self._accepting_nodes_by_kind[info_number]
+
+
+class UtilizationRules(NamedTuple):
+    """Rules that decide which pods are left out of a node's utilization."""
+
+    skip_daemon_sets: bool
+    skip_mirror_pods: bool
+    now: int
+
+    @classmethod
+    def for_group(cls, options: AutoscalerOptions, group: AutoscaledGroup, now: int) -> UtilizationRules:
+        """Build the rules for a group, whose options override the flags."""
+        group_option = group.options.ignore_daemon_sets_utilization
+        skip_daemon_sets = options.ignore_daemon_sets_utilization if group_option is None else group_option
+        return cls(skip_daemon_sets, options.ignore_mirror_pods_utilization, now)
+
+    def is_pod_skipped(self, pod: Pod) -> bool:
+        """Return whether the utilization leaves out pods of this kind under the rules."""
+        if self.skip_daemon_sets and is_daemon_set_pod(pod):
+            return True
+        return self.skip_mirror_pods and is_mirror_pod(pod)
+
+
+def compute_utilization(
+    node: Node, pods: Iterable[tuple[Pod, _Requested]], rules: UtilizationRules, options: AutoscalerOptions
+) -> Utilization | None:
+    """Compute a node's utilization from its pods' requests.
+
+    On GPU nodes, only the utilization of the GPU counts. On other nodes, the higher utilization of CPU and memory
+    counts. The result is None if such a node offers no CPU or no memory.
+    """
+    pods = list(pods)
+    allocatable = node_facts.get_allocatable_amounts(node)
+    if has_gpu_label(node, options):
+        gpu = _compute_requested_share(node_facts.GPU, allocatable, pods, rules)
+        return Utilization(gpu=gpu or 0.0, resource=node_facts.GPU, value=gpu or 0.0)
+    cpu, memory = (_compute_requested_share(name, allocatable, pods, rules) for name in ("cpu", "memory"))
+    if cpu is None or memory is None:
+        return None
+    return Utilization(cpu, memory, 0.0, "cpu" if cpu > memory else "memory", max(cpu, memory))
+
+
+def has_gpu_label(node: Node, options: AutoscalerOptions) -> bool:
+    """Return whether the node has the label that marks nodes with GPUs."""
+    return options.gpu_label in node.metadata.labels
+
+
+def _compute_requested_share(
+    name: str, allocatable: _Requested, pods: Iterable[tuple[Pod, _Requested]], rules: UtilizationRules
+) -> float | None:
+    """Return the share of a resource that pods request, or None if the node does not offer the resource.
+
+    The requests of pods that the rules skip are subtracted from the available amount.
+    """
+    available = allocatable.get(name, 0)
+    requested = 0
+    if not available:
+        return None
+    for pod, requests in pods:
+        if rules.is_pod_skipped(pod):
+            available -= requests.get(name, 0)
+        elif not is_long_terminating(pod, rules.now):
+            requested += requests.get(name, 0)
+    if available:
+        return requested / available
+    # as upstream's division of floats by 0, if skipped pods request all there is
+    return float("inf") if requested else float("nan")

@@ -18,8 +18,8 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, RemainingBudgets, build_drain_plan
-from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.nodes import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.options import (
     AutoscaledGroup,
     read_autoscaled_groups,
@@ -29,13 +29,15 @@ from kschedctl.autoscaling.cluster_autoscaler.removal import (
     Removal,
     RemovalSimulator,
     SingleRemovals,
+    UtilizationRules,
     build_blocking_pod_report,
     build_row_mask,
+    compute_utilization,
+    has_gpu_label,
 )
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run_loop
-from kschedctl.autoscaling.cluster_autoscaler.utilization import UtilizationRules, compute_utilization, has_gpu_label
-from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.growth import Begin, ignore_progress
+from kschedctl.cel.library.times import parse_go_duration
 from kschedctl.cluster import Cluster
 from kschedctl.reports.cluster_autoscaler import (
     AloneRemoval,

@@ -16,9 +16,17 @@ from kschedctl.api.kinds import PRIORITY_MAP, STATUS_MAP
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRejection
 from kschedctl.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup, Estimator, group_equivalent_pods
-from kschedctl.autoscaling.cluster_autoscaler.expanders import ExpanderChoice, Expanders, Option
-from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
+from kschedctl.autoscaling.cluster_autoscaler.expanders import (
+    ExpanderChoice,
+    Expanders,
+    Increase,
+    Option,
+    TemplateShape,
+    balance_increases,
+    build_similarity_check,
+)
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.nodes import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.options import (
     AutoscaledGroup,
     NodeGroupList,
@@ -30,12 +38,6 @@ from kschedctl.autoscaling.cluster_autoscaler.pods import (
     describe_pod_source,
     is_expendable,
     list_pod_keys,
-)
-from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
-    Increase,
-    TemplateShape,
-    balance_increases,
-    build_similarity_check,
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import UnhelpedPods, iter_template_gaps
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
@@ -56,7 +58,7 @@ MAX_DETAILED = 50
 NAMESPACE = "kube-system"
 NOT_READY, BACKED_OFF = "not ready for scale-up", "in backoff after failed scale-up"
 AT_MAXIMUM = "max node group size reached"
-UNKNOWN_TEMPLATE = "the template of its new nodes is not known"
+UNKNOWN_TEMPLATE = "its node template is unknown"
 """Our own reason, which upstream does not have because the autoscaler knows the template."""
 ATOMIC_TOO_LARGE = "atomic scale-up exceeds cluster node count limit"
 FILTERED_OUT = "expansion options filtered out and no longer considered"
@@ -391,7 +393,10 @@ class ScaleUpRun:
     def _find_similar_groups(
         self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]
     ) -> list[AutoscaledGroup]:
-        """Return the growable groups that are similar to the group and accept at least the same pods."""
+        """Return the growable groups that are similar to the group and accept at least the same pods.
+
+        The list is empty unless similar groups are balanced.
+        """
         if not self.loop.options.balance_similar_node_groups or group.options.zero_or_max_node_scaling:
             return []
         accepted = {id(pods) for pods in self.groups if group.id in pods.accepting_groups}

@@ -6,7 +6,7 @@ Read in this order:
 - ``instance_types``, ``overlays``, ``node_classes``, ``templates`` and ``state_nodes``: nodes that can be launched and
   nodes that exist.
 - ``pod_data``, ``existing_nodes``, ``claims``, ``topology`` and ``scheduler``: one scheduling run.
-- ``setting``, ``provision``, ``launch`` and ``launching_pools``: provisioning.
-- ``candidates``, ``disruption_budgets``, ``consolidation``, ``balance`` and ``disrupt``: disruption.
+- ``setting``, ``provision`` and ``launching_pools``: provisioning.
+- ``candidates``, ``disruption_budgets``, ``consolidation`` and ``disrupt``: disruption.
 - ``new_node`` and ``nearest_miss``: the answer for one pod, and what a pool lacks to take it.
 """

@@ -17,10 +17,13 @@ from kschedctl.autoscaling.karpenter.claims import NewClaim, describe_unmet_min_
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
-from kschedctl.autoscaling.karpenter.launch import build_launched_claim, truncate_instance_types
 from kschedctl.autoscaling.karpenter.pods import is_active, is_drainable, is_provisionable, is_reschedulable
 from kschedctl.autoscaling.karpenter.preferences import remove_soft_constraints
-from kschedctl.autoscaling.karpenter.provision import iter_nominated_nodes
+from kschedctl.autoscaling.karpenter.provision import (
+    build_launched_claim,
+    iter_nominated_nodes,
+    truncate_instance_types,
+)
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
@@ -214,7 +217,7 @@ class Consolidation:
         claims = []
         for claim in run.claims:
             fault = truncate_instance_types(
-                claim, setting.options.max_instance_types, not setting.options.relaxes_min_values
+                claim, setting.options.max_instance_types, strict=not setting.options.relaxes_min_values
             )
             if fault:
                 errors.update({pod.key: fault for pod in claim.pods})

@@ -13,8 +13,7 @@ from itertools import chain, zip_longest
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.unhealthy_pods import describe_unhealthy_pods
 from kschedctl.autoscaling.growth import Begin, ignore_progress
-from kschedctl.autoscaling.karpenter.balance import MoveScore, PoolTotals
-from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, NodeCandidate
+from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, MoveScore, NodeCandidate, PoolTotals
 from kschedctl.autoscaling.karpenter.consolidation import (
     Consolidation,
     PlannedRemoval,
@@ -24,11 +23,10 @@ from kschedctl.autoscaling.karpenter.disruption_budgets import count_allowed_dis
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
-from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.preferences import describe_soft_constraints
 from kschedctl.autoscaling.karpenter.provision import iter_overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
-from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
+from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting, read_karpenter_options
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.cluster import Cluster
 from kschedctl.reports.karpenter import (

@@ -13,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from kschedctl.api.karpenter import DisruptionBudget, NodePool
-from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.karpenter.candidates import has_true_condition
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 from kschedctl.autoscaling.karpenter.state_nodes import INSTANCE_TERMINATING, StateNode
+from kschedctl.cel.library.times import parse_go_duration
 from kschedctl.errors import InputError
 
 UNLIMITED = 2**31 - 1

@@ -139,7 +139,7 @@ def read_instance_types(documents: Sequence[JsonObject]) -> InstanceTypeCatalog:
         except QuantityError as error:
             raise InputError(error.what, where=where, hint=error.hint) from None
         if instance_type.name in types:
-            raise InputError(f'two instance types are called "{instance_type.name}"', where=where)
+            raise InputError(f'two instance types have the name "{instance_type.name}"', where=where)
         types[instance_type.name] = instance_type
 
     type_labels: set[str] = set()

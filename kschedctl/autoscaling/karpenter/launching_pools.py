@@ -11,7 +11,7 @@ from itertools import chain, count
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Condition, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Resources, Taint
-from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
+from kschedctl.autoscaling.growth import NewNodes, mark_pod_unschedulable
 from kschedctl.autoscaling.karpenter.daemons import Daemons, get_daemonset_pods
 from kschedctl.autoscaling.karpenter.instance_types import (
     InstanceType,
@@ -85,7 +85,7 @@ class LaunchingPools:
         If NodePool limits are ignored, the pools in the result have no limits.
         """
         waiting = {
-            (pod.metadata.namespace, pod.metadata.name): _mark_provisionable(pod)
+            (pod.metadata.namespace, pod.metadata.name): _mark_pod_provisionable(pod)
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
@@ -96,9 +96,9 @@ class LaunchingPools:
         return marked
 
 
-def _mark_provisionable(pod: Pod) -> Pod:
+def _mark_pod_provisionable(pod: Pod) -> Pod:
     """Return the pod marked as unschedulable, without a nomination, because Karpenter skips nominated pods."""
-    pod = mark_unschedulable(pod)
+    pod = mark_pod_unschedulable(pod)
     return replace(pod, status=replace(pod.status, nominated_node_name=""))
 
 
@@ -114,7 +114,8 @@ def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], cata
         name = next(name for name in _iter_node_names(claim.node_pool) if name not in used_names)
         used_names.add(name)
         pool_nodes = nodes_by_pool.get(claim.node_pool, ())
-        nodes_by_pool[claim.node_pool] = (*pool_nodes, *_iter_claim_nodes(claim, name, types))
+        node = _build_claim_node(claim, name, types)
+        nodes_by_pool[claim.node_pool] = pool_nodes if node is None else (*pool_nodes, node)
     nodes = chain.from_iterable(nodes_by_pool.values())
     daemons = tuple(pod for node in nodes for pod in _iter_daemonset_pods(cluster, node))
     return NewNodes(nodes_by_pool, daemons, {})
@@ -125,13 +126,15 @@ def _iter_node_names(pool: str) -> Iterator[str]:
     return (f"{pool}-new-{number}" for number in count(1))
 
 
-def _iter_claim_nodes(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> Iterator[Node]:
-    """Yield the node that the claim launches, or nothing if the claim has no offering."""
+def _build_claim_node(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> Node | None:
+    """Build the node that the claim launches, or return None if the claim has no offering."""
     if claim.cheapest is None:
-        return
-    type_name, zone, capacity_type = claim.cheapest.options[0].split("|")
+        return None
+    cheapest_option = claim.cheapest.options[0]  # such as "m5.large|us-east-1a|spot"
+    type_name, zone, capacity_type = cheapest_option.split("|")
     instance_type = types[type_name]
-    # Of a type's requirements, only those that list values become labels.
+
+    # Of a type's requirements, only those that list values become labels. Kubelets also set deprecated labels.
     listed_values = {
         key: requirement.choose_value()
         for key, requirement in instance_type.requirements.items()
@@ -140,14 +143,14 @@ def _iter_claim_nodes(claim: LaunchedClaim, name: str, types: dict[str, Instance
     type_labels = {key: value for key, value in listed_values.items() if value}
     offering_labels = {key: value for key, value in ((ZONE, zone), (CAPACITY_TYPE, capacity_type)) if value}
     labels = {**claim.labels, **type_labels, **offering_labels, HOSTNAME: name, REGISTERED: "true", INITIALIZED: "true"}
-    labels |= {
-        old: labels[new] for old, new in NORMALIZED.items() if new in labels
-    }  # kubelets also set the deprecated labels
+    labels |= {deprecated: labels[key] for deprecated, key in NORMALIZED.items() if key in labels}
+
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in claim.taints)
     capacity: Resources = {resource: str(amount) for resource, amount in instance_type.capacity.items()}
     allocatable: Resources = {resource: str(amount) for resource, amount in instance_type.allocatable.items()}
     spec = NodeSpec(taints=taints, provider_id=f"{NEW_PROVIDER}{name}")
-    yield Node(ObjectMeta(name, labels=labels), spec, NodeStatus(allocatable, capacity, (), (READY,)))
+    status = NodeStatus(allocatable, capacity, (), (READY,))
+    return Node(ObjectMeta(name, labels=labels), spec, status)
 
 
 def _iter_daemonset_pods(cluster: Cluster, node: Node) -> Iterator[Pod]:

@@ -65,7 +65,7 @@ def find_nearest_miss(
 
 def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
     """Return the pod without its preferences. Karpenter last tries to place the pod in this form."""
-    while relaxed := relax_pod(pod, setting.pools.has_soft_taints):
+    while relaxed := relax_pod(pod, tolerate_prefer_no_schedule=setting.pools.has_soft_taints):
         pod = relaxed.pod
     return pod
 
@@ -377,7 +377,7 @@ def describe_closest_type(
     shortfalls = ", ".join(_iter_shortfalls(columns, closest_row, needs[closest_row], requirements))
     total = int(eligible.sum())
     if total == 1:
-        return f"the only instance type, {closest_name}: {shortfalls}"
+        return f"the only instance type, {closest_name}, falls short: {shortfalls}"
     numbers = ", ".join(_iter_shortfall_counts(columns, eligible, needs, requirements))
     return f"none of {counted(total, 'instance type')} fits: {numbers}; closest type {closest_name}: {shortfalls}"
 
@@ -399,7 +399,7 @@ def _iter_shortfall_counts(
     offering_requirements = {key: requirements[key] for key in (ZONE, CAPACITY_TYPE) if key in requirements}
     is_unoffered = ~columns.find_offered_types(requirements) & columns.find_compatible_types(offering_requirements)
     if unoffered_count := int((is_unoffered & eligible).sum()):
-        counts[_describe_not_offered(offering_requirements.values())] = unoffered_count
+        counts[_describe_missing_offering(offering_requirements.values())] = unoffered_count
     for shortfall, count in counts.most_common(MAX_COUNTED_SHORTFALLS):
         yield f"{count:,} {shortfall}"
 
@@ -451,10 +451,10 @@ def _iter_shortfalls(
         yield f"is {instance_type.requirements[key]}, {requirements[key].text_without_key} needed"
     offering_keys = [key for key in (ZONE, CAPACITY_TYPE) if key in requirements]
     if not columns.find_offered_types(requirements)[type_index] and not set(offering_keys) & set(differing):
-        yield _describe_not_offered(requirements[key] for key in offering_keys)
+        yield _describe_missing_offering(requirements[key] for key in offering_keys)
 
 
-def _describe_not_offered(requirements: Iterable[LabelRequirement]) -> str:
+def _describe_missing_offering(requirements: Iterable[LabelRequirement]) -> str:
     """Describe that an instance type is not offered under the requirements on zone and capacity type."""
     texts = ", ".join(map(str, requirements))
     return f"not offered as {texts}" if texts else "not offered"

@@ -11,12 +11,16 @@ from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
-from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.pods import is_daemon_set_pod
 from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, iter_nominated_nodes
 from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, describe_missing_types, explain_unusable_pool
+from kschedctl.autoscaling.karpenter.setting import (
+    KarpenterSetting,
+    describe_missing_types,
+    explain_unusable_pool,
+    read_karpenter_options,
+)
 from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.validation import find_pod_rejection
@@ -51,7 +55,9 @@ def explain_new_node(
     )
     if rejection is not None:
         reason = rejection.removeprefix(FAILED) or EXCLUDES_KARPENTER
-        verdicts = tuple(PoolVerdict(pool.metadata.name, False, reason) for pool in cluster.karpenter_node_pools)
+        verdicts = tuple(
+            PoolVerdict(pool.metadata.name, takes=False, answer=reason) for pool in cluster.karpenter_node_pools
+        )
         message = rejection if rejection.startswith(FAILED) else ""
         last_event = _find_last_karpenter_event(cluster, pod, message)
         return NewNode(NAME, verdicts, seen_types=type_count, message=message, said=last_event)
@@ -89,7 +95,7 @@ class _PoolVerdicts:
             if template:
                 yield self._build_template_verdict(template)
             else:
-                yield PoolVerdict(pool.metadata.name, False, explain_unusable_pool(self._setting, pool))
+                yield PoolVerdict(pool.metadata.name, takes=False, answer=explain_unusable_pool(self._setting, pool))
 
     def _build_template_verdict(self, template: ClaimTemplate) -> PoolVerdict:
         """Return the verdict of a usable pool on the pod, from a run with only this pool.
@@ -102,10 +108,16 @@ class _PoolVerdicts:
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )
         if answer.instance_types:
-            return PoolVerdict(template.name, True, answer.describe())
+            return PoolVerdict(template.name, takes=True, answer=answer.describe())
         text = answer.describe() if has_instance_types else describe_missing_types(template)
         miss = find_nearest_miss(self._setting, self._pod, template, self._existing)
-        return PoolVerdict(template.name, False, text, miss.obstacles, sufficient_limits=miss.sufficient_limits)
+        return PoolVerdict(
+            template.name,
+            takes=False,
+            answer=text,
+            missing=miss.obstacles,
+            sufficient_limits=miss.sufficient_limits,
+        )
 
 
 def _build_failure_message(pod: Pod, run: SchedulerRun | None) -> str:

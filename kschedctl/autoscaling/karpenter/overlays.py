@@ -175,7 +175,10 @@ def _iter_validation_errors(overlay: NodeOverlay, well_known: frozenset[str]) ->
 def _find_affected_offerings(
     pool: NodePool, instance_type: InstanceType, wanted: Requirements, well_known: frozenset[str]
 ) -> list[Offering]:
-    """Return the offerings of an instance type that an overlay with these requirements adjusts in a pool."""
+    """Return the offerings of an instance type that an overlay with these requirements adjusts in a pool.
+
+    The list is empty if the pool or the type does not meet the requirements.
+    """
     pool_and_type = Requirements.from_list([LabelRequirement.from_operator(NODE_POOL, IN, (pool.metadata.name,))])
     pool_and_type.add(Requirements.from_labels(pool.spec.template.metadata.labels).values())
     pool_and_type.add(instance_type.requirements.values())

@@ -13,7 +13,7 @@ from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.times import parse_microseconds
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.api.unhealthy_pods import explain_strict_budget, explain_unhealthy_pod
-from kschedctl.autoscaling.durations import parse_go_duration
+from kschedctl.cel.library.times import parse_go_duration
 from kschedctl.errors import InputError
 
 DISRUPTED = Taint("karpenter.sh/disrupted", effect="NoSchedule")
@@ -167,6 +167,7 @@ class EvictionLimits:
         """Return ``namespace/name`` of the budgets that select the pod and forbid its eviction.
 
         If a single budget selects the pod, ``forbids`` decides. If several budgets do, all of them forbid the eviction.
+        Return () if the eviction is allowed.
         """
         if not self._budgets or not is_evictable(pod, self.now):
             return ()

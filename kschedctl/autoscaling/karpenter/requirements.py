@@ -59,11 +59,11 @@ class LabelRequirement:
         key = NORMALIZED.get(key, key)
         match operator:
             case "In":
-                return cls(key, False, frozenset(values), min_values=min_values)
+                return cls(key, complement=False, values=frozenset(values), min_values=min_values)
             case "DoesNotExist":
-                return cls(key, False, min_values=min_values)
+                return cls(key, complement=False, min_values=min_values)
             case "NotIn":
-                return cls(key, True, frozenset(values), min_values=min_values)
+                return cls(key, complement=True, values=frozenset(values), min_values=min_values)
             case "Gt" | "Gte" | "Lt" | "Lte":
                 return _build_bounded_requirement(key, operator, parse_integer(next(iter(values), "")) or 0, min_values)
         return cls(key, min_values=min_values)
@@ -119,7 +119,10 @@ class LabelRequirement:
         return self.values & other.values
 
     def intersects(self, other: LabelRequirement) -> bool:
-        """Return whether any value meets both requirements."""
+        """Return whether any value meets both requirements.
+
+        Two requirements that both only exclude values always have a common value within their bounds.
+        """
         minimum, maximum = (
             _get_larger_if_set(self.minimum, other.minimum),
             _get_smaller_if_set(self.maximum, other.maximum),

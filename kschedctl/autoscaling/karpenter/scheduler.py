@@ -97,7 +97,7 @@ class SchedulerRun:
                 return None
             if any(refusal.final for refusal in refusals):
                 return tuple(refusals)
-            relaxed = relax_pod(data.pod, self.settings.tolerates_prefer_no_schedule)
+            relaxed = relax_pod(data.pod, tolerate_prefer_no_schedule=self.settings.tolerates_prefer_no_schedule)
             if relaxed is None:
                 return tuple(refusals)
             self.relaxations.append(Relaxation(data.pod.key, relaxed.change))
@@ -134,7 +134,7 @@ class SchedulerRun:
             claim = NewClaim.from_template(
                 template, self.groups[template.name], self._create_hostname(), self.settings, options
             )
-            outcome = claim.check_pod_fits(data, self.settings.relaxes_min_values)
+            outcome = claim.check_pod_fits(data, relax_min_values=self.settings.relaxes_min_values)
             if isinstance(outcome, ClaimAcceptance):
                 self._add_claim_to_run(claim, data, outcome)
                 return None

@@ -1,7 +1,7 @@
-"""A cluster as Karpenter sees it at one moment, and scheduling runs on it.
+"""Karpenter's options, a cluster as Karpenter sees it at one moment, and scheduling runs on it.
 
-Upstream: NewScheduler in pkg/controllers/provisioning/provisioner.go and scheduling/scheduler.go (sigs.k8s.io/karpenter
-v1.14.1).
+Upstream: pkg/operator/options/options.go, and NewScheduler in pkg/controllers/provisioning/provisioner.go and
+scheduling/scheduler.go (sigs.k8s.io/karpenter v1.14.1).
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
+import msgspec
+
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.karpenter import NodePool
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract_quantities, sum_quantities
@@ -20,7 +24,6 @@ from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, get_da
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns, ExistingNode, RunNodes
 from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, get_class_reference
-from kschedctl.autoscaling.karpenter.options import KarpenterOptions
 from kschedctl.autoscaling.karpenter.overlays import AppliedOverlays
 from kschedctl.autoscaling.karpenter.pod_data import PodData, build_pod_data
 from kschedctl.autoscaling.karpenter.pods import EvictionLimits, is_provisionable
@@ -39,14 +42,53 @@ from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.autoscaling.karpenter.validation import find_pod_rejection
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
 from kschedctl.reports.karpenter import KarpenterEvent
 from kschedctl.text.counts import counted
+
+_MAX_INSTANCE_TYPES = 600
 
 NO_POOLS = "no nodepools found"
 FILTERED_OUT = "NodePool requirements filtered out all compatible available instance types"
 WITH_MIN_VALUES = " due to minValues incompatibility"
 SettlingPredicate = Callable[[StateNode], bool]
 """Returns whether a node may not take pods from other nodes yet."""
+
+
+class KarpenterGates(Struct, frozen=True, rename="pascal"):
+    """The feature gates that affect the replay."""
+
+    spot_to_spot_consolidation: bool = False
+    node_overlay: bool = False
+    reserved_capacity: bool = True
+
+
+class KarpenterOptions(Struct, frozen=True):
+    """Options of Karpenter that affect the replay."""
+
+    preference_policy: Literal["Respect", "Ignore"] = "Respect"
+    min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
+    feature_gates: KarpenterGates = KarpenterGates()
+    max_instance_types: int = _MAX_INSTANCE_TYPES
+    """Maximum number of types that a NodeClaim names, the cheapest first."""
+
+    @property
+    def ignores_preferences(self) -> bool:
+        """Whether soft constraints of pods are ignored."""
+        return self.preference_policy == "Ignore"
+
+    @property
+    def relaxes_min_values(self) -> bool:
+        """Whether minValues that cannot be met are lowered."""
+        return self.min_values_policy == "BestEffort"
+
+
+def read_karpenter_options(document: Mapping[str, object]) -> KarpenterOptions:
+    """Parse Karpenter's options from a document. Raises InputError if a value is invalid."""
+    try:
+        return convert_builtins(document, KarpenterOptions)
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), where="options") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +114,10 @@ class UsablePools:
         pools_with_types = [pool for pool in pools if len(columns[pool.metadata.name])]
         templates = [
             build_claim_template(
-                pool, columns[pool.metadata.name], setting.catalog.well_known, setting.options.relaxes_min_values
+                pool,
+                columns[pool.metadata.name],
+                setting.catalog.well_known,
+                relax_min_values=setting.options.relaxes_min_values,
             )
             for pool in pools_with_types
         ]
@@ -130,18 +175,18 @@ def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
     included if it is known.
     """
     if pool.spec.replicas is not None:
-        return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
+        return f"not used: static, with {counted(pool.spec.replicas, 'replica')}"
     if pool.metadata.deletion_timestamp is not None:
-        return "takes no part: it is being deleted"
+        return "not used: it is being deleted"
     if pool in setting.pools.pools:
-        return "takes no part: no instance type is known"
+        return "not used: no instance type is known"
     unready = [
         condition for condition in pool.status.conditions if condition.type == "Ready" and condition.status != "True"
     ]
     messages = (condition.message or condition.reason for condition in unready)
     message = next(filter(None, messages), "")
     reasons = "; ".join(filter(None, (message, setting.node_classes.describe_class_fault(pool))))
-    return f"takes no part: not Ready: {reasons}" if reasons else "takes no part: not Ready"
+    return f"not used: not Ready: {reasons}" if reasons else "not used: not Ready"
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +291,7 @@ class KarpenterSetting:
     @cached_property
     def waiting(self) -> list[Pod]:
         """Unschedulable pods, including pods that Karpenter rejects."""
-        return [pod for pod in self.cluster.pods.iter_unbound() if is_provisionable(pod)]
+        return [pod for pod in self.cluster.pods.iter_unbound_pods() if is_provisionable(pod)]
 
     @cached_property
     def rejections(self) -> dict[str, str]:
@@ -290,7 +335,7 @@ class KarpenterSetting:
         for state in staying:
             node_limits = volume_limits.get(state.node.metadata.name, {}) if state.node else {}
             existing.append(
-                ExistingNode.from_state(state, pools.daemons, node_limits, self.volumes, is_settling(state))
+                ExistingNode.from_state(state, pools.daemons, node_limits, self.volumes, settling=is_settling(state))
             )
         return ExistingColumns(existing)
 
@@ -375,7 +420,7 @@ class KarpenterSetting:
     def _build_run_topology(
         self, domains: dict[str, Domains], removed_nodes: Sequence[StateNode], excluded: Mapping[str, Pod]
     ) -> RunTopology:
-        """Build the topology of a run, which counts existing pods but neither removed nodes nor excluded pods."""
+        """Build the topology of a run, which counts existing pods except excluded pods and pods on removed nodes."""
         return RunTopology(
             domains,
             self.counts,

@@ -258,7 +258,7 @@ def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
         "architecture": labels.get(ARCH, ""),
         "operatingSystems": [labels[OS]] if OS in labels else [],
         "resources": {key: str(amount) for key, amount in capacity.items()},
-        "overhead": _drop_non_positive({key: str(amount) for key, amount in overhead.items()}),
+        "overhead": _drop_non_positive_amounts({key: str(amount) for key, amount in overhead.items()}),
         "offerings": [
             {"Price": 0, "Requirements": _build_label_terms({ZONE: zone, CAPACITY_TYPE: capacity_type})}
             for zone, capacity_type in places
@@ -269,7 +269,7 @@ def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
     return document
 
 
-def _drop_non_positive(amounts: Resources) -> Resources:
+def _drop_non_positive_amounts(amounts: Resources) -> Resources:
     """Return the amounts that are above zero."""
     return {name: amounts[name] for name, amount in parse_quantities(amounts).items() if amount.mantissa > 0}
 

@@ -68,7 +68,10 @@ class TopologyNodeFilter:
         return cls(alternatives, pod.spec.tolerations, affinity_policy or HONOR, taints_policy or IGNORE)
 
     def matches(self, taints: Iterable[Taint], requirements: Requirements) -> bool:
-        """Return whether a node with these taints and requirements counts."""
+        """Return whether a node with these taints and requirements counts.
+
+        The affinity policy decides whether requirements matter, and the taints policy whether taints do.
+        """
         alternatives = self.requirements if self.affinity_policy == HONOR else ()
         if alternatives and not any(requirements.is_compatible_with(alternative) for alternative in alternatives):
             return False

@@ -311,7 +311,7 @@ class _GroupIndex:
     def find_groups_of_node(self, node: Node, label: str) -> tuple[str, ...]:
         """Return the groups to which the node could belong, usually one. ``label`` is the user's label for groups.
 
-        Names that match exactly are preferred to patterns for labels.
+        Names that match exactly are preferred to patterns for labels. Return () if no group is known for the node.
         """
         for name in _iter_possible_group_names(node, label):
             if exact := self._exact.get(name.casefold()):

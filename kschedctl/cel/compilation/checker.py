@@ -1,11 +1,26 @@
-"""The type checker, which finds the types of all parts of an expression and the meaning of its names and calls."""
+"""The type checker, which finds the types of all parts of an expression and the meaning of its names and calls.
+
+The declarations of all functions with their overloads are at the top, in upstream's order.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
-from kschedctl.cel.compilation.declarations import Functions, Overload
+from kschedctl.cel.library import (
+    conversions,
+    formats,
+    lists,
+    network,
+    operators,
+    quantities_and_versions,
+    regular_expressions,
+    texts,
+    times,
+)
 from kschedctl.cel.library.messages import MESSAGES, TYPES
 from kschedctl.cel.parsing.syntax import Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 from kschedctl.cel.types import (
@@ -27,14 +42,88 @@ from kschedctl.cel.types import (
     map_of,
     most_general,
     optional_of,
+    parse_type,
     unwrap_optional,
 )
-from kschedctl.cel.values import TypeValue, Uint
+from kschedctl.cel.values import TypeValue, Uint, Value
+
+_LIBRARIES = (
+    operators,
+    conversions,
+    times,
+    texts,
+    regular_expressions,
+    lists,
+    quantities_and_versions,
+    network,
+    formats,
+)
+_SIGNATURE = re.compile(r"(?:\{(.+)\}\.)?([^\s(]+)\((.*)\) (.+)")
+_LAZY_SIGNATURES = (
+    "_?_:_(bool, A, A) A",
+    "_||_(bool, bool) bool",
+    "_&&_(bool, bool) bool",
+    "@not_strictly_false(bool) bool",
+    "_==_(A, A) bool",
+    "_!=_(A, A) bool",
+    "_[_](list(A), int) A",
+    "_[_](map(A, B), A) B",
+    "_[_](optional(list(V)), int) optional(V)",
+    "_[_](optional(map(K, V)), K) optional(V)",
+    "_[?_](list(V), int) optional(V)",
+    "_[?_](optional(list(V)), int) optional(V)",
+    "_[?_](map(K, V), K) optional(V)",
+    "_[?_](optional(map(K, V)), K) optional(V)",
+    "{optional(V)}.or(optional(V)) optional(V)",
+    "{optional(V)}.orValue(V) V",
+)
+"""_Functions that the program implements itself because some arguments may not be evaluated."""
 
 Structs = Mapping[str, Mapping[str, Type]]
 Scope = dict[str, Type]
 
 _LITERALS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes: BYTES, type(None): NULL}
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """An overload of a function."""
+
+    parameters: tuple[Type, ...]
+    """The parameter types, beginning with the receiver of a member function."""
+    result: Type
+    member: bool
+    implementation: Callable[..., Value] | None
+
+
+_Functions = Mapping[str, tuple[Overload, ...]]
+
+
+@cache
+def get_functions() -> _Functions:
+    """Return the overloads of all functions by name."""
+    table: dict[str, Callable[..., Value] | None] = dict.fromkeys(_LAZY_SIGNATURES)
+    for library in _LIBRARIES:
+        table.update(library.FUNCTIONS)
+    overloads_of: dict[str, list[Overload]] = {}
+    for signature, implementation in table.items():
+        name, overload = _parse_overload(signature, implementation)
+        overloads_of.setdefault(name, []).append(overload)
+    return {name: tuple(overloads) for name, overloads in overloads_of.items()}
+
+
+def _parse_overload(signature: str, implementation: Callable[..., Value] | None) -> tuple[str, Overload]:
+    """Parse a signature such as ``{string}.size() int`` into the function's name and overload.
+
+    The receiver in braces becomes the first parameter.
+    """
+    match = _SIGNATURE.fullmatch(signature)
+    assert match is not None, signature
+    receiver, name, arguments, result = match.groups()
+    parameters = parse_type(f"map({arguments})").parameters if arguments else ()
+    if receiver:
+        parameters = (parse_type(receiver), *parameters)
+    return name, Overload(parameters, parse_type(result), bool(receiver), implementation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +156,7 @@ class Checker:
 
     variables: Mapping[str, Type]
     structs: Structs
-    functions: Functions
+    functions: _Functions
     types: dict[SyntaxNode, Type] = field(default_factory=dict)
     calls: dict[SyntaxNode, Resolution] = field(default_factory=dict)
     named_types: dict[SyntaxNode, TypeValue] = field(default_factory=dict)
@@ -150,7 +239,7 @@ class Checker:
 
     def _check_call(self, node: Call) -> Type:
         """Return the type of a call to a function, a method or a function with a qualified name."""
-        if node.function == "_?._":
+        if node.function == "_?._":  # the optional selection `operand.?name`
             operand, name = node.args
             assert isinstance(name, Literal)
             return self.unification.resolve(self._check_field(node.at, operand, name.value, optional=True))
@@ -159,8 +248,10 @@ class Checker:
         if node.target is None:
             return self._resolve_call(node, node.function.lstrip("."), None)
         prefix = _get_qualified_name(node.target)
-        if prefix and f"{prefix}.{node.function}".lstrip(".") in self.functions:
-            return self._resolve_call(node, f"{prefix}.{node.function}".lstrip("."), None)
+        if prefix:
+            qualified_name = f"{prefix}.{node.function}".lstrip(".")  # a leading dot marks an absolute name
+            if qualified_name in self.functions:
+                return self._resolve_call(node, qualified_name, None)
         self.get_type(node.target)
         return self._resolve_call(node, node.function, node.target)
 
@@ -191,7 +282,7 @@ class Checker:
                 elif not is_dyn(result) and overload_result != result:
                     result = DYN
         if result is None:
-            return self._add_unmatched_call_error(node, name, argument_types, target is not None)
+            return self._add_unmatched_call_error(node, name, argument_types, member=target is not None)
         self.calls[node] = Resolution(name, tuple(matching), target)
         return result
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from kschedctl.cel.compilation.checker import CheckedExpression, Checker, Structs
-from kschedctl.cel.compilation.declarations import get_functions
+from kschedctl.cel.compilation.checker import CheckedExpression, Checker, Structs, get_functions
 from kschedctl.cel.compilation.program import Planner
 from kschedctl.cel.compilation.steps import COST, FIRST, Run
 from kschedctl.cel.errors import AbortedError, CelError, CompileError, allow_deep_recursion, build_compile_error
@@ -180,7 +179,7 @@ def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
 
 
 def _validate_constant(node: Call, checked: CheckedExpression) -> OffsetErrors:
-    """Return the error for a literal duration, timestamp or pattern that is invalid."""
+    """Return the error for a literal duration, timestamp or pattern that is invalid, or []."""
     name = checked.calls[node].function if node in checked.calls else ""
     if name not in _CONSTANT_CHECKS or not node.args or not isinstance(node.args[0], Literal):
         return []
@@ -192,7 +191,10 @@ def _validate_constant(node: Call, checked: CheckedExpression) -> OffsetErrors:
 
 
 def _validate_list(node: ListOf, checked: CheckedExpression) -> OffsetErrors:
-    """Return the error for the first element of a list literal whose type differs from the previous elements."""
+    """Return the error for the first element of a list literal whose type differs from the previous elements.
+
+    Return [] if all types agree.
+    """
     first: Type | None = None
     for i, element in enumerate(node.elements):
         cel_type = checked.types[element]
@@ -221,7 +223,10 @@ def _validate_map(node: MapOf, checked: CheckedExpression) -> OffsetErrors:
 
 
 def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
-    """Return the errors in a format string and its arguments if both are literals."""
+    """Return the errors in a format string and its arguments if both are literals.
+
+    If they are not literals, nothing is checked.
+    """
     target = node.target
     args = node.args
     if node.function != "format" or not isinstance(target, Literal) or not isinstance(target.value, str):

@@ -173,7 +173,9 @@ class Planner:
         args = [*([resolution.target] if resolution.target else []), *node.args]
         steps = [self.plan(arg) for arg in args]
         if resolution.function in ("or", "orValue"):
-            return Computation(build_optional_choice(steps[0].run, steps[1].run, resolution.function == "or"))
+            return Computation(
+                build_optional_choice(steps[0].run, steps[1].run, keeps_optional=resolution.function == "or")
+            )
         self._validate_pattern(resolution.function, args)
         if resolution.function == "@in" and steps[1].constant:
             return build_membership_test(steps[0].run, steps[1].run([0]))

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kschedctl.cel.compilation import costs
+from kschedctl.cel.compilation.checker import Overload
 from kschedctl.cel.compilation.costs import LIMIT
-from kschedctl.cel.compilation.declarations import Overload
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, AbortedError, CelError, CompileError, CostLimitError
 from kschedctl.cel.library import lists, operators
 from kschedctl.cel.types import Type
@@ -281,7 +281,8 @@ def build_membership_test(value: Run, container: Value) -> Computation:
     def run(frame: Frame) -> Value:
         """Evaluate the value, and return whether the container has it."""
         wanted = value(frame)
-        if is_set and (type(wanted) is bytes or (type(wanted) is Opaque and wanted.type_name in _UNHASHABLE)):
+        is_unhashable = type(wanted) is bytes or (type(wanted) is Opaque and wanted.type_name in _UNHASHABLE)
+        if is_set and is_unhashable:
             raise AbortedError("internal error: runtime error: hash of unhashable type")
         return operators.is_in(wanted, container)
 
@@ -357,7 +358,7 @@ def build_loop(loop: Loop) -> Run:
 
     def run(frame: Frame) -> Value:
         """Run the loop and return its result. Raises CostLimitError if the loop costs too much."""
-        values = _iter_elements(ranged(frame), len(variables) == 2)
+        values = _iter_elements(ranged(frame), with_keys=len(variables) == 2)
         frame[accumulator] = DeferredAccumulator(initial)
         for element in values:
             for slot, value in zip(variables, element, strict=True):

@@ -193,7 +193,10 @@ def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
             raise ValueError("invalid URI for request")
         return URL(scheme, "", host="", path="", query=query, fragment=fragment, opaque=rest)
     user = host = ""
-    if rest.startswith("//") and (scheme or not (in_request or rest.startswith("///"))):
+    has_authority = rest.startswith("//")
+    if not scheme and (in_request or rest.startswith("///")):  # as in Go, these slashes belong to the path
+        has_authority = False
+    if has_authority:
         authority, slash, rest = rest[2:].partition("/")
         rest = slash + rest
         user, host = _split_authority(authority)

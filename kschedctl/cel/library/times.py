@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from kschedctl.cel.errors import CelError
 from kschedctl.cel.library.operators import build_timestamp
 from kschedctl.cel.values import INT_MAX, Duration, Timestamp, Value
+from kschedctl.errors import InputError
 
 _SECOND = 10**9
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -136,6 +137,8 @@ _PARTS: Mapping[str, Callable[[datetime], int]] = {
     "getSeconds": lambda local_time: local_time.second,
     "getMilliseconds": lambda local_time: local_time.microsecond // 1000,
 }
+
+
 _UNIT_NANOS = {"getHours": 3600 * _SECOND, "getMinutes": 60 * _SECOND, "getSeconds": _SECOND, "getMilliseconds": 10**6}
 
 
@@ -164,3 +167,15 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     **{f"{{timestamp}}.{name}(string) int": _build_getter(name) for name in _PARTS},
     **{f"{{duration}}.{name}() int": _build_unit_getter(unit) for name, unit in _UNIT_NANOS.items()},
 }
+
+
+def parse_go_duration(text: str, where: str) -> int:
+    """Parse a duration such as ``1h30m`` to nanoseconds. Raises InputError, which names ``where`` as the place.
+
+    >>> parse_go_duration("1m0.5s", "")
+    60500000000
+    """
+    try:
+        return parse_duration(text).nanos
+    except CelError:
+        raise InputError(f'"{text[:40]}" is not a duration', where=where, hint="write it as 1h30m or 90s") from None

@@ -95,10 +95,10 @@ class _Parser:
     def expect(self, kind: str) -> Token:
         """Take the current token. Raises CompileError if it is of another kind."""
         if self.token.kind != kind:
-            raise self.build_unexpected_error(kind)
+            raise self.build_unexpected_token_error(kind)
         return self.take()
 
-    def build_unexpected_error(self, expected_kind: str = "") -> CompileError:
+    def build_unexpected_token_error(self, expected_kind: str = "") -> CompileError:
         """Build ANTLR's error for the current token, which is not of the `expected_kind`.
 
         Without `expected_kind`, the message does not say what was expected. It never has ANTLR's list of several
@@ -235,7 +235,7 @@ class _Parser:
             if not self.accept(","):
                 break
             if self.token.kind == end and not trailing:
-                raise self.build_unexpected_error()
+                raise self.build_unexpected_token_error()
         self.expect(end)
         return items
 
@@ -268,7 +268,7 @@ class _Parser:
         if negative:
             self.take()
         if self.token.kind not in _LITERALS:
-            raise self.build_unexpected_error()
+            raise self.build_unexpected_token_error()
         try:
             return Literal(token.at, 0, parse_literal(self.take(), negative))
         except ValueError as error:

@@ -120,7 +120,7 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
     sections = _run_until_interrupted(audited, selected)
     interrupted = len(sections) < len(selected) or any(section.interrupted for section in sections)
     return Audit(
-        headline=_build_headline(sections, interrupted),
+        headline=f"{_describe_lack_of_nodes(audited)}{_build_headline(sections, interrupted)}",
         state=_combine_states(sections, interrupted),
         sections=tuple(sections),
         at=audited.now,
@@ -153,7 +153,8 @@ def _run_until_interrupted(audited: AuditedCluster, names: Sequence[str]) -> lis
 def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict[str, str]:
     """Return the sections that are skipped for lack of input, each with the option that supplies the input.
 
-    Sections are skipped only if none is named. `MISSED_WAKES`, a part of section "queue", counts as a section.
+    If `names` selects sections, no section is skipped. `MISSED_WAKES`, a part of section "queue", counts as a section
+    here, and is skipped without an earlier snapshot even if "queue" is selected.
     """
     missing = {}
     if not names:
@@ -175,6 +176,11 @@ def _combine_states(sections: Sequence[AnySection], interrupted: bool) -> str:
     if interrupted:
         states.add(UNKNOWN)
     return next(state for state in (FINDINGS, UNKNOWN, SOUND) if state in states)
+
+
+def _describe_lack_of_nodes(audited: AuditedCluster) -> str:
+    """Return the beginning of the headline if the cluster is known to have no nodes, or an empty text."""
+    return "" if audited.cluster.nodes or audited.cluster.gap("Node") else "There are no nodes. "
 
 
 def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:

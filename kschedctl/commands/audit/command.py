@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import ALL_KINDS, connect_to_cluster, load_cluster
 from kschedctl.commands.audit import REQUIRED_INPUTS, SECTIONS
@@ -60,7 +60,7 @@ def audit(
             measured=measured,
             progress=progress,
         )
-        return findings_output.build_answer(report, build_next_commands(source, *report.sections))
+        return findings_output.build_answer_with_exit_code(report, build_next_commands(source, *report.sections))
 
 
 def _validate_sections(section_names: Sequence[str], metrics: MetricsOptions) -> None:

@@ -94,10 +94,10 @@ def build_queue_evidence(report: QueueSection, style: Style) -> Page:
 def _build_queue_row(group: PodsInQueue, style: Style) -> tuple[Cell | Stack, ...]:
     """Return the cells for a group of pods in a queue."""
     queue = Marked(group.queue, QUEUE_TONES.get(group.queue, Tone.WARNING))
-    return (f"{len(group.pods):,}", group.age, queue, Stack(tuple(_iter_wake_up_lines(group, style))))
+    return (f"{len(group.pods):,}", group.age, queue, Stack(tuple(_iter_group_lines(group, style))))
 
 
-def _iter_wake_up_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
+def _iter_group_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
     """Yield the names of a group's pods, the headline that says why they wait, and the changes that wake them.
 
     Wide output has all changes. Otherwise there is one line for each plugin, with its first change and the number of
@@ -117,7 +117,7 @@ def _iter_wake_up_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
 
 
 def _format_other_wake_ups(rejector: RejectorReport) -> str:
-    """Return how many other changes wake a rejector's pods, as the end of a line."""
+    """Return how many other changes wake a rejector's pods, as the end of a line. Return "" if there are none."""
     further = len(rejector.wake_ups) - 1
     return f", or {counted(further, 'other change')}" if further else ""
 
@@ -216,7 +216,11 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
 
 
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a spread constraint."""
+    """Return a spread constraint's row of the table.
+
+    The cells are the workload, the key and action, the allowed and actual skew, the fullest and emptiest domain, and
+    the pods that would be stranded.
+    """
     skew = Marked(f"{constraint.skew:,}", Tone.GOOD if constraint.holds else Tone.BAD)
     key_and_action = Stack((constraint.key, Marked(constraint.when_unsatisfiable, Tone.FAINT)))
     fullest_domain = f"{constraint.most}: {constraint.most_pods:,}"

@@ -10,13 +10,16 @@ import typer
 
 from kschedctl.api.copying import replace
 from kschedctl.api.times import parse_nanoseconds
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.options import Source
 from kschedctl.cli.output_options import (
     COMMON_FORMATS,
+    DOES_NOT_SCHEDULE,
     FINDING_FORMATS,
     PICTURES,
+    SCHEDULES,
     TABLE,
+    UNDECIDED,
+    Answer,
     Drawing,
     FailOn,
     Output,
@@ -50,17 +53,21 @@ class FindingsOutput(Output):
         typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit 1 on findings of this severity or worse."),
     ] = FailOn.WARNING
 
-    def build_answer(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
+    def build_answer_with_exit_code(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
         """Return the answer with its exit code: interrupted, failed by the findings, undecided, or successful.
 
         `commands` are the commands to run next, by a finding's fingerprint or a section's name.
         """
-        answer = self.answer(report, commands=commands)
+        has_failing_findings = self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on)
         if report.interrupted:
-            return replace(answer, exit_code=INTERRUPTED)
-        if self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on):
-            return replace(answer, exit_code=DOES_NOT_SCHEDULE)
-        return replace(answer, exit_code=UNDECIDED if report.undecided else SCHEDULES)
+            exit_code = INTERRUPTED
+        elif has_failing_findings:
+            exit_code = DOES_NOT_SCHEDULE  # 1, as for a pod without a node
+        elif report.undecided:
+            exit_code = UNDECIDED
+        else:
+            exit_code = SCHEDULES  # 0
+        return replace(self.answer(report, commands=commands), exit_code=exit_code)
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,9 @@ class AuditTimeOptions(TimeOption):
     since: Annotated[
         str,
         typer.Option(
-            "--since", metavar="FILE", help="An earlier snapshot: check whether changes since then woke pods."
+            "--since",
+            metavar="FILE",
+            help="An earlier snapshot, to find changes since then that should have woken pods.",
         ),
     ] = ""
 
@@ -212,7 +221,7 @@ class MetricsOptions:
             raise UsageError("--prometheus-labels needs --prometheus")
         longest = MAX_WAIT if len(self.metrics) == 1 else MAX_WINDOW
         if window is not None and not 1 <= window <= longest:
-            problem = f'"{self.window}" is not between 1s and {longest:,}s'
+            problem = f'"{self.window}" must be between 1s and {longest:,}s'
             raise UsageError(problem, where="--window", hint="such as 30s or 1h")
 
 
@@ -222,5 +231,7 @@ def _parse_positive_duration(duration: str, option: str) -> float:
 
     seconds = parse_timeout(duration, option)
     if not 0 < seconds <= MAX_WINDOW:
-        raise UsageError(f'"{duration}" is not above 0 and at most 366 days', where=option, hint="such as 100ms or 1h")
+        raise UsageError(
+            f'"{duration}" must be more than 0 and at most 366 days', where=option, hint="such as 100ms or 1h"
+        )
     return seconds

@@ -57,7 +57,7 @@ from kschedctl.text.counts import spell_age
 
 MAX_SECTIONS_IN_FULL = 2
 """The maximum number of sections that are all shown with their evidence."""
-HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that of all"
+HOW_TO_SEE_MORE = "--section NAME shows one section with its evidence, -o wide shows all"
 
 
 def build_audit_page(report: Audit, style: Style) -> Page:
@@ -68,7 +68,7 @@ def build_audit_page(report: Audit, style: Style) -> Page:
     """
     page: list[Block] = [
         *build_interruption_line(report.interrupted, _describe_interruption(report)),
-        paragraph(Marked(report.headline, STATES[report.state])),
+        paragraph(Marked(report.headline, _find_audit_tone(report))),
         paragraph(Marked(_describe_audited_cluster(report), Tone.FAINT)),
     ]
     if len(report.sections) > 1:
@@ -112,6 +112,14 @@ def _build_overview_table(report: Audit) -> Table:
     return Table(columns, tuple(rows))
 
 
+def _find_audit_tone(report: Audit) -> Tone:
+    """Return the tone of the gravest finding, or of the audit's state if it has no findings."""
+    if report.state != FINDINGS:
+        return STATES[report.state]
+    severities = {finding.severity for section in report.sections for finding in section.findings}
+    return SEVERITIES[min(severities, key=SEVERITIES_BY_GRAVITY.index)]
+
+
 def _find_section_tone(section: Section) -> Tone:
     """Return the tone of the section's gravest finding, or of the section's state if there are no findings.
 
@@ -138,7 +146,7 @@ COMMANDS_SHOWN = 3
 def build_section_page(section: Section, style: Style) -> Page:
     """Build the page of a single section."""
     interruption = build_interruption_line(section.interrupted)
-    answer = paragraph(Marked(section.headline, STATES[section.state]))
+    answer = paragraph(Marked(section.headline, _find_section_tone(section)))
     blocks = build_section_blocks(section, style)
     return (*interruption, answer, Heading(section.title), *blocks) if blocks else (*interruption, answer)
 

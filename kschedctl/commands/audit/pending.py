@@ -225,7 +225,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
     ]
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _find_unread_scheduler_kinds(audited)
-    unknown += [*find_unread_waiting_kinds(audited.cluster), *_iter_unchecked_resources(elsewhere)]
+    unknown += [*find_unread_waiting_kinds(audited.cluster), *_iter_unchecked_resource_unknown(elsewhere)]
 
     return PendingSection(
         title="Pending, by cause",
@@ -254,7 +254,7 @@ def _build_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Findin
     return rule.build_finding(entry.resource, "; ".join(parts), namespace=get_namespace(entry))
 
 
-def _iter_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
+def _iter_unchecked_resource_unknown(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
     """Yield an unknown for custom resources that request pods which do not exist."""
     headlines = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
     if headlines:
@@ -366,7 +366,7 @@ def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: Audi
     finding is a note. Unread data does not matter for a pod whose gang is deadlocked with another gang.
     """
     first = group[0].explanation
-    if rule is UNSERVED:
+    if rule is UNSERVED:  # a scheduler that was not read may serve the pods
         return NOTE if _find_unread_scheduler_kinds(audited) else rule.severity
     is_deadlocked = first.pod_group is not None and bool(first.pod_group.deadlocked_with)
     if first.undecided and not is_deadlocked:

@@ -90,6 +90,12 @@ class Audit(Report, frozen=True, kw_only=True):
         """Return the titles of the sections with errors or warnings, so that the page shows them at once."""
         return tuple(section.title for section in self.sections if section.state == FINDINGS)
 
+    def describe_gaps(self) -> str:
+        """Return the sections that were not judged or not audited, or an empty text."""
+        not_judged = [section.name for section in self.sections if section.is_not_judged]
+        gaps = (("not judged", not_judged), ("not audited", self.not_asked))
+        return "; ".join(f"{label}: {', '.join(names)}" for label, names in gaps if names)
+
     def as_list(self) -> Findings:
         """Return the findings of all sections."""
         return self.as_findings()

@@ -167,7 +167,7 @@ def list_nodes(
 
     The column of total scores is left out if no node was scored. A message says why there are no rows.
     """
-    rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), width >= ROOMY_WIDTH))
+    rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), with_plugins=width >= ROOMY_WIDTH))
     if search_text:
         rows = [row for row in rows if search_text.lower() in " ".join(row).lower()]
     if not rows:
@@ -281,7 +281,9 @@ def _describe_search_limits(remedies: Remedies) -> list[str]:
     paragraphs = [block for block in blocks if isinstance(block, Paragraph)]
     limits = [" ".join(with_tone(part).text for part in block.parts) for block in paragraphs]
     if remedies.searched is not None and not remedies.searched.complete:
-        limits.append(f"not complete: the search ended after {counted(remedies.searched.replays, 'replay')}")
+        limits.append(
+            f"the list may be incomplete: the search ended after {counted(remedies.searched.replays, 'replay')}"
+        )
     return limits
 
 

@@ -70,8 +70,8 @@ BUG_EXIT_CODE = 4
 """Exit code after an unexpected exception."""
 STACKED_BELOW = 64
 """The number of columns below which the panes are stacked."""
-NO_POD = "nothing to copy: no pod is chosen, or the cluster came from standard input"
-NO_COMMAND = "nothing to copy: no command applies this fix, Enter shows how"
+NO_POD = "nothing to copy: no pod is selected, or the cluster was read from standard input"
+NO_COMMAND = "nothing to copy: no command makes this fix; press Enter to see how to make it"
 
 
 IDLE_SECONDS = 3.0
@@ -200,7 +200,7 @@ class Browser(TidyApp):
             self.note(f"{self.chosen_key} {fate}")
         if Openable(POD, self.chosen_key) not in self.pod_list.subjects and not self.search_text:
             chosen = self.pod_list.chosen
-            self._choose_pod(chosen.name if chosen else "")
+            self._choose_pod(chosen.name if chosen and chosen.kind == POD else "")
 
     def _update_header(self) -> None:
         """Update the header with the search, the listing, the live state and the counts."""
@@ -501,7 +501,7 @@ class Browser(TidyApp):
     # -- nodes and workloads -------------------------------------------------------------------------------------------
 
     def open_details(self, subject: Openable) -> None:
-        """Open the screen of a node or workload."""
+        """Open the screen of a node, a workload or an object that lacks pods."""
         self.push_screen(DetailsScreen(subject, partial(self._refresh_details, subject)))
 
     def _refresh_details(self, subject: Openable, screen: LinesScreen) -> None:
@@ -540,7 +540,7 @@ class Browser(TidyApp):
         self.live_state = f"not live since {datetime.now():%H:%M:%S}"
         self.is_connection_lost = True
         self._update_header()
-        self.note(f"not live any more, r reads it again: {message}")
+        self.note(f"no longer live (press r to read the cluster again): {message}")
 
     def action_reconnect(self) -> None:
         """Follow the live cluster again if the connection was lost."""

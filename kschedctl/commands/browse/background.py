@@ -95,9 +95,9 @@ class QuestionQueue:
             return urgency, self._waiting.pop(urgency)
 
     def _answer_question(self, kind: Urgency, question: Question) -> None:
-        """Run a question taken from the queue.
+        """Run a question taken from the queue, and then allow the next question of this urgency.
 
-        Pass unexpected exceptions to the callback `failed`. A question that finds itself outdated just ends.
+        A question that is outdated meanwhile is dropped. Any other exception is passed to the callback `failed`.
         """
         try:
             question()

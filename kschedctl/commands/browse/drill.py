@@ -1,4 +1,4 @@
-"""The screens of a node and of a workload, as lines that open each other's screens."""
+"""The screens of a node and of a workload, as lines that open each other's screens, and of what waits without pods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 
 from kschedctl.api.ownership import Owner
 from kschedctl.commands.browse.lines import (
+    HELD_BACK,
     NODE,
+    NOT_CREATED,
     POD,
     WARNING,
     Layout,
@@ -20,8 +22,10 @@ from kschedctl.commands.browse.lines import (
 from kschedctl.commands.browse.listing import FAINT, HEADING, build_workload_subject
 from kschedctl.commands.browse.report import NodeContents, PodOfWorkload, WorkloadPods
 from kschedctl.commands.browse.session import BrowseSession
-from kschedctl.render.page import count
+from kschedctl.render.page import Style, count
 from kschedctl.render.tables import format_rounded
+from kschedctl.render.terminal import render_text
+from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 
 MAX_FITTING = 20
 """The maximum number of fitting pods that are listed."""
@@ -101,7 +105,7 @@ def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
     """
     rejected = sum(contents.refused.values())
     pending = count(len(contents.fit) + rejected, "pending pod")
-    heading = f"Would fit here, each by itself: {len(contents.fit):,} of {pending}"
+    heading = f"Would fit here on their own: {len(contents.fit):,} of {pending}"
     lines = [ListLine(f" {shorten(pod, width - 1)}", "", Openable(POD, pod)) for pod in contents.fit[:MAX_FITTING]]
     if len(contents.fit) > MAX_FITTING:
         lines.append(ListLine(f" … {len(contents.fit) - MAX_FITTING:,} more", FAINT))
@@ -184,10 +188,12 @@ def _list_placed_pods(pods: Sequence[PodOfWorkload], width: int) -> list[ListLin
 
 
 def lay_out_details(session: BrowseSession, subject: Openable, checkpoint: Callable[[], object]) -> Layout:
-    """Lay out the screen of a node or workload, or a message that the node is gone.
+    """Lay out the screen of a node, a workload or an object without pods, or a message that the subject is gone.
 
     `checkpoint` is called before each pending pod is tried on a node.
     """
+    if subject.kind in (NOT_CREATED, HELD_BACK):
+        return _lay_out_missing_pods(session, subject)
     if subject.kind == NODE:
         contents = session.build_node_contents(subject.name, checkpoint)
         if contents is None:
@@ -195,3 +201,21 @@ def lay_out_details(session: BrowseSession, subject: Openable, checkpoint: Calla
         return lay_out_node(session, contents)
     assert subject.owner is not None
     return lay_out_workload(session.build_workload_pods(subject.owner))
+
+
+def _lay_out_missing_pods(session: BrowseSession, subject: Openable) -> Layout:
+    """Lay out why the pods of a workload are not created, or what an object waits for before it has pods."""
+    failure, entry = session.missing_workloads.get(subject.name), session.held_back.get(subject.name)
+
+    def lay_out_lines(width: int) -> list[ListLine]:
+        """Lay out the section that `explain` shows about the object."""
+        style = Style(width=width)
+        if subject.kind == NOT_CREATED and failure is not None:
+            text = render_text(build_not_created_section((failure,), style), style)
+        elif subject.kind == HELD_BACK and entry is not None:
+            text = render_text(build_held_back_section((entry,), style), style)
+        else:
+            text = f"{subject.name} no longer waits"
+        return [ListLine(line) for text_line in text.splitlines() for line in wrap_text(text_line, width, "  ") or [""]]
+
+    return lay_out_lines

@@ -22,6 +22,7 @@ from kschedctl.text.printable import printable
 
 POD, NODE, WORKLOAD, REMEDY = "pod", "node", "workload", "remedy"
 REASON, NAMESPACE = "reason", "namespace"
+NOT_CREATED, HELD_BACK = "not created", "held back"
 WARNING = "magenta"
 """Readable on any background, unlike yellow."""
 MAX_TEXT = 2000
@@ -32,7 +33,7 @@ class Openable(NamedTuple):
     """An item that the Enter key opens."""
 
     kind: str
-    """POD, NODE, WORKLOAD, REMEDY, REASON or NAMESPACE."""
+    """POD, NODE, WORKLOAD, REMEDY, REASON, NAMESPACE, NOT_CREATED or HELD_BACK."""
     name: str
     owner: Owner | None = None
     """The owner, for a workload."""

@@ -1,4 +1,4 @@
-"""The left pane: pending pods by cause, and the nodes and workloads that match a search."""
+"""The left pane: pending pods by cause, pods that do not exist yet, and the nodes and workloads of a search."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 from kschedctl.api.ownership import Owner
 from kschedctl.commands.browse.lines import (
+    HELD_BACK,
     NAMESPACE,
     NODE,
+    NOT_CREATED,
     POD,
     WORKLOAD,
     Layout,
@@ -29,7 +31,8 @@ BY_CAUSE, BY_AGE, BY_NAME = "cause", "age", "name"
 POD_ORDERS = (BY_CAUSE, BY_AGE, BY_NAME)
 MAX_CAUSE_LINES = 2
 """The maximum number of lines for a cause. The right pane shows it in full."""
-NOTHING_PENDING = "no pod is pending here; explain -A also lists pods that were not created or not admitted"
+NOTHING_PENDING = "no pod is pending here"
+TITLE_OF_MISSING, TITLE_OF_HELD_BACK = "Pods that could not be created", "Not seen by kube-scheduler yet"
 
 
 def build_workload_subject(owner: Owner) -> Openable:
@@ -60,7 +63,7 @@ class PodListing(NamedTuple):
 
 
 def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
-    """Lay out the pending pods that `pod_listing` selects, in its order.
+    """Lay out the pending pods that `pod_listing` selects, in its order, and what waits without a pending pod.
 
     In a search, also lay out the matching nodes and workloads. If nothing was found, a message says so.
     """
@@ -72,6 +75,16 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
         for pod, member in zip(group.pods, group.members, strict=True)
         if (hits is None or pod in hits.pods) and pod.startswith(namespace_prefix)
     }
+    missing = [
+        Openable(NOT_CREATED, name)
+        for name, failure in session.missing_workloads.items()
+        if _is_selected(pod_listing, name, failure.headline)
+    ]
+    held_back = [
+        Openable(HELD_BACK, name)
+        for name, entry in session.held_back.items()
+        if _is_selected(pod_listing, name, entry.headline)
+    ]
 
     def lay_out_lines(width: int) -> list[ListLine]:
         """Lay out the pods, then the nodes and workloads that were found, or a message that there are none."""
@@ -79,6 +92,8 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
             listed = _list_pods_by_cause(session.pods_by_cause, pods, width)
         else:
             listed = _list_sorted_pods(pods, pod_listing.order, width)
+        listed += _build_section(TITLE_OF_MISSING, missing, 0, width)
+        listed += _build_section(TITLE_OF_HELD_BACK, held_back, 0, width)
         if hits is not None:
             nodes = [Openable(NODE, name) for name in hits.nodes]
             workloads = [build_workload_subject(owner) for owner in hits.workloads]
@@ -86,18 +101,37 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
             listed += _build_section("Workloads", workloads, hits.more_workloads, width)
         if listed:
             return listed
-        message = NOTHING_PENDING if hits is None else "no pod, node or workload has this in its name"
+        message = NOTHING_PENDING if hits is None else "no pod, node or workload has a name with this text"
         return [ListLine(line, HEADING) for line in wrap_text(message, width)]
 
     return lay_out_lines
 
 
+def _is_selected(pod_listing: PodListing, name: str, headline: str) -> bool:
+    """Return whether the listing includes an object, by its namespace and by the text in its name or headline.
+
+    `name` is such as `Deployment shop/web`.
+    """
+    is_in_namespace = not pod_listing.namespace or f" {pod_listing.namespace}/" in name
+    return is_in_namespace and pod_listing.text.lower() in f"{name} {headline}".lower()
+
+
 def describe_session(session: BrowseSession) -> str:
-    """Describe the session by its counts of pods and nodes, scope and server."""
+    """Describe the session by its counts of pods, of objects that lack pods, and of nodes, and by scope and server."""
     pods = count(len(session.pending_pods), "pending pod")
     nodes = count(len(session.cluster.nodes), "node")
     server = session.cluster.provenance.server if session.cluster.provenance else ""
-    return " · ".join(filter(None, (pods, session.pods_by_cause.scope, nodes, server)))
+    missing = count(len(session.missing_workloads), "workload lacks pods", "workloads lack pods")
+    held_back = count(len(session.held_back), "object waits elsewhere", "objects wait elsewhere")
+    parts = (
+        pods,
+        missing if session.missing_workloads else "",
+        held_back if session.held_back else "",
+        session.pods_by_cause.scope,
+        nodes,
+        server,
+    )
+    return " · ".join(filter(None, parts))
 
 
 def lay_out_namespaces(session: BrowseSession) -> Layout:

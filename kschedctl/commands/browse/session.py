@@ -17,7 +17,7 @@ from kschedctl.commands.browse.contents import build_node_report, build_workload
 from kschedctl.commands.browse.report import NodeContents, WorkloadPods
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message
 from kschedctl.commands.explain.one_pod import explain_target
-from kschedctl.commands.explain.pending_pods import group_pending_pods
+from kschedctl.commands.explain.pending_pods import report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.explain.waiting import ReplayedCluster, correct_retry_advice, drop_retry_advice
@@ -28,7 +28,9 @@ from kschedctl.fixes.supposing import apply_suppositions
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import iter_workloads
 from kschedctl.replay.pending_pods import is_pending
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.printable import printable
 
@@ -75,10 +77,19 @@ class BrowseSession:
 
     @cached_property
     def pods_by_cause(self) -> PendingPods:
-        """The pending pods, grouped by cause."""
-        return group_pending_pods(
-            self.scheduler, self.pending_pods, found_pods.describe_pods_of_scope(self.scope), self.now
-        )
+        """The pending pods, grouped by cause, and what is not created or waits before kube-scheduler sees a pod."""
+        namespace = found_pods.get_scope_namespace(self.scope)
+        return report_pending(self.scheduler, namespace, self.scope.selector, self.now)
+
+    @cached_property
+    def missing_workloads(self) -> Mapping[str, NotCreated]:
+        """The workloads that lack pods now because the API server denies them, by name."""
+        return {failure.workload: failure for failure in self.pods_by_cause.not_created if not failure.past}
+
+    @cached_property
+    def held_back(self) -> Mapping[str, WaitingElsewhere]:
+        """The objects whose pods kube-scheduler does not see yet, by name."""
+        return {entry.resource: entry for entry in self.pods_by_cause.waiting_elsewhere}
 
     @cached_property
     def causes(self) -> Mapping[str, str]:

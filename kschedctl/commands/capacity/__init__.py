@@ -40,7 +40,7 @@ from kschedctl.replay.placements import (
     count_by_node,
     find_topology_keys,
 )
-from kschedctl.replay.settling import find_pending, schedule_victims
+from kschedctl.replay.settling import find_pods_still_pending, schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
@@ -129,7 +129,9 @@ def capacity(
     if len(trials) == 1:
         shape_capacity = run_trial(shared, trials[0], progress.begin("Placing", most or 0))
         is_interrupted = shape_capacity.verdict == ""
-        return _build_capacity_report(shared, seed, _add_quota_room(shared, [shape_capacity]), is_interrupted)
+        return _build_capacity_report(
+            shared, seed, _add_quota_room(shared, [shape_capacity]), interrupted=is_interrupted
+        )
 
     # The trials of a shape follow each other
     results = run_all(_run_uninterrupted_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
@@ -285,7 +287,7 @@ def _count_admitted_pods(
     if not pods:
         return AdmittedPods(None, ())
     wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
-    number, messages = admissions.admit_up_to(workload, pods, wanted)
+    number, messages, _ = admissions.admit_up_to(workload, pods, wanted)
     return AdmittedPods(number if messages else None, messages)
 
 
@@ -324,10 +326,9 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     last_outcome = Outcome(positions[0], SCHEDULED)
     rows: list[Row] = []
     feasible_counts: list[int] = []
-    next_positions = _iter_pods_to_try(view, positions, shared.repeated[trial.shape])
+    next_positions = _iter_pods_to_try(view, positions, repeated=shared.repeated[trial.shape])
     try:
-        for position in islice(next_positions, shared.limit or MAX_PODS):
-            last_outcome = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
+        for last_outcome in simulation.attempt_copies(islice(next_positions, shared.limit or MAX_PODS)):
             if last_outcome.row < 0:
                 break
             rows.append(last_outcome.row)
@@ -364,7 +365,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         message=simulation.build_message(last_outcome.position),
         eliminations=report_eliminations(find_obstacles(failed_cycle), failed_cycle),
         cause=MissingStorageClasses(view.cluster).explain(view.pods.objects[last_outcome.position]),
-        evicts=_find_preempted(shared, trial, view, last_outcome.position),
+        evicts=_find_preempted_pods(shared, trial, view, last_outcome.position),
     )
 
 
@@ -381,7 +382,7 @@ def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str,
     shape_priority = priorities[view.pods.index[shared.pods[trial.shape][0]]]
     waiting_ahead = [
         position
-        for position in find_pending(simulation)
+        for position in find_pods_still_pending(simulation)
         if position not in new_pods and priorities[position] >= shape_priority
     ]
     if not waiting_ahead:
@@ -404,7 +405,7 @@ def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[
         yield RoomLeft(len(feasible_counts), 0)
 
 
-def _find_preempted(shared: PodShapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
+def _find_preempted_pods(shared: PodShapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
     """Find the pods that one more pod would preempt. The view must not be used afterwards."""
     outcome = Simulation(shared.scheduler, view, seed=trial.seed).attempt(position)
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import DrawnUnlisted
+from kschedctl.cli.output_options import Answer, DrawnUnlisted
 from kschedctl.cli.run_options import RunOptions, ask_and_answer
 from kschedctl.cli.source import KUEUE_QUOTA_KINDS
 from kschedctl.commands import capacity as study
@@ -49,7 +49,7 @@ def capacity(
     def answer_source(application: Application, workers: Workers, progress: Progress) -> Capacity:
         """Answer for one cluster. Errors in manifests name the place in the file."""
         with locate_errors(application.places):
-            return study.capacity(
+            report = study.capacity(
                 application.cluster,
                 application.manifests,
                 written=application.written,
@@ -58,6 +58,7 @@ def capacity(
                 most=most,
                 **options,
             )
+        return replace(report, missing_namespaces=dict(application.missing_namespaces))
 
     def fits_enough(report: Capacity) -> bool:
         """Return whether at least one pod of each shape fits, or as many as --max asks for."""

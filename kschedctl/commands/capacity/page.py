@@ -27,6 +27,7 @@ from kschedctl.render.sections import (
 )
 from kschedctl.render.tables import build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.placements import describe_missing_namespaces
 from kschedctl.reports.unknown import describe_verdict_doubts
 from kschedctl.text.counts import counted
 
@@ -38,7 +39,8 @@ def build_page(report: Capacity, style: Style) -> Page:
     """Build the page with a part for each shape. Parts after the first begin with a heading."""
     shapes: list[Block] = []
     if len(report.shapes) == 1:
-        shapes += _build_shape_part(report.shapes[0], style, named=True)
+        condition = describe_missing_namespaces(report.missing_namespaces)
+        shapes += _build_shape_part(report.shapes[0], style, named=True, condition=condition)
     elif report.shapes:
         what, numbers = report.build_first_line()
         shapes.append(paragraph(Marked(what, Tone.STRONG), numbers))
@@ -54,14 +56,14 @@ def build_page(report: Capacity, style: Style) -> Page:
     )
 
 
-def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool) -> Page:
-    """Build the part about a shape. With `named`, the headline names the shape.
+def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condition: str = "") -> Page:
+    """Build the part about a shape. With `named`, the headline names the shape. `condition` is the headline's end.
 
     Its tables are about all pods for which the nodes have room, even without quota.
     """
     name, fit, where = shape.build_first_line()
     fit_tone = Tone.GOOD if shape.most else Tone.BAD
-    headline = paragraph(*([Marked(name, Tone.STRONG)] if named else []), Marked(fit, fit_tone), where)
+    headline = paragraph(*([Marked(name, Tone.STRONG)] if named else []), Marked(fit, fit_tone), f"{where}{condition}")
     is_limited_by_nodes = shape.binding_limit is CapacityLimit.NODES
     limit_tone = Tone.PLAIN if is_limited_by_nodes else Tone.BAD
     admission_line = (paragraph(Marked(shape.limit_sentence, limit_tone)),)

@@ -12,7 +12,7 @@ from kschedctl.api.events import shorten_api_message
 from kschedctl.commands.explain.report import Elimination
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.placements import Headroom, Spread
+from kschedctl.reports.placements import Headroom, Spread, describe_missing_namespaces
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import MOST_ENTRIES, ShortPods, Summary
@@ -189,19 +189,23 @@ class Capacity(Report, frozen=True):
     interrupted: bool = False
     """Whether the user stopped the run, so that the report is incomplete."""
     search_start: SearchStart | None = None
+    missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
+    """The namespaces that are assumed to be created first, each with a similar existing name or an empty string."""
     kind: str = "Capacity"
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return how many more pods of the shape fit, or the numbers of several shapes, or () without shapes."""
+        condition = describe_missing_namespaces(self.missing_namespaces)
         if len(self.shapes) < 2:
-            return self.shapes[0].build_first_line() if self.shapes else ()
+            *first, last = self.shapes[0].build_first_line() if self.shapes else ("",)
+            return (*first, f"{last}{condition}")
         numbered = [shape.numbered_name for shape in self.shapes]
         if len(numbered) > MAX_NAMED_SHAPES:
             others = len(numbered) - MAX_NAMED_SHAPES + 1
             numbered[MAX_NAMED_SHAPES - 1 :] = [f"and {counted(others, 'other workload')}"]
         return (
             f"{counted(len(self.shapes), 'workload')}, each as if it had all the room to itself:",
-            ", ".join(numbered),
+            f"{', '.join(numbered)}{condition}",
         )
 
     def extend_summary(self, summary: Summary) -> Summary:

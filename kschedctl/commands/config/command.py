@@ -10,7 +10,6 @@ import typer
 from msgspec.structs import replace
 
 from kschedctl.api.kube_version import KUBE_VERSION
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import (
     ContextOption,
     FeatureGatesOption,
@@ -20,6 +19,7 @@ from kschedctl.cli.options import (
     parse_feature_gates,
     with_options,
 )
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.source import connect_to_cluster, log_cluster
 from kschedctl.commands.config import check_configuration, effective_configuration
 from kschedctl.commands.lint.command import CLEAN, FOUND, DisplayOptions
@@ -96,7 +96,7 @@ def config(
     fail_on: Annotated[
         Severity,
         typer.Option(
-            "--fail-on", metavar="error|warning|note", help="check: Exit with 1 for findings of at least this severity."
+            "--fail-on", metavar="error|warning|note", help="check: Exit with 1 on findings of this severity or worse."
         ),
     ] = Severity.WARNING,
 ) -> Answer:
@@ -145,7 +145,7 @@ def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -
     origin = (
         provenance.configured_by
         if provenance and provenance.configured_by
-        else "kube-scheduler's defaults, as far as can be seen"
+        else "kube-scheduler's defaults, because no other configuration was found"
     )
     return replace(report, configured_by=origin)
 

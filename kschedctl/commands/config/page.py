@@ -16,7 +16,7 @@ def build_configuration_page(report: EffectiveConfiguration, style: Style) -> Pa
     if report.configured_by:
         blocks.append(paragraph(f"kube-scheduler {report.kube_version}, configured by {report.configured_by}"))
     if report.ignored:
-        message = f"kube-scheduler {report.kube_version} does not know it: {'; '.join(report.ignored)}"
+        message = f"kube-scheduler {report.kube_version} does not support: {'; '.join(report.ignored)}"
         blocks.append(paragraph(Marked("ignored:", Tone.WARNING), message))
     percentages = {profile.percentage_of_nodes_to_score for profile in report.profiles}
     shown = ", ".join("adaptive" if p == 0 else f"{p}%" for p in sorted(percentages))

@@ -49,7 +49,7 @@ class AutoscalerVerdicts:
         return f"{verdict}; {cause}" if cause else verdict
 
     def summarize(self, removable: Collection[str]) -> str:
-        """Return which nodes the autoscaler removes, and its most frequent verdict on other removable nodes.
+        """Return a text on which nodes the autoscaler removes, and its most frequent verdict on other removable nodes.
 
         Return "" if there is no autoscaler.
         """
@@ -81,7 +81,7 @@ def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
     removed = frozenset(name for command in commands for name in command.candidates)
     verdicts: dict[str, str] = {}
     for fate in report.fates:
-        reason = fate.why if fate.fate == STAYS else f"not in this round, but alone Karpenter could {fate.fate} it"
+        reason = fate.why if fate.fate == STAYS else f"not in this round, but on its own Karpenter could {fate.fate} it"
         verdicts[fate.node] = f"stays: {reason}" if reason else ""
     causes = {node: describe_exhausted_budgets(pool) for node, pool in report.budget_blocked.items()}
     causes |= {fate.node: fate.cause for fate in report.fates if fate.cause}

@@ -11,7 +11,6 @@ import typer
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import is_workload_manifest
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import (
     AUTOSCALER_KINDS,
     KARPENTER_KINDS,
@@ -20,7 +19,7 @@ from kschedctl.cli.autoscaler_options import (
     require_node_pools,
 )
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import DrawnUntabled
+from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import NOTHING_MORE, get_cluster_time, load_cluster
@@ -62,11 +61,16 @@ class ConsolidationOptions:
         str, typer.Option("--headroom", metavar="PERCENT", help="Keep this much CPU and memory free, such as 20%.")
     ] = ""
     headroom_for: Annotated[
-        str, typer.Option("--headroom-for", metavar="FILE", help="The pods of these manifests must still fit.")
+        str,
+        typer.Option(
+            "--headroom-for", metavar="FILE", help="Remove nodes only while the pods of these manifests still fit."
+        ),
     ] = ""
     keep_zone_loss: Annotated[
         bool,
-        typer.Option("--keep-zone-loss", help="The loss of a zone leaves no more pods without a node than now."),
+        typer.Option(
+            "--keep-zone-loss", help="Remove a node only if losing a zone costs no more pods than it does now."
+        ),
     ] = False
     pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Remove only nodes of this node pool.")] = ""
     seconds: Annotated[

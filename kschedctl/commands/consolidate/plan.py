@@ -27,7 +27,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.node_drain import list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import Pools, compare_pools, find_unready_nodes, select_reported_amounts
-from kschedctl.replay.settling import build_resulting_cluster, find_pending
+from kschedctl.replay.settling import build_resulting_cluster, find_pods_still_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
@@ -45,7 +45,7 @@ MAX_BATCH_PER_WORKER = 8
 """The maximum number of nodes that are given to each worker at once."""
 STATE_LOCK = Lock()
 """Serializes the threads of a worker, which share state."""
-KEEPS_ZONE_LOSS = "--keep-zone-loss: the loss of a zone would leave more pods without a node than now"
+KEEPS_ZONE_LOSS = "--keep-zone-loss: losing a zone would leave more pods without a node than it does now"
 DRAIN_OPTIONS = ("--ignore-daemonsets", "--delete-emptydir-data")
 
 
@@ -140,7 +140,9 @@ class ConsolidationRun:
         pools = Pools.of(scheduler.view)
         # The pods of --headroom-for are pending, but must not be placed: room for them has to remain.
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
-        pending = [position for position in find_pending(Simulation(scheduler)) if position not in reserved_pods]
+        pending = [
+            position for position in find_pods_still_pending(Simulation(scheduler)) if position not in reserved_pods
+        ]
         candidates = order_removal_candidates(scheduler, pools, pending)
 
         reserve = RequiredRoom(scheduler, wishes.headroom, reserved_pods)

@@ -15,7 +15,7 @@ from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few, format_price
 from kschedctl.text.printable import rewrite_fit_error
 
-ZONES_NOT_EXAMINED = "whether losing a zone would then cost more was not examined: --keep-zone-loss"
+ZONES_NOT_EXAMINED = "not checked: whether losing a zone would then cost more pods (--keep-zone-loss checks it)"
 
 EMPTIEST_FIRST = "The emptiest nodes are tried first, whatever they cost: another order may save more."
 

@@ -9,7 +9,7 @@ from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.commands.consolidate.report import RequestedShare, ZoneLoss
-from kschedctl.commands.failures.losses import simulate_failures
+from kschedctl.commands.failures import simulate_failures
 from kschedctl.replay.edits import change_nodes, change_pods, find_pods_on
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
 from kschedctl.replay.settling import build_replacement
@@ -84,12 +84,12 @@ def simulate_zone_losses(before: Cluster, after: Cluster, workers: Workers = ONE
 
     Zones that were removed cannot be lost. Raises UsageError if nodes name no zone.
     """
-    unplaced_before = _count_unplaced(before, workers)
-    unplaced_after = _count_unplaced(after, workers) if after.nodes else {}
+    unplaced_before = _count_unplaced_pods(before, workers)
+    unplaced_after = _count_unplaced_pods(after, workers) if after.nodes else {}
     return [ZoneLoss(zone, unplaced_before[zone], unplaced_after.get(zone, 0)) for zone in sorted(unplaced_before)]
 
 
-def _count_unplaced(cluster: Cluster, workers: Workers) -> dict[str, int]:
+def _count_unplaced_pods(cluster: Cluster, workers: Workers) -> dict[str, int]:
     """Count, by zone, the pods without a node after the loss of the zone."""
     return {loss.name: loss.unplaced for loss in simulate_failures(cluster, "zone", workers=workers).failures}
 

@@ -1,23 +1,55 @@
 """The command `drain`: where would the pods of these nodes go, and what blocks the drain?
 
-`runs` drains with one or several seeds. The eviction of a node's pods is in `kschedctl/replay/node_drain.py`.
+Nodes are drained as `kubectl drain` does, with one or several seeds. All nodes are cordoned first and then drained in
+the given order. As with --ignore-daemonsets, --delete-emptydir-data and --force, DaemonSet and static pods stay, and
+pods without a controller are lost. A pod that a budget protects does not hold up the others, and is retried as long as
+something changes. A replacement counts as healthy as soon as it has a node. If it tolerates the cordon, it may come
+back, and then the node is not empty. Upstream: staging/src/k8s.io/kubectl/pkg/drain (v1.36).
+
+The eviction of a node's pods is in `kschedctl/replay/node_drain.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
 
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
-from kschedctl.commands.drain import runs as draining
-from kschedctl.commands.drain.report import Drain
+from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
+from kschedctl.commands.drain.stranded_pods import find_stranded_pods
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
-from kschedctl.replay.edits import find_nodes
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
+from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.edits import cordon, find_nodes
+from kschedctl.replay.node_drain import (
+    NodeDrain,
+    compute_unplaced_spreads,
+    count_always_unplaced_pods,
+    iter_moved_pods,
+    list_pods_asking_to_stay,
+    list_pods_with_local_data,
+    merge_proven_unplaced_counts,
+)
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
+from kschedctl.replay.placements import (
+    compute_headroom,
+    count_pods_by_place,
+    group_unplaced_pods,
+    list_evicted_elsewhere,
+    report_evictions,
+    summarize_evictions,
+)
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 def drain(
@@ -46,10 +78,178 @@ def drain(
     """
     node_names = find_nodes(cluster, list(nodes), selector)
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
-    report = draining.drain_nodes(cluster, node_names, runs=runs, workers=workers, progress=progress, **options)
+    report = drain_nodes(cluster, node_names, runs=runs, workers=workers, progress=progress, **options)
     if not report.unplaced or report.interrupted:
         return report
     step: JsonObject = {"drain": {"nodes": node_names}}
     return replace(
         report, remedy=find_sufficient_nodes(cluster, step, node_names, report.unplaced, options, deletes_nodes=False)
     )
+
+
+@dataclass(eq=False)
+class _CordonedNodes(SharedCluster):
+    """A cluster whose nodes to drain are cordoned."""
+
+    nodes: Sequence[str] = ()
+    """The names of the nodes to drain."""
+    sequential_seed: int = 0
+    """The seed with which pods are evicted one by one. With other seeds, pods are evicted in parallel, and their
+    replacements arrive in random order.
+    """
+
+
+def drain_nodes(
+    cluster: Cluster,
+    nodes: Sequence[str],
+    *,
+    seed: int = 0,
+    runs: int = 1,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
+) -> Drain:
+    """Drain nodes with one or several seeds. The report describes the first run, with the spread over all of them.
+
+    Raises UsageError for an unknown node, InputError and ConfigurationError, and KeyboardInterrupt if no run ended.
+    """
+    nodes = find_nodes(cluster, nodes)
+    shared = _CordonedNodes(cordon(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
+    workers = limit_workers(workers, call_extender)
+    if runs == 1:
+        return _drain_once(shared, seed, progress)
+    results = run_seeds(_drain_once, shared, range(seed, seed + runs), workers, progress)
+    drains, interrupted = results.completed, results.interrupted
+    if not drains:
+        raise KeyboardInterrupt
+    return replace(
+        drains[0],
+        safe=not interrupted and all(report.safe for report in drains),
+        drained=not interrupted and all(report.drained for report in drains),
+        runs=len(drains),
+        over_runs=compute_spreads([_count_outcomes(report) for report in drains]),
+        unplaced_over_runs=compute_unplaced_spreads([report.unplaced for report in drains]),
+        in_no_order=merge_proven_unplaced_counts(report.in_no_order for report in drains),
+        interrupted=interrupted,
+        **build_unknown_fields(merge_unknown_kinds(report.unknown for report in drains)),
+    )
+
+
+def _count_outcomes(report: Drain) -> dict[str, int]:
+    """Count the pods by outcome: moved, unplaced, blocked, lost, returned, or evicted for others."""
+    return {
+        "moved": len(report.moved),
+        "unplaced": sum(len(group.pods) for group in report.unplaced),
+        "blocked": len(report.blocked),
+        "lost": len(report.lost),
+        "returned": len(report.returned),
+        "evicted": len(report.evicted),
+    }
+
+
+def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGRESS) -> Drain:
+    """Drain the nodes with one seed: one pod after the other with `sequential_seed`, otherwise in random order.
+
+    An interrupted drain gives a partial report.
+    """
+    simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
+    before = simulation.view.requested.copy()
+    random_order = None if seed == shared.sequential_seed else Random(seed)
+    node_drain = NodeDrain(simulation, shared.nodes, random_order, Admissions(shared.cluster, {}))
+    evictable = list(node_drain.evictable)
+    terminating = [pod for pod in map(simulation.view.pods.objects.__getitem__, evictable) if _is_terminating(pod)]
+    nominated = _find_nominated_pods(simulation, shared.nodes)
+    stranded = find_stranded_pods(simulation, shared.nodes, shared.cluster.unbound_pods())
+    node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
+
+    # What becomes of the pods
+    pods = simulation.view.pods.objects
+    evicted_pods = [pods[position] for position in evictable if position not in node_drain.evictable]
+    unplaced = [outcome for outcome in node_drain.outcomes.values() if outcome.row < 0]
+    evicted = report_evictions(simulation)
+    blocked = tuple(node_drain.report_blocked_pods())
+    returned = tuple(pods[position].key for position in node_drain.find_returned_pods())
+    not_created = tuple(node_drain.report_not_created())
+    displaced_workloads = _report_displaced_workloads(
+        shared, [pods[position] for position in (*node_drain.outcomes, *node_drain.lost)]
+    )
+    has_waiting = any(workload.outcome is QuotaOutcome.WAITS for workload in displaced_workloads)
+    always_unplaced: dict[str, int] = {}
+    if random_order and unplaced:
+        always_unplaced = count_always_unplaced_pods(_build_simulation_without_pods(shared, evictable), unplaced)
+
+    is_drained = not (blocked or returned or simulation.interrupted)
+    has_consequences = bool(unplaced or not_created or evicted or node_drain.lost) or has_waiting
+    return Drain(
+        nodes=tuple(shared.nodes),
+        seed=seed,
+        drained=is_drained,
+        safe=is_drained and not has_consequences,
+        moved=tuple(iter_moved_pods(node_drain)),
+        unplaced=group_unplaced_pods(simulation, unplaced, {}, displaced_from=frozenset(shared.nodes)),
+        in_no_order=always_unplaced,
+        blocked=blocked,
+        delayed=tuple(node_drain.report_delayed_pods()),
+        loses_data=list_pods_with_local_data(evicted_pods),
+        ask_to_stay=list_pods_asking_to_stay(evicted_pods),
+        evicted=evicted,
+        lost=tuple(pods[position].key for position in node_drain.lost),
+        returned=returned,
+        staying=node_drain.staying_count,
+        terminating=tuple(pod.key for pod in terminating),
+        grace_ends=max((pod.metadata.deletion_timestamp or "" for pod in terminating), default=""),
+        nominated=nominated,
+        stranded=stranded,
+        untried=len(node_drain.evictable) - len(blocked),
+        headroom=compute_headroom(simulation.view, before),
+        **count_pods_by_place(simulation.view, before, simulation.view.requested),
+        search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
+        **_build_report_basis(node_drain),
+        interrupted=simulation.interrupted,
+        not_created=not_created,
+        displaced_workloads=displaced_workloads,
+        chain=summarize_evictions(simulation, evicted),
+        evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
+    )
+
+
+def _is_terminating(pod: Pod) -> bool:
+    """Return whether the pod is being deleted, so that a drain waits for it without evicting it."""
+    return pod.metadata.deletion_timestamp is not None
+
+
+def _find_nominated_pods(simulation: Simulation, nodes: Sequence[str]) -> tuple[str, ...]:
+    """Return the pending pods for which preemption reserved one of these nodes."""
+    view = simulation.view
+    pods = (view.pods.objects[position] for position in view.pods.nominations if view.node[position] < 0)
+    return tuple(pod.key for pod in pods if pod.status.nominated_node_name in nodes)
+
+
+def _report_displaced_workloads(shared: _CordonedNodes, pods: Sequence[Pod]) -> tuple[DisplacedWorkload, ...]:
+    """Report on the Workloads of Kueue that have some of these evicted pods."""
+    if not shared.cluster.kueue_workloads or not pods:
+        return ()
+    from kschedctl.commands.drain.displaced_workloads import report_displaced_workloads  # noqa: PLC0415 - few clusters
+
+    return report_displaced_workloads(shared.cluster, pods)
+
+
+def _build_report_basis(node_drain: NodeDrain) -> ClusterBasis:
+    """Build the report fields about what was not read or is not replayed. Evicted pods have to be created again."""
+    simulation = node_drain.simulation
+    recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]
+    return build_cluster_basis(
+        find_simulation_unknowns(simulation, *node_drain.dependencies),
+        simulation.scheduler,
+        created_pods=(pod.key for pod in recreated_pods),
+        # Quotas and LimitRanges are replayed, but not the rest of admission, since the pods were not read in full
+        replayed={pod.metadata.namespace: False for pod in recreated_pods},
+    )
+
+
+def _build_simulation_without_pods(shared: _CordonedNodes, positions: Sequence[Position]) -> Simulation:
+    """Build a simulation without the pods at these positions."""
+    simulation = Simulation(shared.scheduler)
+    simulation.remove(positions)
+    return simulation

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.next_commands import make_whatif_builder
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Drawn
+from kschedctl.cli.output_options import Answer, Drawn
 from kschedctl.cli.references import parse_kind
 from kschedctl.cli.run_options import RunOptions, ask_and_answer
 from kschedctl.cli.source import KUEUE_QUOTA_KINDS, LoadedSource, load_clusters
@@ -47,7 +46,7 @@ def drain(
     answer shows which pods fit in no order, and which only in some.
     """
     if not nodes and not selector:
-        raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
+        raise UsageError("no node to drain", hint="name the nodes, or select them with -l")
     names = _strip_kind(nodes or [])
     options = run.options()
 

@@ -22,7 +22,7 @@ from kschedctl.reports.placements import (
     Spread,
     UnplacedPods,
     describe_evictions,
-    list_unplaced_evicted,
+    list_unplaced_evicted_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -163,7 +163,7 @@ class Drain(Report, frozen=True):
         if self.delayed:
             waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
             counts.append(f"{waits} once replacements of others are ready ({first_few([d.pod for d in self.delayed])})")
-        counts += self._describe_terminating()
+        counts += self._describe_terminating_pods()
         if self.nominated:
             loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")
             counts.append(f"{len(self.nominated):,} {loses} nominated node ({first_few(self.nominated)})")
@@ -203,7 +203,7 @@ class Drain(Report, frozen=True):
             return [f"{text} and {agreeing(evicted, 'gets', 'get')} another node"]
         return [text]
 
-    def _describe_terminating(self) -> list[str]:
+    def _describe_terminating_pods(self) -> list[str]:
         """Describe the pods that the drain waits for because they are terminating, in at most one text."""
         if not self.terminating:
             return []
@@ -218,7 +218,7 @@ class Drain(Report, frozen=True):
         more = f" and {counted(len(others), 'more pod')}" if others else ""
         return f"{first.why} ({first.pod}{more})"
 
-    def _describe_lost(self) -> tuple[str, ...]:
+    def _describe_lost_pods(self) -> tuple[str, ...]:
         """Return a text that names the pods that no controller recreates, or () if there are none."""
         if not self.lost:
             return ()
@@ -249,7 +249,7 @@ class Drain(Report, frozen=True):
     @property
     def _unplaced_evicted_count(self) -> int:
         """The number of preempted pods of other nodes that fit on no other node."""
-        return len(list_unplaced_evicted(self.unplaced))
+        return len(list_unplaced_evicted_pods(self.unplaced))
 
     @property
     def _unplaced_count(self) -> int:
@@ -285,7 +285,7 @@ class Drain(Report, frozen=True):
             victims=tuple(evicted.pod for evicted in self.evicted),
             warnings=(
                 *((outcomes,) if self.blocked else ()),
-                *self._describe_lost(),
+                *self._describe_lost_pods(),
                 *self._describe_order(),
                 *self.list_harms(),
                 *describe_evictions(self.evicted),

@@ -50,30 +50,33 @@ KUBERNETES_TAINT_DOMAIN = "node.kubernetes.io/"
 _DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(["'])(?P<name>[^"']+)\1\s*(&&(?!.*\|\|).*)?""", re.DOTALL)
 """A CEL selector that can only match the devices of one driver."""
 _TOO_LARGE = Advice("AskForLess", "No node is large enough: request less, or add larger nodes")
-_EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: see its log and its settings")
+_EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: check its log and settings")
 
 
 def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
     """Yield advice that suits the verdict on an explained pod. `framework` is None if no profile serves the pod."""
     match report.verdict:
         case "Bound" if report.kubelet_rejection:
-            text = "Remove spec.nodeName, so that the scheduler chooses a node with room for the pod"
+            text = "Remove spec.nodeName so that the scheduler chooses a node with room for the pod"
             yield Advice("RemoveNodeName", text, pod.spec.node_name)
         case "Bound" if report.claims_without_scheduler:
-            text = "Select the node by nodeSelector kubernetes.io/hostname instead of nodeName, and recreate the pod"
+            text = "Select the node with nodeSelector kubernetes.io/hostname instead of nodeName, and recreate the pod"
             yield Advice("SelectNodeByLabel", text, pod.spec.node_name)
         case "Bound":
-            yield Advice("LookAtKubelet", "Nothing left to schedule; if it does not run, look at the kubelet")
+            yield Advice("LookAtKubelet", "Nothing is left to schedule; if the pod does not run, check the kubelet")
         case "NotResponsible" | "Gated" if report.pod_group and report.pod_group.decided_by:
             yield from _advise_on_gang(report.pod_group)
         case "NotResponsible" if framework is None:
             yield Advice(
                 "CheckScheduler",
-                "Is that scheduler running? kube-scheduler records no events for pods of other schedulers",
+                "Check that the pod's scheduler is running; kube-scheduler records no events for pods of other "
+                "schedulers",
             )
-            yield Advice("CorrectProfile", "Name its configuration, or correct the pod's spec.schedulerName")
+            yield Advice(
+                "CorrectProfile", "Specify the scheduler's configuration, or correct the pod's spec.schedulerName"
+            )
         case "NotResponsible":
-            text = "Finalizers or a kubelet that does not answer keep it: look at metadata.finalizers"
+            text = "A finalizer or an unresponsive kubelet keeps the pod: check metadata.finalizers"
             yield Advice("LookAtFinalizers", text)
         case "Gated":
             yield from _advise_on_gated(report, pod)
@@ -94,14 +97,14 @@ def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
     if group.deadlocked_with:
         yield Advice("EndDeadlock", suggest_deadlock_end(group))
     command = COMMANDS_OF_PROJECTS[GangProject(group.decided_by)].format(namespace=quote(namespace), name=quote(name))
-    yield Advice("AskWhoDecides", f"{group.decided_by} says: {command}")
+    yield Advice("AskWhoDecides", f"Ask {group.decided_by}: {command}")
 
 
 def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
     """Yield advice for a gated pod: how to get the gates removed, and whether the pod would then fit."""
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
-        text = f"Find the controller that removes {gates}; until then the scheduler ignores the pod"
+        text = f"Find the controller that removes {gates}; until it does, the scheduler ignores the pod"
         yield Advice("RemoveGates", text)
     devices = report.queue.get(DynamicResources.name)
     if devices is not None and devices.reasons:
@@ -119,12 +122,12 @@ def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
     """Yield advice for a pod that fits but is still pending. A pod that is not created yet gets none."""
     if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
         text = (
-            "The cluster changed since kube-scheduler last rejected it; it tries again within 5 min of that. "
-            "If the pod waits for longer, audit looks for the fault"
+            "The cluster has changed since kube-scheduler last rejected the pod; it retries the pod within 5 min of "
+            "the rejection. If the pod waits longer, run audit to find the fault"
         )
         yield Advice("AwaitRetry", text)
     elif pod.metadata.creation_timestamp is not None:
-        text = "If it stays Pending, is kube-scheduler running? It has not written a verdict on this pod"
+        text = "If the pod stays Pending, check that kube-scheduler is running: it has not reported on this pod"
         yield Advice("CheckScheduler", text)
 
 
@@ -136,7 +139,7 @@ def _advise_on_unschedulable(report: Explanation, pod: Pod, scheduler: Scheduler
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
         highest = preemption.no_lower_priority.highest
-        text = f"Pods of its DaemonSet cannot run on another node: give it a PriorityClass above {highest:,}"
+        text = f"Pods of its DaemonSet cannot run on another node: give the DaemonSet a PriorityClass above {highest:,}"
         yield Advice("RaisePriority", text)
     if report.pod_group is not None and report.pod_group.deadlocked_with:
         yield Advice("EndDeadlock", suggest_deadlock_end(report.pod_group))
@@ -153,12 +156,12 @@ def _advise_on_unschedulable(report: Explanation, pod: Pod, scheduler: Scheduler
 def _advise_on_preemption(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:
     """Yield advice for a pod whose victims are still terminating."""
     node = preemption.nominated
-    text = f"Wait: it gets {node} once they are gone, unless a pod of higher priority comes first"
+    text = f"Wait: the pod gets {node} once the victims are gone, unless a pod of higher priority comes first"
     yield Advice("AwaitPreemption", text, node)
     victims = (cluster.pod(*key.split("/", 1)) for key in preemption.terminating)
     ends = max((victim.metadata.deletion_timestamp or "" for victim in victims if victim is not None), default="")
     until = f" (until {ends})" if ends else ""
-    text = f"If they stay beyond their grace period{until}, look at their finalizers and at that node's kubelet"
+    text = f"If the victims stay beyond their grace period{until}, check their finalizers and the node's kubelet"
     yield Advice("LookAtFinalizers", text, node)
 
 
@@ -171,7 +174,7 @@ def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
         no_node_in_reach = causes[0].within == 0
         is_about_nodes = bool(causes[0].nearest)
         if no_node_in_reach and is_about_nodes:
-            text = "Each of these alone leaves some nodes, together they leave none: one has to change"
+            text = "Each of these causes alone leaves some nodes, but together they leave none: change one of them"
             yield Advice("ChangeOneOfThem", text)
     yield from _iter_distinct_advice(map(_advise_on_cause, causes[:CAUSES_ADVISED]))
 
@@ -298,7 +301,10 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
 
     # The cloud controller manager removes its taint once it has initialized the node
     if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.uninitialized_nodes:
-        text = "See why the cloud controller manager does not initialize it: is it running, and what does its log say?"
+        text = (
+            "Find out why the cloud controller manager does not initialize the node: check that it is running, "
+            "and read its log"
+        )
         yield Advice("StartCloudController", text, node_name)
         return
 
@@ -308,7 +314,7 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
     only_cordoned = node.spec.unschedulable and all(taint.key == UNSCHEDULABLE_TAINT.key for taint in untolerated)
     if only_cordoned:
         if _fits_with_tolerations(scheduler, framework, pod, node_name, [UNSCHEDULABLE_TAINT]):
-            yield Advice("Uncordon", f"Once {node_name} is uncordoned the pod fits there", node_name)
+            yield Advice("Uncordon", f"Once {node_name} is uncordoned, the pod fits there", node_name)
         return
 
     health_taints = [taint.key for taint in untolerated if taint.key.startswith(KUBERNETES_TAINT_DOMAIN)]

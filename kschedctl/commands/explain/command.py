@@ -12,14 +12,13 @@ import typer
 
 from kschedctl.api.copying import replace
 from kschedctl.cli import references, subjects
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import DrawnView, Places, View
+from kschedctl.cli.output_options import Answer, DrawnView, Places, View
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import Sampled, choose_exit_code
 from kschedctl.cli.source import (
@@ -128,7 +127,7 @@ def explain(
     what plugins read, and the annotations and volumes of a named pod, never its environment.
     """
     if pods and scope.selector:
-        raise UsageError("-l chooses among many pods, POD is one", hint="use only one of them")
+        raise UsageError("POD and -l cannot be combined", hint="use only one of them")
     with extending.open_caller() as call_extender:
         question = _Question(
             source=source,
@@ -228,7 +227,7 @@ class _Question(msgspec.Struct, frozen=True):
         scope = with_context_namespace(self.scope, self.source, inquiry.cluster)
         if not inquiry.manifests:
             references.check_namespace(inquiry.cluster, scope)
-        return self._report_pending(inquiry, scope)
+        return self._report_pending_pods(inquiry, scope)
 
     def _explain_targets(self, targets: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
         """Explain all targets, and combine the explanations if there are several."""
@@ -265,7 +264,7 @@ class _Question(msgspec.Struct, frozen=True):
         undecided = not certainly_not_fine and (report.undecided or has_unchecked(waiting))
         return replace(explanations, waiting_elsewhere=waiting, undecided=undecided)
 
-    def _report_pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
+    def _report_pending_pods(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
         """Report all pending pods.
 
         If there are none, explain one pod of each workload in the files that has no pods yet.
@@ -273,11 +272,11 @@ class _Question(msgspec.Struct, frozen=True):
         If some pods are pending, these workloads are not explained but named in a log message. With `remedies` and all
         namespaces, the report includes the nodes that an autoscaler would add.
         """
-        report = summarize_pending(inquiry.scheduler, self.source, scope, self.in_full)
+        report = summarize_pending_pods(inquiry.scheduler, self.source, scope, self.in_full)
         workloads = subjects.find_workloads_without_pods(inquiry, scope)
         if workloads and (report.groups or report.not_created):
             log.warning(
-                "note: not explained: %s: name them to have them explained",
+                "note: not explained unless you name them: %s",
                 names([f"{kind} {n}/{name}" for kind, n, name in workloads]),
             )
         elif workloads:
@@ -296,7 +295,7 @@ class _Question(msgspec.Struct, frozen=True):
         options = [*self.scope.to_cli_options(), *self.extender_arguments]
         node_groups = self.autoscalers.node_groups.to_cli_options()
         if isinstance(report, PendingPods):
-            return find_commands_for_pending(
+            return find_commands_for_pending_pods(
                 self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.to_cli_options()]
             )
         if self.supposed or self.sampled:
@@ -329,7 +328,7 @@ def _choose_next_command(report: Explanation) -> str:
     return "wakes" if report.verdict == "Gated" and not report.remedies else "remedies"
 
 
-def find_commands_for_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
+def find_commands_for_pending_pods(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
     """Return commands that explain each group's first pod and each workload whose pods could not be created.
 
     The command under the key "" is the one to suggest first. If pods are pending only outside the scope, that command
@@ -367,7 +366,7 @@ def _log_caveats(report: Explanation | Explanations | PendingPods) -> None:
 
 
 def _list_creation_failures(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
-    """Return the workloads that currently fail to create pods."""
+    """Return the workloads that currently fail to create pods. Failures in the past are left out."""
     match report:
         case Explanation():
             return (report.not_created,) if report.not_created and not report.not_created.past else ()
@@ -390,7 +389,7 @@ def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool
     return all(group.verdict in FINE for group in report.groups) and not waits
 
 
-def summarize_pending(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
+def summarize_pending_pods(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """Report the pending pods of the scope by cause, and the workloads that fail to create pods.
 
     The first `in_full` kinds of pods are explained node by node.

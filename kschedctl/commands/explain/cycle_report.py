@@ -125,7 +125,7 @@ def _report_cycle_with_group(
     group = pod_group.report_pod_group_with_tree(scheduler, framework, info.pod)
     group = group or gang.report_gang(scheduler, framework, info.pod)
     report = pod_group.add_group_report(pod_report, group)
-    return _mark_gang_as_undecided(_add_unread_kinds(report, (*unknowns, *pod_group.iter_tree_order_unknowns(group))))
+    return _mark_gang_as_undecided(_add_unread_kinds(report, (*unknowns, *pod_group.iter_tree_order_unknown(group))))
 
 
 def _names_group(pod: Pod) -> bool:
@@ -185,7 +185,7 @@ def _mark_gang_as_undecided(report: Explanation) -> Explanation:
     project = report.pod_group.decided_by if report.pod_group else ""
     if not project:
         return report
-    doubt = f"{project}'s own rules about gangs; the answer about this gang is by kube-scheduler's filters"
+    doubt = f"{project}'s own rules about gangs; the answer about this gang uses only kube-scheduler's filters"
     return replace(report, not_replayed=(*report.not_replayed, doubt), undecided=True)
 
 
@@ -235,7 +235,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         preemption=report_preemption(post_filter, cycle) if unschedulable and cycle.view.nodes.names else None,
         queue={name: _to_status_report(status) for name, status in cycle.queue.items()},
         pre_filter={name: _to_pre_filter_report(result) for name, result in cycle.pre_filter.results.items()},
-        unschedulable_plugins=tuple(sorted(cycle.unschedulable_plugins)),
+        unschedulable_plugins=tuple(sorted(cycle.rejecting_plugins)),
         post_filter=_to_post_filter_report(post_filter),
         scheduler_name=cycle.info.spec.scheduler_name,
         kube_version=scheduler.cluster.kube_version,

@@ -14,7 +14,8 @@ from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Distances, NodeCloseness, Obstacle, combine_obstacles
 from kschedctl.commands.explain.report import Cause, Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
+from kschedctl.scheduler.framework.facts import LabelDemand, TopologyLabelMissing, Wanted, describe_fact
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinityUnmet
 from kschedctl.scheduler.plugins.node_resources.fit import TOO_MANY_PODS, Insufficient, NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
@@ -135,14 +136,16 @@ def group_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
         if node.refusals:
             reasons = tuple((refusal.plugin, refusal.reason) for refusal in node.refusals)
             groups.setdefault(reasons, []).append(node)
-    return tuple(
-        NodeGroup(
-            nodes=len(members),
-            pools=tuple(dict.fromkeys(node.pool for node in members if node.pool)),
-            such_as=tuple(node.name for node in members[:NODES_NAMED]),
-            refusals=members[0].refusals,
-        )
-        for members in groups.values()
+    return tuple(map(_build_node_group, groups.values()))
+
+
+def _build_node_group(members: Sequence[NodeReport]) -> NodeGroup:
+    """Build the group of some rejected nodes that have the same reasons. The closest node comes first."""
+    return NodeGroup(
+        nodes=len(members),
+        pools=tuple(dict.fromkeys(node.pool for node in members if node.pool)),
+        such_as=tuple(node.name for node in members[:NODES_NAMED]),
+        refusals=members[0].refusals,
     )
 
 
@@ -269,7 +272,7 @@ def _build_cause(
     row = int(rows[0])
     if closeness and not eligible_count:
         row = _choose_typical_node(rows, obstacles_of_reason, cycle, closeness)
-    fact = find_fact(obstacles_of_reason, row)
+    fact = _mark_absent_nodes(find_fact(obstacles_of_reason, row), cycle)
     cause = Cause(
         plugin,
         reason,
@@ -294,25 +297,54 @@ def _describe_cause(
     fact = cause.fact_data
     if not cause.nearest and cause.fact:  # the reason is not about nodes
         return f"{cause.fact} ({cause.reason})"
+    if isinstance(fact, TopologyLabelMissing) and 1 < node_count == cause.nodes:
+        return f"no node has the label {fact.key}"
     if fact is None or node_count == 1:
         return f"{cause.fact or cause.reason}{cause.describe_scope(node_count)}"
     if not fact.names_best_node:
         return fact.describe_cause(cause.nearest, cause.describe_scope(node_count))
 
-    # Such a fact names the node with the best figures for this reason, which need not be the closest node
+    return _describe_best_figures(cause, rows, obstacles_of_reason, cycle, full)
+
+
+def _describe_best_figures(
+    cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle, full: Bools | None
+) -> str:
+    """Describe the cause by the node with the best figures for its reason, which need not be the closest node.
+
+    The best node in `rows` that is not in `full` (N,) is named, and a full node with better figures beside that node.
+    """
     names = cycle.view.nodes.names
     distance = measure_distance(obstacles_of_reason)
     best_row = int(rows[np.argmin(distance[rows])])
-    best_fact = find_fact(obstacles_of_reason, best_row) or fact
-    scope = cause.describe_scope(node_count, with_node=False)
+    best_fact = find_fact(obstacles_of_reason, best_row)
+    assert best_fact is not None
+    scope = cause.describe_scope(len(names), with_node=False)
     usable_rows = rows if full is None else rows[~full[rows]]
     if not isinstance(best_fact, Insufficient) or not len(usable_rows) or best_row in usable_rows:
         return best_fact.describe_cause(names[best_row], scope)
     usable_row = int(usable_rows[np.argmin(distance[usable_rows])])
     usable_fact = find_fact(obstacles_of_reason, usable_row)
     if not isinstance(usable_fact, Insufficient) or usable_fact.free == best_fact.free:
-        return (usable_fact or fact).describe_cause(names[usable_row], scope)
+        return (usable_fact or best_fact).describe_cause(names[usable_row], scope)
     return usable_fact.describe_cause_beside_full_node(names[usable_row], scope, names[best_row], best_fact)
+
+
+def _mark_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> AnyFact | None:
+    """Return the fact, in which requirements on names of nodes say if the cluster has no such node.
+
+    Other facts, and None, are returned unchanged.
+    """
+    if not isinstance(fact, NodeAffinityUnmet):
+        return fact
+    existing = cycle.view.nodes.index
+
+    def mark(wanted: Wanted) -> Wanted:
+        """Mark a requirement on the name if no node has one of its names."""
+        is_name = wanted.field and wanted.operator == "In"
+        return replace(wanted, absent=is_name and not any(name in existing for name in wanted.values))
+
+    return replace(fact, terms=tuple(tuple(map(mark, term)) for term in fact.terms))
 
 
 def _choose_typical_node(

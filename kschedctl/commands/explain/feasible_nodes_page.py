@@ -31,7 +31,7 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
     """Build the table of the best nodes, with a line about the choice and perhaps a plot.
 
     Each plugin has a column, or all share one if the page is too narrow. Plugins that score all shown nodes alike are
-    named in one line instead.
+    named in one line instead. Return () if no node has a score. A single feasible node has a table only in wide output.
     """
     if not report.total or (len(report.total) == 1 and not style.wide):  # a single feasible node needs no score
         return ()
@@ -68,8 +68,8 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
 def _build_total_cells(report: Explanation, node: str) -> tuple[Cell, Cell]:
     """Build the cells with a node's name and total. The best nodes are marked."""
     best = node in report.best
-    total = f"{'★ ' if best else ''}{report.total[node]:,}"
-    return (node, Marked(total, Tone.GOOD) if best else total)
+    total = f"{report.total[node]:,}"
+    return (node, Marked(f"★ {total}", Tone.GOOD) if best else total)
 
 
 def _format_scores(report: Explanation, node: str, plugins: list[str], style: Style) -> Iterator[str]:
@@ -82,8 +82,9 @@ def _format_scores(report: Explanation, node: str, plugins: list[str], style: St
             yield f"{report.extender_scores[plugin][node]:+,}"
             continue
         raw, weighted = report.score[plugin][node], report.weighted[plugin][node]
-        normalized = f"{report.normalized[plugin][node]} × {report.weights.get(plugin, 1)}"
-        yield f"{raw:,} → {normalized if style.wide else weighted}"
+        product = f"{report.normalized[plugin][node]} × {report.weights.get(plugin, 1)}"
+        result = product if style.wide else weighted
+        yield f"{raw:,} → {result}"
 
 
 def _build_equal_scores_line(report: Explanation, node: str, distinguishing: list[str]) -> list[Paragraph]:
@@ -99,11 +100,11 @@ def _describe_chosen_node(report: Explanation) -> Paragraph:
     For a member of a larger group, the text says that the pod was tried without the others.
     """
     has_group = report.pod_group is not None and len(report.pod_group.members) > 1
-    alone = "tried without the others of its group, " if has_group else ""
+    alone = "tried without the other pods of its group, " if has_group else ""
     if len(report.best) == 1:
         return paragraph(f"{alone}kube-scheduler would choose", Marked(report.best[0], Tone.GOOD))
     names = ", ".join(report.best[:NODES_SHOWN]) + (" …" if len(report.best) > NODES_SHOWN else "")
-    tied = f"{count(len(report.best), 'node')} are tied at the top, kube-scheduler picks one of them at random:"
+    tied = f"{count(len(report.best), 'node')} are tied for the best score; kube-scheduler picks one of them at random:"
     return paragraph(f"{alone}{tied}", Marked(names, Tone.GOOD))
 
 
@@ -126,7 +127,7 @@ def build_reservations_section(report: Explanation, style: Style) -> Page:
     ranked.sort(key=lambda node: -report.total.get(node, 0))
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else RESERVING_SHOWN)
     rows = [row for node in nodes for row in _build_reservation_rows(report, node)]
-    return build_table(rows, COLUMNS, keep_row, limit=None, title="What would be bound", note=note)
+    return build_table(rows, COLUMNS, keep_row, limit=None, title="Volumes and devices that would be bound", note=note)
 
 
 def _build_reservation_rows(report: Explanation, node: str) -> Iterator[Row]:
@@ -157,7 +158,9 @@ NAMED = 3
 
 def build_extenders_section(report: Explanation, style: Style) -> Page:
     """Build the table of calls to extenders, and a line about the extender that would bind the pod."""
-    binding = (paragraph("Not the scheduler but an extender would bind it:", report.binder),) if report.binder else ()
+    binding = (
+        (paragraph("An extender, not the scheduler, would bind the pod:", report.binder),) if report.binder else ()
+    )
     errors = {(error.extender, error.verb): error.error for error in report.extender_errors}
     columns = [Column("extender", keep=True), Column("asked"), Column("answer")]
     if style.narrow:

@@ -118,18 +118,22 @@ def _add_rivals_for_preempted_room(report: Explanation) -> Explanation:
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
-    """Return whether a fix could help the pod. Fixes are replayed for a single pod.
+    """Return whether a fix for the pod alone could help it.
 
     No fix can help a pod that fits but waits for its group or at Permit, or a pod in a gang placed by another project.
     A pod that is being deleted needs no fix. A gated pod can be helped only if nothing but device claims gates it.
     """
-    if report.pod_group is not None and (report.feasible or report.pod_group.decided_by):
-        return False
+    if report.pod_group is not None:
+        waits_for_group = bool(report.feasible)
+        is_placed_by_other_project = bool(report.pod_group.decided_by)
+        if waits_for_group or is_placed_by_other_project:
+            return False
+
     gates = {name for name, status in report.queue.items() if status.code != Code.SUCCESS}
-    is_helpable = report.verdict in HELPABLE_VERDICTS or (
-        report.verdict == "Gated" and gates == {DynamicResources.name}
-    )
-    return is_helpable and not report.permit and target.pod.metadata.deletion_timestamp is None
+    is_gated_by_claims_only = report.verdict == "Gated" and gates == {DynamicResources.name}
+    is_helpable = report.verdict in HELPABLE_VERDICTS or is_gated_by_claims_only
+    is_being_deleted = target.pod.metadata.deletion_timestamp is not None
+    return is_helpable and not report.permit and not is_being_deleted
 
 
 def search_fixes(

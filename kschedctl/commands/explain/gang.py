@@ -131,7 +131,7 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     used_framework = framework or scheduler.framework(first_profile)
     assert used_framework is not None
     gang = _collect_gang(scheduler.view, key, pod, framework, used_framework)
-    report = _report_unplaced_gang(scheduler.view, gang, _find_deciding_project(key, pod, framework))
+    report = _report_unplaced_gang(scheduler.view, gang, _find_unreplayed_placing_project(key, pod, framework))
     if not gang.tried:
         return TriedGang(report)
 
@@ -177,7 +177,7 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
 
     plugin = find_gang_plugin(framework) if framework else None
     bound_together = plugin is not None and plugin.find_gang(pod) == key
-    idle = dict(_iter_idle_pods(view, key, waiting_infos, framework if bound_together else None, any_framework))
+    idle = dict(_iter_pods_not_tried(view, key, waiting_infos, framework if bound_together else None, any_framework))
     tried = sort_by_priority_and_age(waiting_infos, (position for position in waiting_infos if position not in idle))
     ended = find_ended_pods(view).get(key, EndedPods())
     return _Gang(
@@ -192,13 +192,13 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
     )
 
 
-def _iter_idle_pods(
+def _iter_pods_not_tried(
     view: Fork, key: GangKey, infos: Mapping[Position, PodInfo], framework: Framework | None, any_framework: Framework
 ) -> Iterator[tuple[Position, _IdleVerdict]]:
-    """Yield the position of each waiting pod that cannot be placed with the gang, and the reason as a verdict.
+    """Yield the position of each waiting pod that is not tried with the gang, and the reason as a verdict.
 
-    Kueue's own gates are ignored: pods that only Kueue holds back are tried. If `framework` is not None, only pods of
-    its profile can be placed.
+    A pod is not tried if it is terminating or gated. If `framework` is not None, pods of other profiles are not tried
+    either. `any_framework` checks the gates. Kueue's own gates are ignored: pods that only Kueue holds back are tried.
     """
     for position, info in infos.items():
         gates = {gate.name for gate in info.spec.scheduling_gates}
@@ -212,13 +212,15 @@ def _iter_idle_pods(
             yield position, _IdleVerdict(GATED, ", ".join(status.reasons))
 
 
-def _find_deciding_project(key: GangKey, pod: Pod, framework: Framework | None) -> str:
-    """Return the project that places the gang if its rules are not replayed, otherwise an empty string."""
-    if key.project is GangProject.VOLCANO and framework is None:
-        return str(key.project)
-    if key.project is GangProject.KUEUE and _has_kueue_gate(pod.spec):
-        return str(key.project)
-    return ""
+def _find_unreplayed_placing_project(key: GangKey, pod: Pod, framework: Framework | None) -> str:
+    """Return the project whose own rules place the gang, if these are not replayed, otherwise an empty string.
+
+    Volcano places the gang if no profile of kube-scheduler does (`framework` is None), and Kueue as long as its gate
+    holds back the gang's `pod`.
+    """
+    is_left_to_volcano = key.project is GangProject.VOLCANO and framework is None
+    is_left_to_kueue = key.project is GangProject.KUEUE and _has_kueue_gate(pod.spec)
+    return str(key.project) if is_left_to_volcano or is_left_to_kueue else ""
 
 
 def _has_kueue_gate(spec: PodSpec) -> bool:

@@ -11,11 +11,11 @@ from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.text.counts import agreeing, counted
 
 NAMED = 3
-FOR_EACH = ", for each by itself"
+FOR_EACH = ", each pod considered alone"
 FITS = f"a node fits now{FOR_EACH}"
 UNDER_WAY = "preemption is under way"
 WAIT = "Wait"
-NOT_INITIALIZED = "no node is initialized, the cloud controller manager is not running, or fails"
+NOT_INITIALIZED = "no node is initialized; the cloud controller manager is not running or fails"
 
 
 def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
@@ -76,7 +76,7 @@ def _describe_settled_pod(report: Explanation, pod: Pod, profiles: Collection[st
     if report.claims_without_scheduler:
         return _describe_bypassed_scheduler(report, pod)
     if report.verdict == "Finished":
-        return f"the pod has ended ({pod.status.phase}), there is nothing left to schedule"
+        return f"the pod has ended ({pod.status.phase}); nothing is left to schedule"
     if report.kubelet_rejection:
         bypass = f"spec.nodeName {pod.spec.node_name} bypasses the scheduler"
         return f"{bypass}, but the kubelet would reject the pod: {report.kubelet_rejection}"
@@ -153,7 +153,8 @@ def describe_group_placement(report: Explanation) -> str:
     kind = "gang" if group.policy == "gang" else "pod group"
     topology_clause = f" in one {group.topology}" if group.topology else ""
     return (
-        f"would be scheduled with its {kind} {group.short_name}{topology_clause}: such as on node {placed[report.pod]}"
+        f"would be scheduled with its {kind} {group.short_name}{topology_clause}, for example on node "
+        f"{placed[report.pod]}"
     )
 
 
@@ -193,7 +194,7 @@ def _describe_externally_decided_gang(group: PodGroupReport) -> str:
     if not group.policy:
         return f"{project} decides about its gang {name}: {group.problem}"
     fitting = f"all {group.fitting}" if group.verdict == PLACED else f"{group.fitting} of {group.min_count}"
-    return f"by kube-scheduler's filters {fitting} of its gang {name} fit at once; {project} decides"
+    return f"according to kube-scheduler's filters, {fitting} pods of its gang {name} fit at once; {project} decides"
 
 
 def _describe_unplaced_group(group: PodGroupReport) -> str:
@@ -215,7 +216,7 @@ def _describe_why_group_is_unplaced(group: PodGroupReport) -> str:
     if group.deadlocked_with:
         return _describe_gang_deadlock(group)
     if group.topology and not group.placements:
-        return f"its pod group {name} has to be in one {group.topology}, and no node has that label"
+        return f"its pod group {name} has to be in one {group.topology}, but no node has that label"
     if not group.min_count:  # one that fits is enough
         return f"no pod of its group {name} fits in any {group.topology}" if group.topology else ""
     return _describe_gang_shortage(group)
@@ -242,7 +243,8 @@ def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str
         return ""
     domain = f" in one {root.topology}" if root.topology else ""
     return (
-        f"its CompositePodGroup {root.name} needs nodes for {counted(root.least, 'group')} at once{domain}: fewer fit"
+        f"its CompositePodGroup {root.name} needs nodes for {counted(root.least, 'group')} at once{domain}, but fewer "
+        "fit"
     )
 
 
@@ -253,14 +255,19 @@ def _describe_gang_shortage(group: PodGroupReport) -> str:
     domain = f" in one {group.topology}" if group.topology else ""
     most_fitting = max((placement.pods for placement in group.placements), default=_count_fitting_members(group))
     fitting = most_fitting + group.scheduled
-    needed = f"a node for {counted(group.min_count, 'pod')} at once{domain}"
-    return f"its gang {group.short_name} needs {needed}, and {fitting:,} {agreeing(fitting, 'fits', 'fit')}"
+    nodes = "a node" if group.min_count == 1 else "nodes"
+    needed = f"{nodes} for {counted(group.min_count, 'pod')} at once{domain}"
+    fits = f"only {fitting:,} {agreeing(fitting, 'fits', 'fit')}" if fitting else "none fits"
+    return f"its gang {group.short_name} needs {needed}, but {fits}"
 
 
 def _describe_incomplete_gang(group: PodGroupReport) -> str:
     """Describe how many of the gang's pods are still missing."""
     needed = counted(group.min_count, "pod")
-    return f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs: no pod is tried before"
+    return (
+        f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs; until they exist, no pod "
+        "is tried"
+    )
 
 
 def _describe_gang_wait(group: PodGroupReport) -> str:
@@ -289,7 +296,7 @@ def suggest_deadlock_end(group: PodGroupReport) -> str:
     if not group.deadlocked_with:
         return ""
     other = group.deadlocked_with[0]
-    return f"Suspend or delete {other}: in a replay, {group.name} then fits in its place; or the other way round"
+    return f"Suspend or delete {other}: in a replay, {group.name} then fits in its place, or vice versa"
 
 
 def _count_fitting_members(group: PodGroupReport) -> int:

@@ -113,7 +113,8 @@ class PackedMatrices:
 def build_plugin_matrix(report: Explanation) -> Matrix:
     """Build the matrix of nodes and plugins, with the pool, zone, rejections and total score of each node.
 
-    A plugin's cell has its weighted score, or says that the plugin rejects the node.
+    A plugin's cell has its weighted score, or says that the plugin rejects the node. Nodes are left out that were
+    neither feasible nor rejected, because the search ended before.
     """
     nodes = [node for node in report.nodes if node.feasible or node.refusals]
     rejected_by_plugin: dict[str, set[str]] = {}
@@ -124,7 +125,7 @@ def build_plugin_matrix(report: Explanation) -> Matrix:
     plugins = tuple(dict.fromkeys(filter(None, (*rejected_by_plugin, *scorers))))
     best = set(report.best)
 
-    # The columns GROUP, NODE, ZONE, the reasons, and TOTAL
+    # The columns about the node
     columns = [
         GridColumn("pool and answer"),
         GridColumn("node", keep=True),
@@ -137,7 +138,7 @@ def build_plugin_matrix(report: Explanation) -> Matrix:
         [(node.name, _choose_tone(node)) for node in nodes],
         [(node.zone, "plain") for node in nodes],
         [(_join_refusals(node), "plain") for node in nodes],
-        [(_format_total(node, node.name in best), _choose_tone(node)) for node in nodes],
+        [(_format_total(node, is_best=node.name in best), _choose_tone(node)) for node in nodes],
     ]
 
     # A column for each plugin
@@ -164,7 +165,7 @@ def _choose_tone(node: NodeReport) -> str:
 
 
 def _format_total(node: NodeReport, is_best: bool) -> str:
-    """Format a node's total score, with a star for the best nodes. A rejected node has none."""
+    """Format a node's total score, with a star for the best nodes. Return "" for a rejected node."""
     if node.total is None:
         return ""
     star = "★ " if is_best else ""
@@ -244,7 +245,7 @@ def _describe_pods_without_matrix(pods: int, elsewhere: str) -> str:
 def _build_packed_matrix(shared: _SharedMatrix) -> PackedMatrix:
     """Build the packed matrix that several equal pods share, under the name of the first pod."""
     report = shared.report
-    more = f" and {len(shared.pods) - 1:,} more alike" if len(shared.pods) > 1 else ""
+    more = f" and {len(shared.pods) - 1:,} more like it" if len(shared.pods) > 1 else ""
     return PackedMatrix(
         printable(shared.pods[0]) + more,
         build_words(mark_verdict(report.verdict)),

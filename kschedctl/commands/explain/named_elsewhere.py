@@ -41,7 +41,7 @@ def build_waiting_objects_report(
     if len(objects) < len(targets):
         raise UsageError(
             f"{objects[0]} waits for another controller and has no pod to explain",
-            hint="ask about it and about pods in separate commands",
+            hint="explain it and the pods in separate commands",
         )
     # An object waits if there is an entry for it or for something that is part of it
     titles = {str(owner) for owner in objects}

@@ -34,8 +34,8 @@ def _build_autoscaler_event_line(new: NewNode) -> Page:
         return ()
     time = f" at {event.at}" if event.at else ""
     if event.agrees:
-        return (paragraph(f"That is what {new.autoscaler} said{time}."),)
-    return (paragraph(Marked(f"{new.autoscaler} said otherwise{time}:", Tone.WARNING), event.message),)
+        return (paragraph(f"This agrees with what {new.autoscaler} reported{time}."),)
+    return (paragraph(Marked(f"{new.autoscaler} reported otherwise{time}:", Tone.WARNING), event.message),)
 
 
 def build_growth_page(growth: NodeGrowth, style: Style) -> Page:

@@ -54,7 +54,7 @@ def create_target_pod(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
         return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_decode_pod(pod))
     manifests = sort_manifests([pod])
     if len(manifests.workloads) != 1:
-        raise InputError("not a Pod, nor a workload that creates pods", where=describe(pod))
+        raise InputError("neither a Pod nor a workload that creates pods", where=describe(pod))
     first_target, *_ = create_targets(scheduler, manifests.workloads.values(), manifests.documents)
     return first_target
 
@@ -71,6 +71,7 @@ def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
     """
     pod = _decode_pod(manifest)
     if not pod.metadata.uid:  # not created yet
+        # Validate the pod as it is written, before the admission plugins change it.
         if isinstance(manifest, Pod):
             raise_if_struct_denied(pod, scheduler.cluster, admission=False)
         else:

@@ -160,7 +160,9 @@ def _build_permit_table(report: Explanation) -> Page:
         (node, answer.plugin, f"{answer.code}: {', '.join(answer.reasons)}") for node, answer in report.permit.items()
     ]
     columns = (Column("node", keep=True), Column("plugin"), Column("Permit"))
-    return build_table(rows, columns, keep_row, limit=None, title="Not bound at once", full=False)
+    return build_table(
+        rows, columns, keep_row, limit=None, title=("Nodes where Permit rejects or delays the pod"), full=False
+    )
 
 
 def _build_pre_filter_table(report: Explanation) -> Page:
@@ -227,11 +229,11 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
             reason = f"{elimination.plugin}: {reason}"
         amounts[reason] = {
             "for this alone": elimination.only,
-            "for more than this": elimination.nodes - elimination.only,
+            "for other reasons as well": elimination.nodes - elimination.only,
         }
     if not (style.plots or differ_in_total(amounts)):
         return ()
-    title = f"Nodes that are rejected for {report.pod}"
+    title = f"Nodes rejected for {report.pod}"
     return build_bar_plot(title, ("reason", "nodes"), amounts, len(amounts), stacked=True)
 
 
@@ -246,7 +248,7 @@ def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style
         if nearest:
             columns.append(Column("closest node"))
     # Rows end with the closest node, which is cut off if there is no column for it
-    rows = [_build_elimination_row(elimination, is_stacked)[: len(columns)] for elimination in eliminations]
+    rows = [_build_elimination_row(elimination, stacked=is_stacked)[: len(columns)] for elimination in eliminations]
     return build_table(rows, columns, keep_row, limit=None, title="Why nodes are rejected", full=False)
 
 
@@ -419,8 +421,8 @@ def _build_pod_row(explanation: Explanation) -> Row:
 
 
 TEXT_BY_KIND = {
-    "MakeRoom": "{text}; whatif shows the outcome first",
-    "CorrectProfile": "Name its configuration with --config, or correct the pod's spec.schedulerName",
+    "MakeRoom": "{text}; run whatif to see the outcome first",
+    "CorrectProfile": "Specify the scheduler's configuration with --config, or correct the pod's spec.schedulerName",
 }
 """Kind of advice -> the text for readers at a command line, if it differs from the advice's own."""
 COMMAND_BY_KIND = {
@@ -467,7 +469,7 @@ def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
     For a pod that cannot be created, only a line says how it would be scheduled once created.
     """
     if report.verdict == NOT_CREATED:
-        yield from _iter_once_created_lines(report)
+        yield from _iter_once_created_line(report)
         return
     condition = (Marked(f"As if {report.as_if}:", Tone.WARNING),) if report.as_if else ()
     pod = Marked(report.pod, Tone.STRONG)
@@ -530,7 +532,7 @@ def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explan
     yield Bullets(tuple(causes[1:]))
 
 
-def _iter_once_created_lines(report: Explanation) -> Iterator[Paragraph]:
+def _iter_once_created_line(report: Explanation) -> Iterator[Paragraph]:
     """Yield the line with the verdict that the pod would get if it were created. Yield nothing if it is unknown."""
     once = report.once_created
     if once is not None:

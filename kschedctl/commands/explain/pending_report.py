@@ -12,7 +12,12 @@ from kschedctl.reports.not_created import NOT_CREATED, NotCreated
 from kschedctl.reports.report import GateProblem, Report, with_pod_count
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, list_fixes
+from kschedctl.reports.waiting_elsewhere import (
+    WaitingElsewhere,
+    describe_state_counts,
+    find_unadmitted_objects,
+    list_fixes,
+)
 from kschedctl.text.counts import agreeing, capitalize, counted, negate_scope
 from kschedctl.text.printable import describe_shared_reason
 
@@ -144,6 +149,7 @@ class PendingPods(Report, frozen=True):
             status = agreeing(len(self.asked_about), "its status", "their status")
             text = f"{verb} not wait for anything, according to {status}{describe_doubt(self.unknown)}"
             return (", ".join(self.asked_about), text)
+        # If the user named objects, no others are in `waiting_elsewhere`.
         first = self.waiting_elsewhere[0]
         if len(self.waiting_elsewhere) == 1:
             return (first.resource, first.headline)
@@ -162,7 +168,12 @@ class PendingPods(Report, frozen=True):
             *(entry.short_form for entry in self.waiting_elsewhere),
         )
         fixes = tuple(fix.to_short_fix() for fix in list_fixes(self.waiting_elsewhere))
-        return replace(summary, subject=self.scope, pods=pods, figures=figures, fixes=fixes)
+        warnings = summary.warnings
+        if self.asked_about and len(self.waiting_elsewhere) == 1:
+            (entry,) = self.waiting_elsewhere
+            holders = (holder for holder in entry.holders if holder not in entry.headline)
+            warnings = (*summary.warnings, *holders, *entry.details)
+        return replace(summary, subject=self.scope, pods=pods, figures=figures, fixes=fixes, warnings=warnings)
 
     def build_csv_table(self) -> CsvTable:
         """Return a row for each creation failure, pending pod, and object that waits elsewhere."""
@@ -182,7 +193,7 @@ class PendingPods(Report, frozen=True):
             for group in self.groups
             if group.verdict not in FINE
         ]
-        elsewhere = (entry.gate_problem for entry in find_unadmitted(self.waiting_elsewhere))
+        elsewhere = (entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere))
         return [*(workload.gate_problem for workload in self.not_created), *waiting, *elsewhere]
 
 

@@ -340,7 +340,7 @@ def add_group_report(report: Explanation, group: PodGroupReport | None) -> Expla
 
 MAX_ORDERS = 24
 """The maximum number of orders in which the groups of a tree are tried."""
-ORDER_MATTERS = "try their groups in random order: in another order this pod has another outcome"
+ORDER_MATTERS = "try their groups in random order: in another order, the outcome for this pod differs"
 ORDER_MAY_MATTER = "try their groups in random order: not all orders were tried here"
 
 
@@ -355,7 +355,7 @@ def _report_pod_group_in_tree(
     return replace(report, tree=trial.report, condition=CONDITION.at(scheduler.gates.release))
 
 
-def iter_tree_order_unknowns(group: PodGroupReport | None) -> Iterator[Unknown]:
+def iter_tree_order_unknown(group: PodGroupReport | None) -> Iterator[Unknown]:
     """Yield an Unknown if the result may depend on the order in which the groups of a tree are tried.
 
     Kube-scheduler tries them in random order.

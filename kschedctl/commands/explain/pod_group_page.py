@@ -36,7 +36,7 @@ def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
         return ()
     blocks: list[Block] = [
         paragraph(Marked(group.name, Tone.STRONG), f"{_describe_policy(group)}: {_describe_pods(group)}"),
-        *_iter_project_details(group),
+        *_iter_project_line(group),
     ]
     if group.message:
         blocks.append(paragraph(Marked(f"condition {group.condition}:", Tone.FAINT), group.message))
@@ -100,12 +100,12 @@ def _describe_pods(group: PodGroupReport) -> str:
     return f"{existing}, {group.missing} {agreeing(group.missing, 'is', 'are')} missing" if group.missing else existing
 
 
-def _iter_project_details(group: PodGroupReport) -> Iterator[Block]:
+def _iter_project_line(group: PodGroupReport) -> Iterator[Block]:
     """Yield a line about a gang of another project: how many pods fit, its tasks, queue and phase."""
     if not group.project:
         return
     fits = agreeing(group.fitting, "fits", "fit")
-    clauses = [f"{group.fitting} of its pods {fits} at once by kube-scheduler's filters"]
+    clauses = [f"{group.fitting} of its pods {fits} at once according to kube-scheduler's filters"]
     if group.ended:
         clauses.append(f"{group.ended} of them succeeded")
     clauses += [f"{task.fitting} of task {task.name}, which needs at least {task.least}" for task in group.tasks]

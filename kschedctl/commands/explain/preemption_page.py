@@ -35,12 +35,18 @@ NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Col
 
 
 def build_preemption_section(report: PreemptionReport | None, style: Style) -> Page:
-    """Build the section about preemption. It is empty if preemption was not considered."""
-    if report is None or (report.eligible and not report.candidates and not report.why):
-        return ()  # kube-scheduler's message says why it does not help
+    """Build the section about preemption.
+
+    It is empty if preemption was not considered, or if it does not help and only kube-scheduler's message says why.
+    """
+    if report is None:
+        return ()
+    has_nothing_to_show = report.eligible and not report.candidates and not report.why
+    if has_nothing_to_show:
+        return ()
     if report.terminating:
         gone = Bullets(report.terminating)
-        return section("Preemption", paragraph("under way, these pods are terminating on", report.nominated), gone)
+        return section("Preemption", paragraph("under way: these pods are terminating on", report.nominated), gone)
     title = "Preemption" if report.plugin == DEFAULT else f"Preemption by {report.plugin}"
     if not report.asked:
         title += ", which the scheduler does not run here"
@@ -104,7 +110,7 @@ def _describe_tie(node: str, equals: tuple[str, ...], candidate: CandidateReport
     victims = [pod for pod in equals if pod in candidate.victims]
     alternatives = ""
     if len(victims) < len(equals):
-        alternatives = f", so it may evict others than {names(victims, TIED_SHOWN)}"
+        alternatives = f", so it may evict pods other than {names(victims, TIED_SHOWN)}"
     equal_pods = f"{names(equals, TIED_SHOWN)} have the same priority and start time"
     return f"{node}: {equal_pods}; kube-scheduler takes them in an arbitrary order{alternatives}"
 

@@ -56,7 +56,7 @@ class Obstacle(NamedTuple):
     """Whether kube-scheduler examined these nodes."""
 
 
-ENOUGH_FOUND = "enough nodes that fit had already been found"
+ENOUGH_FOUND = "enough feasible nodes had already been found"
 """The reason why the search did not reach a node. kube-scheduler does not report such nodes."""
 
 
@@ -81,7 +81,10 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
     level = np.full(len(unexamined), NEAR if pod_is_rejected else OUT_OF_REACH, np.int8)
 
     def find_row_fact(row: int) -> AnyFact | None:
-        """Return the fact behind the PreFilter result, or else the first fact of a plugin that narrowed the nodes."""
+        """Return the fact behind the PreFilter result, or else the first fact of a plugin that narrowed the nodes.
+
+        Return None if there is no fact.
+        """
         if result is not None:
             return to_fact(result.fact)
         facts = (_find_filter_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)

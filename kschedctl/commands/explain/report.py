@@ -310,7 +310,10 @@ class PreemptionReport(Document, frozen=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about the chosen victims, the budgets that their eviction violates, and equally good choices."""
+        """Sentences about the chosen victims, the budgets that their eviction violates, and equally good choices.
+
+        There are none unless the scheduler preempts pods here.
+        """
         if not self.asked or not self.chosen:
             return ()
         candidate = self.candidates[self.chosen]

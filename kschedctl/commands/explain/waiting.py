@@ -219,7 +219,7 @@ LOOK_AT_SCHEDULER = "Check the scheduler's log, leader, watches and queue length
 """What to do about a pod that fits and that kube-scheduler does not try."""
 DEFAULT_GRACE_SECONDS = 30
 FITS = "a node fits now"
-CROWDED = "fits by itself, but not together with the pods that are tried before it"
+CROWDED = "fits by itself, but not together with the pods ahead of it"
 
 
 class WaitCause(NamedTuple):
@@ -357,7 +357,7 @@ def is_retry_overdue(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
 
 
 def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> tuple[TerminatingVictim, ...]:
-    """Find the pods that are terminating to make room for the explained pod."""
+    """Find the pods that are terminating to make room for the explained pod. Return () if there was no preemption."""
     if report.preemption is None:
         return ()
     pods = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
@@ -440,10 +440,13 @@ def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice 
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
     seconds = measure_seconds_since_try(waiting.pod, audited)
     if waiting.cause == "stuck" and seconds is not None and is_retry_overdue(waiting, audited):
-        text = f"It fits now, but was not tried for {seconds / 60:.0f} min, though rejected pods are tried after 5 min"
+        text = (
+            f"It fits now, but has not been tried for {seconds / 60:.0f} min, although rejected pods are retried "
+            "after 5 min"
+        )
         return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
     age = format_age(waiting.pod.metadata.creation_timestamp, audited.now)
     if waiting.cause == "stuck" and seconds is None and age:
         text = f"A node fits now. The pod has waited for {age}, and no event says when it was last tried"
-        return Advice("AwaitRetry", f"{text}: if it still waits in 5 min, audit looks for the fault")
+        return Advice("AwaitRetry", f"{text}: if it still waits in 5 min, run audit to find the fault")
     return None

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.output_options import PICTURES, TEMPLATES
+from kschedctl.cli.output_options import PICTURES, TEMPLATES, Answer
 from kschedctl.cli.source import (
     NOTHING_MORE,
     LiveKinds,
@@ -42,7 +41,7 @@ def watch_cluster(
     Raises KschedctlError, also if the explained pod no longer exists.
     """
     if output_format in PICTURES:
-        raise UsageError(f"-o {output_format} is a picture of one moment", where="--watch")
+        raise UsageError(f"-o {output_format} shows a single moment and cannot be updated", where="--watch")
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--watch")
     printed_essentials: object = None
@@ -68,11 +67,13 @@ def follow_cluster(
     Raises KschedctlError if the cluster cannot be read.
     """
     from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
-    from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
+    from kschedctl.sources.live.reading import read_live_cluster  # noqa: PLC0415
 
     connected = connect_to_cluster(source)
     follower = Follower(
-        connected.server, read_live(connected, build_live_request(source, namespace, live=live)), every=max_seconds
+        connected.server,
+        read_live_cluster(connected, build_live_request(source, namespace, live=live)),
+        every=max_seconds,
     )
     log_cluster(follower.reading.build_cluster())
     yield from (with_admission_plugins(cluster, source) for cluster in follower.iter_clusters())

@@ -1,20 +1,74 @@
 """The command ``failures``: what would no longer fit if a node, a zone or a pool failed?
 
-Read ``losses``, which removes each node, zone or pool in turn and reschedules its pods.
+Each node, zone or pool fails in turn. The nodes disappear with their pods, and the pods that controllers recreate pass
+the queue on the remaining nodes. PodDisruptionBudgets do not protect against failures.
 """
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from random import Random
 
+import numpy as np
+
+from kschedctl.admission.node_selector import SELECTOR
+from kschedctl.admission.tolerations import DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION
+from kschedctl.api.arrays import Bools, Position, find_positions
+from kschedctl.api.copying import replace
+from kschedctl.api.garbage import collecting_garbage_at_end
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.node_pools import find_node_pool_name
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures import losses
-from kschedctl.commands.failures.report import Failures
+from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
+from kschedctl.replay.node_drain import (
+    compute_unplaced_spreads,
+    count_always_unplaced_pods,
+    merge_proven_unplaced_counts,
+    shuffle_returning_pods,
+)
+from kschedctl.replay.parallel import (
+    NO_PROGRESS,
+    ONE_PROCESS,
+    Progress,
+    Workers,
+    compute_spreads,
+    report_parts,
+    run_all,
+)
+from kschedctl.replay.placements import (
+    count_pods_by_place,
+    group_unplaced_pods,
+    list_evicted_elsewhere,
+    report_evictions,
+)
+from kschedctl.replay.settling import schedule_with_victims
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.fork import Fork
+
+_UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
+    "node": lambda cluster: {node.metadata.name: [node.metadata.name] for node in cluster.nodes},
+    "zone": lambda cluster: group_nodes(cluster, get_zone),
+    "pool": lambda cluster: group_nodes(cluster, find_node_pool_name),
+}
+"""The function that returns the nodes of each unit, by kind of unit."""
+_MAX_PAIRS = 200_000
+"""The maximum number of pairs of units that are simulated."""
+_ADMISSION_ANNOTATIONS = frozenset((SELECTOR, DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION))
+"""The annotations of namespaces that may make admission deny pods."""
 
 
 def failures(
@@ -41,9 +95,7 @@ def failures(
     'Any zone can be lost: every recreated pod gets a node (2 failures simulated)'
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
-    report = losses.simulate_failures(
-        cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options
-    )
+    report = simulate_failures(cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options)
     return replace(report, remedy=_find_scenario_with_enough_nodes(report, cluster, options))
 
 
@@ -59,3 +111,242 @@ def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options
     can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
     step = {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
     return find_sufficient_nodes(cluster, step, worst.nodes, worst.reasons, options, deletes_nodes=True)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Nodes that fail at once."""
+
+    name: str
+    nodes: tuple[str, ...]
+    seed: int = 0
+    shuffled: bool = False
+    """Whether pods come back in random order."""
+
+
+def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
+    """Return the loss of each unit, or of each pair of units if `pairs` is True.
+
+    `unit` is a key of `_UNITS`. Raises UsageError if no node belongs to such a unit, or if there are too few units or
+    too many pairs.
+    """
+    units = _UNITS[unit](cluster)
+    if not units:
+        raise UsageError(
+            f"no node has a {unit}", hint="nodes have no label for it" if cluster.nodes else "there are no nodes"
+        )
+    if not pairs:
+        return [Loss(name, tuple(nodes)) for name, nodes in units.items()]
+    if len(units) < 2:
+        raise UsageError(f"--pairs needs two {unit}s; there is only one")
+    pair_count = comb(len(units), 2)
+    if pair_count > _MAX_PAIRS:
+        message = f"{pair_count:,} pairs of {unit}s are too many; at most {_MAX_PAIRS:,} can be simulated"
+        raise UsageError(message, hint="try pairs of zones or pools")
+    return [Loss(f"{a} + {b}", (*units[a], *units[b])) for a, b in combinations(units, 2)]
+
+
+def simulate_failures(
+    cluster: Cluster,
+    unit: str = "zone",
+    *,
+    pairs: bool = False,
+    seed: int = 0,
+    runs: int = 1,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    workers: Workers = ONE_PROCESS,
+    progress: Progress = NO_PROGRESS,
+) -> Failures:
+    """Simulate the failure of every unit, and report the failures, the worst first.
+
+    `unit` is a key of `_UNITS`. With `pairs`, any two units fail at once. Each failure is simulated `runs` times. From
+    the second run on, the pods come back in random order. Raises UsageError if there is no such unit, and InputError if
+    a pod is invalid.
+    """
+    shared = SharedCluster(cluster, sampling, call_extender)
+    workers = limit_workers(workers, call_extender)
+    losses = list_losses(cluster, unit, pairs)
+    trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in losses for run in range(runs)]
+    parts = _count_parts(shared, trials)
+    on_done = progress.begin("Rescheduling pods", sum(parts))
+    results = run_all(simulate_loss, shared, trials, workers, on_done, parts=parts)
+
+    # Combine the runs of each loss, unless an interruption left none.
+    failures = []
+    for start in range(0, len(trials), runs):
+        completed_runs = [run for run in results.by_task[start : start + runs] if run is not None]
+        if completed_runs:
+            failures.append(_combine_runs_of_failure(completed_runs))
+    worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
+    # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
+    others = (
+        replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=()) for failure in worst_first[1:]
+    )
+    reported = [*worst_first[:1], *others]
+    covered_nodes = {name for loss in losses for name in loss.nodes}
+    return Failures(
+        unit=f"pair of {unit}s" if pairs else unit,
+        scenarios=len(losses),
+        safe=all(failure.safe for failure in reported) and not results.interrupted,
+        seed=seed,
+        failures=tuple(reported),
+        outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in covered_nodes),
+        search_start=describe_search_start(sampling, len(cluster.nodes), seed),
+        **build_cluster_basis(merge_unknown_kinds(failure.unknown for failure in reported), shared.scheduler),
+        interrupted=results.interrupted,
+        runs=runs,
+    )
+
+
+def _count_parts(shared: SharedCluster, losses: Sequence[Loss]) -> list[int]:
+    """Return the number of parts of each simulation, by which progress is counted: 1, and 1 for each displaced pod."""
+    view = shared.scheduler.view
+    is_recreated, _ = shared.get_cached(_get_pod_fates)
+    displaced_by_row = np.bincount(view.node[is_recreated & (view.node >= 0)], minlength=len(view.nodes))
+    return [1 + sum(int(displaced_by_row[view.nodes.index[name]]) for name in loss.nodes) for loss in losses]
+
+
+def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
+    """Return a sort key that orders failures by severity: unplaced, evicted, lost, then displaced pods."""
+    denied = sum(workload.missing or 0 for workload in failure.not_created)
+    return failure.unplaced + denied, failure.evicted, failure.lost, failure.displaced
+
+
+def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
+    """Return the worst of several runs of one failure, with the minimum and maximum numbers over all runs."""
+    spreads = compute_spreads([_count_outcomes(run) for run in runs])
+    return replace(
+        max(runs, key=_get_severity_sort_key),
+        over_runs=spreads,
+        unplaced_over_runs=compute_unplaced_spreads([run.reasons for run in runs]),
+        in_no_order=merge_proven_unplaced_counts(run.in_no_order for run in runs),
+        unknown=merge_unknown_kinds(run.unknown for run in runs),
+    )
+
+
+def _count_outcomes(run: Failure) -> dict[str, int]:
+    """Count the pods that the failure leaves without a node or evicts."""
+    return {
+        "unplaced": run.unplaced,
+        "evicted": run.evicted,
+        "unplacedDisplaced": run.unplaced_displaced,
+        "unplacedEvicted": run.unplaced_evicted,
+    }
+
+
+def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
+    """Simulate the loss of nodes: their pods are gone, and recreated pods are scheduled on other nodes.
+
+    Memory is freed at the end. Raises KeyboardInterrupt if the simulation was interrupted.
+    """
+    with collecting_garbage_at_end():
+        return _replay_loss(shared, loss)
+
+
+def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
+    """Simulate the loss of nodes, as described in `simulate_loss`, without freeing memory afterwards."""
+    # Find the pods on the lost nodes, and those among them that are recreated.
+    view = shared.scheduler.view
+    is_recreated, is_bare = shared.get_cached(_get_pod_fates)
+    is_lost_node = np.zeros(len(view.nodes), np.bool_)
+    is_lost_node[[view.nodes.index[name] for name in loss.nodes]] = True
+    is_on_lost_node = np.append(is_lost_node, False)[view.node]  # pods without a node have row -1
+    displaced = find_positions(is_on_lost_node & is_recreated)
+    not_created, denied_positions = _find_denied_pods(view, find_positions(is_on_lost_node), displaced)
+
+    # Remove the nodes with their pods, and schedule the recreated pods.
+    simulation = Simulation(
+        shared.scheduler, view.without_nodes(is_lost_node), seed=loss.seed, sampling=shared.sampling
+    )
+    simulation.release(find_positions(is_on_lost_node))
+    view_without_lost_pods = simulation.view.fork() if loss.shuffled else None
+    if loss.shuffled:
+        displaced = shuffle_returning_pods(simulation, displaced, Random(loss.seed))
+    recreated = [position for position in displaced if position not in denied_positions]
+    outcomes = schedule_with_victims(simulation, recreated, report_parts)
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+
+    requested_after = np.zeros_like(view.requested)
+    requested_after[~is_lost_node] = simulation.view.requested
+    always_unplaced: dict[str, int] = {}
+    if view_without_lost_pods is not None:
+        always_unplaced = count_always_unplaced_pods(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
+    reasons = group_unplaced_pods(simulation, outcomes, {}, displaced_from=frozenset(loss.nodes))
+    lost = find_positions(is_on_lost_node & is_bare)
+    ending = find_positions(is_on_lost_node & ~is_recreated & ~is_bare)
+    return Failure(
+        name=loss.name,
+        nodes=loss.nodes,
+        displaced=len(displaced),
+        unplaced=sum(outcome.row < 0 for outcome in outcomes),
+        unplaced_evicted=len(list_unplaced_evicted_pods(reasons)),
+        evicted=len(list_evicted_elsewhere(simulation, frozenset(loss.nodes))),
+        lost=len(lost),
+        ending=sum(find_owner(view.pods.objects[each]).kind in ("DaemonSet", "Node") for each in ending),
+        reasons=reasons,
+        evicted_pods=report_evictions(simulation),
+        lost_pods=tuple(view.pods.objects[position].key for position in lost),
+        in_no_order=always_unplaced,
+        **count_pods_by_place(view, view.requested, requested_after),
+        unknown=find_simulation_unknowns(simulation),
+        not_created=not_created,
+    )
+
+
+def _find_denied_pods(
+    view: Fork, lost_pods: Sequence[Position], displaced: Sequence[Position]
+) -> tuple[tuple[NotCreated, ...], set[Position]]:
+    """Find the displaced pods that admission denies once the lost pods are gone.
+
+    Return a report for each workload with denied pods, and the positions of these pods. Only pods in namespaces with
+    restrictions are admitted anew.
+    """
+    cluster = view.cluster
+    restricted_namespaces = _find_restricted_namespaces(cluster)
+    if not restricted_namespaces:
+        return (), set()
+    lost_by_position = {}
+    for position in lost_pods:
+        pod = view.pods.objects[position]
+        if pod.metadata.namespace in restricted_namespaces:
+            lost_by_position[position] = pod
+    recreated_by_position = {
+        position: lost_by_position[position] for position in displaced if position in lost_by_position
+    }
+    admissions = Admissions(cluster, {})
+    denials = admissions.replace_pods(lost_by_position.values(), recreated_by_position.values())
+    denied_keys = {pod.key for pod, _ in denials}
+    reports = admissions.report_by_workload(recreated_by_position.values(), denials)
+    denied_positions = {position for position, pod in recreated_by_position.items() if pod.key in denied_keys}
+    return tuple(reports), denied_positions
+
+
+def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
+    """Return the namespaces in which a pod that was once admitted may be denied now.
+
+    These namespaces have quotas, LimitRanges or annotations that restrict pods, or are being deleted.
+    """
+    restricted = {quota.metadata.namespace for quota in cluster.resource_quotas}
+    restricted |= {limits.metadata.namespace for limits in cluster.limit_ranges}
+    for namespace in cluster.namespaces:
+        has_annotations = not _ADMISSION_ANNOTATIONS.isdisjoint(namespace.metadata.annotations)
+        if namespace.metadata.deletion_timestamp or has_annotations:
+            restricted.add(namespace.metadata.name)
+    return restricted
+
+
+def _get_pod_fates(shared: SharedCluster) -> tuple[Bools, Bools]:
+    """Return the masks of `_classify_pods` for a shared cluster, which caches them."""
+    return _classify_pods(shared.scheduler.view)
+
+
+def _classify_pods(view: Fork) -> tuple[Bools, Bools]:
+    """Return two masks (P,): the pods that are recreated elsewhere if their node fails, and the pods without an owner.
+
+    Pods without an owner are lost with their node. Terminating pods are not counted among them.
+    """
+    is_recreated = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
+    is_bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")
+    return is_recreated[view.pods.info], is_bare[view.pods.info]

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.next_commands import make_whatif_builder
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Drawn
+from kschedctl.cli.output_options import Answer, Drawn
 from kschedctl.cli.run_options import RunOptions, ask_and_answer
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import failures as library
@@ -33,9 +32,11 @@ def failures(
     result: Drawn,
     extending: Extending,
     nodes: Annotated[bool, typer.Option("--nodes", help="Lose every node in turn.")] = False,
-    zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn (this is the default).")] = False,
+    zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn. This is the default.")] = False,
     pools: Annotated[bool, typer.Option("--pools", help="Lose every node pool in turn.")] = False,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Lose two at once, by default two nodes.")] = False,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Lose two at once: nodes, unless --zones or --pools is given.")
+    ] = False,
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?
 

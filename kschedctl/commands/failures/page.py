@@ -37,7 +37,7 @@ NUMBER_DESCRIPTIONS = {
     "unplaced": "fit nowhere else",
     "blocked": "cannot be evicted",
     "returned": "come back to the nodes",
-    "evicted": "make room on other nodes",
+    "evicted": "are evicted from other nodes",
 }
 """The description of each number that varies over runs."""
 
@@ -149,7 +149,7 @@ def _plot_pods_lost_by_failure(report: Failures, style: Style) -> tuple[Plot, ..
     amounts = {
         failure.name: {
             "without a node": failure.unplaced_displaced,
-            "evicted elsewhere, without a node": failure.unplaced_evicted,
+            "evicted from other nodes, without a new node": failure.unplaced_evicted,
             "evicted elsewhere": failure.evicted - failure.unplaced_evicted,
             "lost for good": failure.lost,
         }

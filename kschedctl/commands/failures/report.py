@@ -69,9 +69,11 @@ class Failure(Document, frozen=True):
     @property
     def consequences(self) -> str:
         """What the failure costs in words, or an empty string if it costs nothing."""
-        return ", ".join(filter(None, (self._describe_displaced(), self._describe_evicted(), self._describe_lost())))
+        return ", ".join(
+            filter(None, (self._describe_displaced_pods(), self._describe_evicted_pods(), self._describe_lost_pods()))
+        )
 
-    def _describe_displaced(self) -> str:
+    def _describe_displaced_pods(self) -> str:
         """Describe how many displaced pods get no node or are not created, or return an empty string."""
         denied = sum(workload.missing or 0 for workload in self.not_created)
         texts = []
@@ -89,7 +91,7 @@ class Failure(Document, frozen=True):
             texts.append(counted(denied, "pod is not recreated", "pods are not recreated"))
         return ", ".join(texts)
 
-    def _describe_evicted(self) -> str:
+    def _describe_evicted_pods(self) -> str:
         """Describe how many pods of other nodes are evicted and get no node, or return an empty string."""
         if not self.evicted:
             return ""
@@ -101,7 +103,7 @@ class Failure(Document, frozen=True):
         verb = agreeing(self.unplaced_evicted, "gets", "get")
         return f"{evicted} and {self.unplaced_evicted:,} of them {verb} no node"
 
-    def _describe_lost(self) -> str:
+    def _describe_lost_pods(self) -> str:
         """Describe how many pods no controller recreates, or return an empty string."""
         if not self.lost:
             return ""
@@ -159,8 +161,9 @@ class Failures(Report, frozen=True):
         worst = self.failures[0] if self.failures else None
         if worst is None or not worst.consequences:
             return answer, simulated
-        shows_simulated = self.interrupted or not unsafe
-        return f"{answer}{f' {simulated}' if shows_simulated else ''}.", f"Worst is {worst.name}: {worst.consequences}"
+        if self.interrupted or not unsafe:
+            answer = f"{answer} {simulated}"
+        return f"{answer}.", f"Worst is {worst.name}: {worst.consequences}"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the numbers of failures and, if there are any, the consequences of the worst one."""

@@ -8,8 +8,8 @@ import logging
 import typer
 
 from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
-from kschedctl.cli.answer import UNDECIDED
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import UNDECIDED
 from kschedctl.cli.source import LiveKinds, load_cluster
 from kschedctl.errors import UsageError
 from kschedctl.text.counts import counted
@@ -39,5 +39,5 @@ def instance_types(*, source: Source) -> int:
     typer.echo(json.dumps(types, indent=2))
     log.warning("%s; prices are unknown, so Price is 0", counted(len(types), "instance type"))
     for kind in unread:
-        log.warning("%ss were not read: there may be more types", kind)
+        log.warning("%ss were not read, so there may be more types", kind)
     return UNDECIDED if unread else 0

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from kschedctl.cli.answer import Answer
+from typing import Annotated
+
+import typer
+
 from kschedctl.cli.options import ContextOption, KubeconfigOption, Source, with_options
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands import latency as library
 from kschedctl.commands.audit.next_commands import build_next_commands
 from kschedctl.commands.audit.options import DrawableFindingsOutput, MetricsOptions
+from kschedctl.errors import UsageError
 
 EXAMPLES = (
     "kubectl get --raw $SCHEDULER/proxy/metrics | kschedctl latency --metrics -",
@@ -24,6 +29,7 @@ def latency(
     findings_output: DrawableFindingsOutput,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
+    demo: Annotated[bool, typer.Option("--demo", hidden=True)] = False,
 ) -> Answer:
     """How long does kube-scheduler take, and what holds it up?
 
@@ -34,7 +40,12 @@ def latency(
     a /metrics text has only classic ones, and the protobuf form is not read. A URL that is a proxy of the kubeconfig's
     API server is read with its credentials. Otherwise only those of the URL and of the token file are sent.
     """
+    if demo:
+        raise UsageError(
+            "the demo cluster has no running scheduler to measure",
+            hint="give a scheduler's metrics with --metrics FILE",
+        )
     limits = metrics.build_limits()
     source = Source(kubeconfig=kubeconfig, context=context)
     section = library.latency(metrics.read_metrics(lambda: connect_to_cluster(source)), limits)
-    return findings_output.build_answer(section, build_next_commands(source, section))
+    return findings_output.build_answer_with_exit_code(section, build_next_commands(source, section))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -16,15 +16,13 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
-from kschedctl.cli.answer import UNDECIDED, Answer
 from kschedctl.cli.autoscaler_options import POOL_KINDS, InstanceTypeInput
 from kschedctl.cli.options import Source, parse_feature_gates, with_options
-from kschedctl.cli.output_options import TABLE, Color, Output, OutputFormat, output_option
+from kschedctl.cli.output_options import TABLE, UNDECIDED, Answer, Color, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
-from kschedctl.commands.lint import Destination, build_context, build_report
-from kschedctl.commands.lint.described_cluster import DescribedCluster
-from kschedctl.commands.lint.fixes import Linted, LintFixer, LintFixes
+from kschedctl.commands.lint import DescribedCluster, Destination, build_context, build_report
+from kschedctl.commands.lint.fixes import Linted, LintFixer, LintFixes, count_fixable
 from kschedctl.commands.lint.settings import (
     LintFilters,
     Project,
@@ -82,6 +80,15 @@ class ClusterOptions(InstanceTypeInput):
     def is_live(self, source: Source) -> bool:
         """Return whether the cluster is a live one."""
         return bool(self.live or source.kubeconfig or source.context)
+
+    def find_name(self, source: Source) -> str | None:
+        """Return the name of the cluster for people, "" without a cluster, or None if `source` knows the name.
+
+        It knows the name of a snapshot, of the demo and of a live cluster.
+        """
+        if source.snapshot or source.demo or self.is_live(source):
+            return None
+        return ", ".join(self.with_cluster)
 
     def load_cluster(self, source: Source) -> DescribedCluster | None:
         """Load the cluster that the options name, or return None if they name none. Raises KschedctlError."""
@@ -154,12 +161,14 @@ class DisplayOptions:
         typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
     ] = 0
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
+    brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: the most severe findings.")] = False
     show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Also show how to fix each finding.")] = False
 
-    def build_answer(self, document: object, exit_code: int = CLEAN) -> Answer:
+    def build_answer(self, document: object, exit_code: int = CLEAN, *, cluster_name: str | None = None) -> Answer:
         """Build the answer that shows a document in the chosen format."""
-        answer = Output(self.output, color=self.color).answer(document, exit_code)
-        return replace(answer, style=replace(answer.style, fixes=self.show_fixes))
+        answer = Output(self.output, color=self.color, brief=self.brief).answer(document, exit_code)
+        style = replace(answer.style, fixes=self.show_fixes)
+        return replace(answer, style=style, cluster_name=cluster_name)
 
     def build_diff_answer(self, fixes: LintFixes) -> Answer:
         """Build the answer that shows fixes, with exit code 1 if there are any.
@@ -170,8 +179,20 @@ class DisplayOptions:
             raise UsageError(
                 f"--diff does not support -o {self.output.name}", hint="use -o json or yaml, or leave -o out for a diff"
             )
-        answer = self.build_answer(fixes, FOUND if fixes.files else CLEAN)
+        answer = self.build_answer(fixes, FOUND if fixes.files else CLEAN, cluster_name="")
+        if not fixes.files:
+            log.warning("nothing to change: no finding has a fix that is certain to be right")
         return replace(answer, format="diff") if self.output == TABLE else answer
+
+
+def _explain_rule(arguments: Sequence[str], display: DisplayOptions) -> Answer:
+    """Answer ``lint explain`` for the rule in `arguments`. Raises UsageError unless there is exactly one argument."""
+    if len(arguments) != 1:
+        raise UsageError(
+            "lint explain needs exactly one rule",
+            hint="kschedctl lint explain RULE; kschedctl lint rules lists them",
+        )
+    return display.build_answer(build_rule_report(get_rule(arguments[0])), cluster_name="")
 
 
 @with_options
@@ -190,17 +211,11 @@ def lint(
     manifests, the rules are applied to the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE``
     explains one. The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
-    # Two subcommands show documentation.
     arguments = files or []
     if arguments == ["rules"]:
-        return display.build_answer(build_rule_list())
+        return display.build_answer(build_rule_list(), cluster_name="")
     if arguments[:1] == ["explain"]:
-        if len(arguments) != 2:
-            raise UsageError(
-                "lint explain needs exactly one rule",
-                hint="kschedctl lint explain RULE; kschedctl lint rules lists them",
-            )
-        return display.build_answer(build_rule_report(get_rule(arguments[1])))
+        return _explain_rule(arguments[1:], display)
 
     # Read the settings and the input.
     settings_file = Path(rule_options.settings) if rule_options.settings else find_settings(Path.cwd())
@@ -222,11 +237,13 @@ def lint(
         rule_options, project, lambda linted: build_context(linted, cluster, gates, destination, instance_types)
     )
     if manifests is not None and (rule_options.fix or rule_options.diff):
-        return _fix_files(LintFixer(manifests, linter), rule_options, display, settings)
-    report = linter(manifests)[0]
+        fixer = LintFixer(manifests, linter)
+        return _fix_files(fixer, rule_options, display, settings, cluster_options.find_name(source))
+    report, problems = linter(manifests)
     if _has_only_templates(report, paths):
-        return display.build_answer(report, UNDECIDED)
-    return _build_findings_answer(report, rule_options, display, settings)
+        return display.build_answer(report, UNDECIDED, cluster_name="")
+    report = replace(report, fixable=count_fixable(report, problems))
+    return _build_findings_answer(report, rule_options, display, settings, cluster_options.find_name(source))
 
 
 def _has_only_templates(report: Findings, paths: list[str]) -> bool:
@@ -240,14 +257,19 @@ def _has_only_templates(report: Findings, paths: list[str]) -> bool:
 
 
 def _fix_files(
-    fixer: LintFixer, rule_options: RuleOptions, display: DisplayOptions, settings: LintSettings
+    fixer: LintFixer,
+    rule_options: RuleOptions,
+    display: DisplayOptions,
+    settings: LintSettings,
+    cluster_name: str | None,
 ) -> Answer | int:
-    """Fix the files and build the answer with the remaining findings, or with --diff only the answer with changes."""
+    """Fix the files and report the remaining findings. With --diff, write nothing and show the changes."""
     report = fixer.run()
     if rule_options.diff:
         return display.build_diff_answer(fixer.build_report())
     fixer.write()
-    return _build_findings_answer(replace(report, fixed=fixer.fixed_findings), rule_options, display, settings)
+    report = replace(report, fixed=fixer.fixed_findings)
+    return _build_findings_answer(report, rule_options, display, settings, cluster_name)
 
 
 def _build_linter(
@@ -279,7 +301,11 @@ def _build_linter(
 
 
 def _build_findings_answer(
-    report: Findings, rule_options: RuleOptions, display: DisplayOptions, settings: LintSettings
+    report: Findings,
+    rule_options: RuleOptions,
+    display: DisplayOptions,
+    settings: LintSettings,
+    cluster_name: str | None,
 ) -> Answer | int:
     """Build the answer that shows the findings, with exit code 1 if one of them is severe enough.
 
@@ -290,7 +316,7 @@ def _build_findings_answer(
         log.warning("wrote %s to %s", counted(len(report.findings), "finding"), rule_options.write_baseline)
         return CLEAN
     fails = report.has_at_least(rule_options.fail_on or settings.fail_on)
-    return display.build_answer(report, FOUND if fails else CLEAN)
+    return display.build_answer(report, FOUND if fails else CLEAN, cluster_name=cluster_name)
 
 
 def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:

@@ -129,6 +129,11 @@ class LintFixer:
         return LintFixes(tuple(FileFixes(file, _build_diff(fix), fix.findings) for file, fix in self.files.items()))
 
 
+def count_fixable(report: Findings, problems: Problems) -> int:
+    """Count the findings that have a safe fix in a file that can be changed."""
+    return sum(len(fix.findings) for fix in _iter_fixed_texts(report, problems) if _is_writable(fix.text))
+
+
 def _replace_manifests(manifests: Repository, fixes: Iterable[FixedText]) -> Repository:
     """Return the manifests, with the objects of fixed files replaced by those of the fixed text."""
     fixed_objects = {fix.text: fix.parsed_objects for fix in fixes}
@@ -203,7 +208,7 @@ def _build_diff(fixed: FixedText) -> str:
     before = list(io.StringIO(fixed.text.content.text, newline="\n"))
     after = list(io.StringIO(fixed.fixed_text, newline="\n"))
     name = fixed.text.file
-    lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    lines = difflib.unified_diff(before, after, f"a/{name.lstrip('/')}", f"b/{name.lstrip('/')}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 

@@ -14,6 +14,10 @@ from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Findin
 from kschedctl.reports.unknown import describe_unread
 
 Shown = TypeVar("Shown")
+MAX_COLUMN = 10_000
+"""A line with more characters before the problem is not a line that people open in an editor."""
+MIN_FINDINGS_PER_RULE = 2
+"""The rules are counted in a table of their own only if they have so many findings each, on average."""
 
 
 def build_findings_page(report: Findings, style: Style) -> Page:
@@ -29,10 +33,10 @@ def build_findings_page(report: Findings, style: Style) -> Page:
         *_build_fixed_table(report),
     ]
     if report.unknown:
-        unknown = f"some rules could not be checked: {describe_unread(report.unknown)}"
-        details.append(paragraph(Marked("unknown:", Tone.WARNING), unknown))
+        details.append(paragraph(Marked("not fully checked:", Tone.WARNING), describe_unread(report.unknown)))
     if report.passed_over:
         details.append(paragraph(Marked("skipped:", Tone.FAINT), _describe_skipped(report, style)))
+    details += _hint_at_fixes(report, style)
     summary = paragraph(*_build_summary(report))
     return (summary, *details) if style.answer_first else (*details, summary)
 
@@ -42,7 +46,7 @@ def _build_file_tables(report: Findings, style: Style) -> Page:
     blocks: list[Block] = []
     for file in dict.fromkeys(finding.file for finding in report.findings):
         findings = [finding for finding in report.findings if finding.file == file]
-        row = partial(_build_finding_row, style=style)
+        row = partial(_build_finding_row, report=report, style=style)
         title = file or "In the cluster"
         blocks += build_table(findings, _list_columns(style), row, limit=None, title=title, full=False)
     return tuple(blocks)
@@ -62,7 +66,7 @@ def _list_columns(style: Style) -> tuple[Column, ...]:
 
 
 def _select_optional(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
-    """Return what the style shows of field and fix: both if wide, only the fix with --show-fixes, or neither."""
+    """Return what the style shows of field and fix: both if wide, only the fix with --show-fixes, or otherwise ()."""
     if style.wide:
         return (field, fix)
     return (fix,) if style.fixes else ()
@@ -76,8 +80,8 @@ def _build_fixed_table(report: Findings) -> Page:
 
 
 def _build_rule_counts(report: Findings) -> Page:
-    """Build a table with the number of findings of each rule, or nothing if no rule has several findings."""
-    if len(report.findings) == len(report.rules):
+    """Build a table with the number of findings of each rule, or nothing if it would mostly repeat the findings."""
+    if len(report.rules) == 1 or len(report.findings) < MIN_FINDINGS_PER_RULE * len(report.rules):
         return ()
     counts = Counter((finding.severity, finding.rule) for finding in report.findings)
     summaries = {rule.id: rule.summary for rule in report.rules}
@@ -95,12 +99,17 @@ def _build_rule_counts(report: Findings) -> Page:
     return build_table(rows, columns, keep_row, limit=None, title="By rule")
 
 
-def _build_finding_row(finding: Finding, style: Style) -> tuple[Cell, ...]:
-    """Build the cells for a finding, one per column of `_list_columns`."""
-    line = f"{finding.line}:{finding.column}" if finding.line else ""
+def _build_finding_row(finding: Finding, report: Findings, style: Style) -> tuple[Cell, ...]:
+    """Build the cells for a finding, one per column of `_list_columns`.
+
+    Without a column for the fix, the problem ends with a fix that is more than the advice of the rule. A place on a
+    very long line, such as one of JSON on a single line, is left out.
+    """
+    line = f"{finding.line}:{finding.column}" if finding.line and finding.column <= MAX_COLUMN else ""
     severity = Marked(finding.severity, SEVERITIES[finding.severity])
     name = f"{finding.object} (owned by {finding.owner})" if finding.owner else finding.object
-    row: tuple[Cell, ...] = (line, severity, finding.rule, name, finding.message)
+    problem = finding.message if style.wide or style.fixes else report.describe_problem(finding)
+    row: tuple[Cell, ...] = (line, severity, finding.rule, name, problem)
     return (*row, *_select_optional(finding.path, finding.fix, style))
 
 
@@ -114,6 +123,14 @@ def _describe_skipped(report: Findings, style: Style) -> str:
             part = f"{len(passed_over.where):,} {passed_over.what}"
         parts.append(f"{part} ({passed_over.hint})" if passed_over.hint else part)
     return ", ".join(parts)
+
+
+def _hint_at_fixes(report: Findings, style: Style) -> Page:
+    """Build the line on the options that show and apply fixes, or nothing if the fixes are shown."""
+    if not report.findings or style.wide or style.fixes or style.answer_first:
+        return ()
+    corrected = f"; --fix corrects {report.fixable:,} of them" if report.fixable else ""
+    return (paragraph(Marked(f"--show-fixes says how to fix each finding{corrected}", Tone.FAINT)),)
 
 
 def _build_summary(report: Findings) -> list[Cell]:

@@ -55,7 +55,7 @@ def make_room(
     True
     """
     if isinstance(pods, str):
-        return make_room_for_waiting(
+        return make_room_for_waiting_pods(
             [find_or_create_target(cluster, pods, call_extender)],
             wishes,
             seed=seed,
@@ -68,7 +68,7 @@ def make_room(
     )
 
 
-def make_room_for_waiting(
+def make_room_for_waiting_pods(
     targets: Sequence[TargetPod],
     wishes: RoomWishes = RoomWishes(),
     *,
@@ -85,7 +85,7 @@ def make_room_for_waiting(
     failures = [target.never_created for target in targets if target.never_created]
     if failures:
         raise _build_no_pod_error(failures)
-    cluster, keys = collect_waiting_pods(targets)
+    cluster, keys = add_and_list_waiting_pods(targets)
     return find_room(cluster, keys, wishes, seed=seed, call_extender=call_extender, workers=workers, progress=progress)
 
 
@@ -122,7 +122,7 @@ def make_room_for_manifests(
 def _build_no_pod_error(failures: Iterable[NotCreated]) -> UsageError:
     """Build the error for workloads that create no pod, with the reasons."""
     reasons = "; ".join(f"{failure.workload}: {failure.headline}" for failure in failures)
-    return UsageError(f"no pod to make room for: {reasons or 'the manifests create none'}")
+    return UsageError(f"no pod to make room for: {reasons or 'the manifests create no pods'}")
 
 
 STATE_LOCK = Lock()
@@ -192,7 +192,7 @@ def make_room_and_report(room: RoomMaking) -> MakeRoom:
     return build_report(room)
 
 
-def collect_waiting_pods(targets: Sequence[TargetPod]) -> tuple[Cluster, list[str]]:
+def add_and_list_waiting_pods(targets: Sequence[TargetPod]) -> tuple[Cluster, list[str]]:
     """Return the cluster with the target pods added, and the keys of all pods to make room for.
 
     These are the targets and the pods that get their nodes together with them. Raises UsageError for targets of several

@@ -7,12 +7,11 @@ from typing import Annotated, TypedDict
 import typer
 
 from kschedctl.cli import subjects
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.inquiry import read_inquiry
 from kschedctl.cli.manifests import read_manifests
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import DrawnUntabled
+from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
@@ -81,7 +80,7 @@ def make_room(
     with extending.open_caller() as call_extender, show_progress() as shown:
         settings = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
         if pods:
-            report = library.make_room_for_waiting(_read_targets(source, scope, tuple(pods)), wishes, **settings)
+            report = library.make_room_for_waiting_pods(_read_targets(source, scope, tuple(pods)), wishes, **settings)
         else:
             report = _make_room_for_manifests(source, scope, wishes, settings)
     return view.answer(report, choose_exit_code(report.fits, report.interrupted, report.undecided))
@@ -105,10 +104,10 @@ def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, s
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
     if len(source.snapshot) > 1:
-        raise UsageError("room is made in one cluster", hint="name one --snapshot")
+        raise UsageError("make-room takes one cluster", hint="name one --snapshot")
     (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()
     if not application.manifests:
-        hint = "-f is for new pods, and these have a UID or a node already: name one of them instead"
+        hint = "-f is for new pods, but these have a UID or a node: name one of them instead"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     with locate_errors(application.places):
         return library.make_room_for_manifests(

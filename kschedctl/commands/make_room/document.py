@@ -56,10 +56,10 @@ def build_report(room: RoomMaking) -> MakeRoom:
         missing=tuple(missing_pods),
         message=_find_first_message(simulation, missing_pods),
         cause=_describe_missing_class(simulation, missing_pods),
-        preempts=_find_preempted(room),
+        preempts=_find_preempted_pods(room),
         commands=tuple(command for part in room.parts for command in _iter_plan_commands(room, part)),
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
-        fragmented=tuple(iter_fragmented(room.searches[0])) if room.searches else (),
+        fragmented=tuple(iter_fragmented_resources(room.searches[0])) if room.searches else (),
         placed_first=_list_placed_pods(
             room, {position: Row(int(room.before.view.node[position])) for position in room.placed_first}
         ),
@@ -123,7 +123,7 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
         yield kubectl.render_command("uncordon", nodes[row].metadata.name)
 
 
-def _find_preempted(room: RoomMaking) -> tuple[str, ...]:
+def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:
     """Return the keys of the pods that kube-scheduler would preempt for the first pod that needs room.
 
     kube-scheduler does so as soon as it tries the pod, before the plan can be carried out. The result is empty if all
@@ -169,7 +169,7 @@ def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
     )
 
 
-def iter_fragmented(search: PlanSearch) -> Iterator[FragmentedResource]:
+def iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource]:
     """Yield the resources and devices that are free in total, but not on any single node that the pod may use."""
     yield from _iter_fragmented_resources(search)
     yield from _iter_fragmented_devices(search)

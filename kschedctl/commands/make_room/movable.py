@@ -29,7 +29,7 @@ and a pod with an annotation that it prefers no eviction.
 """
 
 NO_DISRUPTION = "their PodDisruptionBudget allows no disruption"
-SEVERAL_BUDGETS = "more than one PodDisruptionBudget selects them, which evictions do not support"
+SEVERAL_BUDGETS = "more than one PodDisruptionBudget selects them, which the eviction API does not support"
 
 
 class MovablePods(NamedTuple):
@@ -70,7 +70,7 @@ def find_movable_pods(
         if count:
             counts[reason] += count
 
-    # Ask the PodDisruptionBudgets about the remaining candidates.
+    # Ask the PodDisruptionBudgets about the remaining candidates, and count those that may not be evicted.
     unheld_pods = np.flatnonzero(is_candidate & ~is_held)
     budgeted = _find_budgeted_infos(simulation)
     is_denied = _find_denied_by_budgets(simulation, unheld_pods, budgeted, counts)
@@ -84,7 +84,7 @@ def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]
     """
 
     def find_reason(pod: Pod) -> str:
-        """Return the reason for one pod."""
+        """Return the reason against moving a pod, or "" if it may move."""
         reason = find_reason_against_moving(pod)
         if reason:
             return reason
@@ -110,9 +110,9 @@ def find_reason_against_moving(pod: Pod) -> str:
     if not is_recreated(pod):
         return "no controller recreates them"
     if annotations.safe_to_evict == "false" or annotations.do_not_disrupt == "true":
-        return "an annotation forbids their eviction"
+        return "an annotation forbids evicting them"
     if any(volume.host_path is not None for volume in pod.spec.volumes):
-        return "they would leave files of hostPath volumes behind"
+        return "they would leave files in hostPath volumes behind"
     return ""
 
 

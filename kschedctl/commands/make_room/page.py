@@ -124,7 +124,7 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
         return ()
     facts = []
     if searched.timed_out:
-        facts.append("the search ran out of time: give it more with --search-seconds")
+        facts.append("the search ran out of time; --search-seconds gives it more")
     facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
         f"if all of them were gone, the pod would fit on {counted(searched.nodes, 'node')}",

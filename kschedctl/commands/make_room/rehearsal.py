@@ -98,7 +98,7 @@ class Rehearsal:
         simulation.preemption = False
         evictions = Evictions(simulation)
         moved: list[PlayedMove] = []
-        self._schedule_waiting(simulation)
+        self._schedule_waiting_pods(simulation)
         for position in positions:
             if self.view.node[position] < 0 or evictions.find_denial(position):
                 break
@@ -109,7 +109,7 @@ class Rehearsal:
                 break
             evictions.count_recovery(position)
             moved.append(PlayedMove(position, source, outcome.row, outcome.tied))
-            self._schedule_waiting(simulation)
+            self._schedule_waiting_pods(simulation)
         return moved
 
     def _place_replacement(self, simulation: Simulation, position: Position, source: Row) -> Outcome | None:
@@ -123,7 +123,7 @@ class Rehearsal:
         if terminating_position is not None:
             self.view.assume(terminating_position, source)
         if self.waiting_first:
-            self._schedule_waiting(simulation)
+            self._schedule_waiting_pods(simulation)
         is_recreated = bool(recreate_gone_pods(simulation, [position]))
         if terminating_position is None:
             return simulation.attempt(position) if is_recreated else None
@@ -136,7 +136,7 @@ class Rehearsal:
         self.view.forget(terminating_position)
         return outcome or simulation.attempt(position)
 
-    def _schedule_waiting(self, simulation: Simulation) -> None:
+    def _schedule_waiting_pods(self, simulation: Simulation) -> None:
         """Schedule the waiting pods that have no node yet, without preemption if it is off in the simulation.
 
         Whether waiting pods would preempt is checked at the end of the plan.
@@ -150,7 +150,7 @@ class Rehearsal:
         """The waiting pods that have no node yet."""
         return [position for position in self.waiting if self.view.node[position] < 0]
 
-    def place_waiting(self) -> dict[Position, Row] | None:
+    def place_all_waiting_pods(self) -> dict[Position, Row] | None:
         """Schedule the waiting pods, and map each one to the row of its node, or to -1 if it gets no node.
 
         Return None if one of the pods would preempt other pods.

@@ -25,7 +25,7 @@ from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.parallel import WorkerPool
 from kschedctl.replay.pools import Pools
-from kschedctl.replay.settling import find_pending, schedule_victims
+from kschedctl.replay.settling import find_pods_still_pending, schedule_victims
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -34,7 +34,7 @@ SEEDS = 3
 Unit = tuple[Position, ...]
 """Pods that get their nodes together: the members of a gang, or a single pod."""
 NO_NODES = frozenset[Row]()
-SAME_WORKLOAD = "they are of its own workload"
+SAME_WORKLOAD = "they belong to the same workload"
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class RoomMaking:
 
         # Schedule all other pods.
         simulation = Simulation(scheduler, seed=seed)
-        others = [position for position in find_pending(simulation) if position not in wanted]
+        others = [position for position in find_pods_still_pending(simulation) if position not in wanted]
         outcomes = schedule_victims(simulation, simulation.schedule(others))
         if simulation.interrupted:
             raise KeyboardInterrupt
@@ -222,7 +222,7 @@ class RoomMaking:
         for member_count in range(1, len(unit) + 1):
             members = unit[:member_count]
             is_last = member_count == len(unit)
-            placed = self._place_unit_members(members[:-1], plan, emptied)
+            placed = self._place_gang_after_plan(members[:-1], plan, emptied)
             if placed is None:
                 return False
             stage = placed.stage
@@ -293,7 +293,7 @@ class RoomMaking:
         """
         if draft.whole:
             return bool(self._replay_in_all_ways(draft.members, draft.moves, draft.emptied))
-        return self._place_unit_members(draft.members, draft.moves, draft.emptied) is not None
+        return self._place_gang_after_plan(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
         """Adopt the plans found by another process, in their order, so that this process reaches the same state."""
@@ -311,15 +311,15 @@ class RoomMaking:
         has_same_owner = view.pods.where(lambda info: find_owner(info.pod) == owner) & (owner.kind != "Pod")
         return [Position(position) for position in np.flatnonzero(has_same_owner[view.pods.info]).tolist()]
 
-    def _place_unit_members(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> PlacedMembers | None:
-        """Replay a plan, and place some members of a gang one by one after it, without waiting pods in between.
+    def _place_gang_after_plan(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> PlacedMembers | None:
+        """Replay a plan, and then place some members of a gang one by one. Other waiting pods are not scheduled.
 
         The result is None if a step of the plan is not safe or a member fits nowhere.
         """
         replayed = replay_plan(self.stage, plan, emptied)
         if replayed is None:
             return None
-        stage = replayed.stage.with_cordoned(NO_NODES)
+        stage = replayed.stage.with_cordoned(NO_NODES)  # no node stays cordoned after the plan
         row: Row | None = None
         simulation = stage.build_simulation()
         for position in members:
@@ -328,7 +328,8 @@ class RoomMaking:
                 return None
             row = Row(int(cycle.scores.best[0]))
             simulation.bind(position, row, cycle.pre_filter.results)
-        return PlacedMembers(replace(stage, nodes=stage.view.nodes.objects), row)
+        uncordoned_nodes = stage.view.nodes.objects  # what a further plan restores after its cordons
+        return PlacedMembers(replace(stage, nodes=uncordoned_nodes), row)
 
     def _replay_in_all_ways(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """Return the replays of a plan for a gang or single pod, one for each possible outcome of random choices.
@@ -416,11 +417,14 @@ def _replay_course_once(
     )
     if replayed is None:
         return None
-    after = replayed.stage.with_cordoned(NO_NODES)
-    rows = after.place_waiting()
-    if rows is None or any(rows[position] < 0 for position in unit):
+    uncordoned = replayed.stage.with_cordoned(NO_NODES)
+    rows = uncordoned.place_all_waiting_pods()
+    if rows is None:  # a waiting pod would preempt other pods
         return None
-    return ReplayedPlan(replace(after, seed=stage.seed, waiting=()), replayed.moves, rows)
+    lacks_node = any(rows[position] < 0 for position in unit)
+    if lacks_node:
+        return None
+    return ReplayedPlan(replace(uncordoned, seed=stage.seed, waiting=()), replayed.moves, rows)
 
 
 def find_reason_not_tried(simulation: Simulation, position: Position) -> str:

@@ -152,7 +152,7 @@ class PlanSearch:
         Once a plan was found, only cheaper plans are considered, for a limited time. Raises OutOfTimeError if time is
         up.
         """
-        likely_plans = self._judge_plans(self._iter_likely_plans(self.stage, self.wanted, moves, (), frozenset()))
+        likely_plans = self._judge_plans(self._iter_promising_plans(self.stage, self.wanted, moves, (), frozenset()))
         all_plans = self._judge_plans(self._iter_all_sequences(moves))
         for plan, is_accepted in chain(likely_plans, all_plans):
             if self._is_no_better(plan):
@@ -226,7 +226,7 @@ class PlanSearch:
             return
         yield from permutations(pods, moves)
 
-    def _iter_likely_plans(
+    def _iter_promising_plans(
         self, stage: Rehearsal, wanted: Position, moves: int, moved_before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
         """Yield plans that let the pod `wanted` fit by `moves` further moves after the moves in `moved_before`.
@@ -253,7 +253,9 @@ class PlanSearch:
                 self.may_have_sets = True
                 if self._is_no_better(pod_set):
                     break
-                yield from self._iter_plans_emptying(accepting_nodes, pod_set, moves - set_size, moved_before, spared)
+                yield from self._iter_plans_emptying_node(
+                    accepting_nodes, pod_set, moves - set_size, moved_before, spared
+                )
         self.may_have_sets |= sets.truncated
 
         # Move a pod on another node that keeps the pod away.
@@ -269,7 +271,7 @@ class PlanSearch:
         self.depends_on_other_nodes = depends_on_other_nodes(cycle)
         self.lacks_held_resources = bool(sets.holdings)
 
-    def _iter_plans_emptying(
+    def _iter_plans_emptying_node(
         self,
         accepting_nodes: AcceptingNodes,
         pod_set: Plan,
@@ -322,7 +324,7 @@ class PlanSearch:
         stage_without_pod = replayed.stage.without_placement(blocked_pod)
         # The pods that move last are passed as moved before as well, so that they are not moved to make room.
         given_moves = (*moved_before, *safe_pods, *last_pods)
-        for plan in self._iter_likely_plans(stage_without_pod, blocked_pod, further_moves, given_moves, emptied):
+        for plan in self._iter_promising_plans(stage_without_pod, blocked_pod, further_moves, given_moves, emptied):
             inserted_moves = plan[len(given_moves) :]
             yield (*moved_before, *safe_pods, *inserted_moves, *last_pods)
 
@@ -339,7 +341,7 @@ class PlanSearch:
         if replayed is None:
             return
         if moves > 1:
-            yield from self._iter_likely_plans(replayed.stage, wanted, moves - 1, moved_before, spared)
+            yield from self._iter_promising_plans(replayed.stage, wanted, moves - 1, moved_before, spared)
         else:
             cycle = self._run_cycle(replayed.stage, wanted)
             if cycle is not None and cycle.schedulable:

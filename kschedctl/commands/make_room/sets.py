@@ -249,7 +249,7 @@ class SetsOnNodes:
     def _build_candidate_sets(self, size: int) -> Sets:
         """Build the sets (S, size) of distinct pods on one node that free enough of the resources the node lacks."""
         columns, shortages = self._find_node_shortages()
-        pods = self._select_distinct_pods(self._select_pods_freeing_enough(size, columns, shortages), size)
+        pods = self._drop_surplus_equal_pods(self._select_pods_freeing_enough(size, columns, shortages), size)
         requests = self._get_requests(pods, columns)
 
         # The pods of a node are a run: its start, and how many pods it has.
@@ -284,13 +284,13 @@ class SetsOnNodes:
         most_freed = requests + (size - 1) * largest[node]
         return self.pods[(most_freed >= shortages[node]).all(axis=1)]
 
-    def _select_distinct_pods(self, pods: Rows, size: int) -> Rows:
+    def _drop_surplus_equal_pods(self, pods: Rows, size: int) -> Rows:
         """Keep only the first `size` equal pods of each node, since a set cannot contain more of them.
 
         Pods with the same PodInfo are equal. At most MAX_PODS_PER_NODE[size] pods of each node are returned.
         `truncated` is set if a node has more.
         """
-        # Number equal pods of a node in their order.
+        # Number the equal pods of each node in their order, and drop those after the first `size`.
         node = self.view.node[pods]
         info = self.view.pods.info[pods]
         grouped_order = np.lexsort((np.arange(len(info)), info, node))
@@ -299,6 +299,7 @@ class SetsOnNodes:
         rank_among_equal[grouped_order] = rank_within_runs(group.reshape(-1)[grouped_order])
         pods = pods[rank_among_equal < size]
 
+        # Apply the limit per node. The pods are grouped by node.
         is_within_limit = rank_within_runs(self.view.node[pods]) < MAX_PODS_PER_NODE[size]
         self.truncated |= not is_within_limit.all()
         return pods[is_within_limit]

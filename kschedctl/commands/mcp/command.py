@@ -61,7 +61,7 @@ def mcp(
     try:
         from kschedctl.commands.mcp import server  # noqa: PLC0415 - extra "mcp"
     except ImportError as error:
-        raise UsageError(f"mcp needs the SDK of MCP: {error}", hint="pip install 'kschedctl[mcp]'") from None
+        raise UsageError(f"mcp needs the MCP SDK: {error}", hint="pip install 'kschedctl[mcp]'") from None
     served = server.McpServer(ServedCluster(source))
     if not http:
         server.serve_stdio(served)

@@ -76,34 +76,40 @@ def _build_text_schema(description: str, **constraints: Json) -> JsonObject:
 
 
 POD = _build_text_schema("A pod of the cluster, as namespace/name.")
-MANIFEST: JsonObject = {"type": "object", "description": "A manifest of a Pod or of what makes pods, as JSON."}
+MANIFEST: JsonObject = {
+    "type": "object",
+    "description": "A manifest of a Pod, or of a workload that creates pods, as JSON.",
+}
 MANIFESTS: JsonObject = {"type": "array", "items": {"type": "object"}, "description": "Manifests, as JSON objects."}
 NAMES: JsonObject = {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Names of nodes."}
-NAMESPACE = _build_text_schema("Only this namespace; all without it.")
+NAMESPACE = _build_text_schema("Only this namespace. Without it, all namespaces.")
 MOST: JsonObject = {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Try at most this many pods."}
-UNIT = _build_text_schema("What is lost in turn.", enum=["node", "zone", "pool"], default="zone")
-SCENARIO: JsonObject = {"type": "object", "description": "steps, in the form of `kschedctl help what-if`."}
+UNIT = _build_text_schema("What to lose in turn.", enum=["node", "zone", "pool"], default="zone")
+SCENARIO: JsonObject = {"type": "object", "description": "The steps, as in `kschedctl help what-if`."}
 OBJECTS: JsonObject = {"type": "array", "items": {"type": "object"}}
 GROUPS: JsonObject = {
     **OBJECTS,
-    "description": "Node groups: id, min, max, target, nodes, template, as `kschedctl help scale` has them.",
+    "description": "Node groups: id, min, max, target, nodes, template, as in `kschedctl help scale`.",
 }
-POOL_LABEL = _build_text_schema("The label of nodes that names their node group.")
+POOL_LABEL = _build_text_schema("The node label with the name of a node's group.")
 FLAGS: JsonObject = {"type": "object", "description": "Flags of the Cluster Autoscaler, without dashes."}
 OF_GROUPS: Mapping[str, JsonObject] = {"node_groups": GROUPS, "pool_label": POOL_LABEL, "flags": FLAGS}
-TYPES: JsonObject = {**OBJECTS, "description": "Instance types, as kwok's instance_types.json has them."}
+TYPES: JsonObject = {**OBJECTS, "description": "Instance types, in the format of kwok's instance_types.json."}
 SETTINGS: JsonObject = {
     "type": "object",
     "description": "preferencePolicy, minValuesPolicy, maxInstanceTypes, featureGates.",
 }
-KEEP_ZONES: JsonObject = {"type": "boolean", "description": "The loss of a zone leaves no more pods without a node."}
+KEEP_ZONES: JsonObject = {
+    "type": "boolean",
+    "description": "Remove a node only if losing a zone costs no more pods than it does now.",
+}
 PERCENT: JsonObject = {"type": "number", "minimum": 0, "exclusiveMaximum": 100}
 SECTION: JsonObject = {"type": "array", "items": {"type": "string", "enum": list(SECTIONS)}}
 
 
 def explain_pod(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Explain a pod of the cluster or of a manifest, with fixes."""
-    pod = get_only_argument(arguments, "pod", "manifest")
+    pod = get_exclusive_argument(arguments, "pod", "manifest")
     return kschedctl.explain(call.cluster, pod, remedies=True, now=call.now, as_written=True)
 
 
@@ -112,7 +118,7 @@ def find_remedies(call: ToolCall, arguments: Arguments) -> PlainReport:
     from kschedctl.commands.explain.one_pod import find_or_create_target  # noqa: PLC0415 - as the commands below
     from kschedctl.commands.remedies import find_remedies_with_room  # noqa: PLC0415
 
-    pod = find_or_create_target(call.cluster, get_only_argument(arguments, "pod", "manifest"))
+    pod = find_or_create_target(call.cluster, get_exclusive_argument(arguments, "pod", "manifest"))
     return find_remedies_with_room(pod, progress=call.progress, now=call.now)
 
 
@@ -122,7 +128,7 @@ def clear_pending_pods(call: ToolCall, arguments: Arguments) -> PlainReport:
     return kschedctl.pending_remedies(call.cluster, namespace, now=call.now, progress=call.progress)
 
 
-def get_only_argument(arguments: Arguments, *names: str) -> Any:
+def get_exclusive_argument(arguments: Arguments, *names: str) -> Any:
     """Return the value of the one argument among `names` that was given.
 
     Raises UsageError unless exactly one of them was given.
@@ -204,7 +210,7 @@ def size_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
 
 def make_room(call: ToolCall, arguments: Arguments) -> PlainReport:
     """Find the fewest pods to move so that a pod fits."""
-    return kschedctl.make_room(call.cluster, get_only_argument(arguments, "pod", "manifests"))
+    return kschedctl.make_room(call.cluster, get_exclusive_argument(arguments, "pod", "manifests"))
 
 
 _DECLARED_TOOLS = (
@@ -220,7 +226,7 @@ _DECLARED_TOOLS = (
     Tool(
         "list_pending_pods",
         "Which pods are Pending, and why?",
-        "All pods that wait for a node, grouped by cause, and workloads that lack pods nobody could create.",
+        "All pods that wait for a node, grouped by cause, and workloads whose pods could not be created.",
         arguments={"namespace": NAMESPACE},
         build_report=lambda call, arguments: kschedctl.pending(
             call.cluster, str(arguments.get("namespace", "")), now=call.now
@@ -230,7 +236,7 @@ _DECLARED_TOOLS = (
     Tool(
         "find_remedies",
         "Which changes would let this pod schedule?",
-        "All smallest sets of changes, each verified by replay. Nothing is executed.",
+        "Every minimal set of changes, each verified by replay. Nothing is executed.",
         arguments={"pod": POD, "manifest": MANIFEST},
         build_report=find_remedies,
         command="remedies",
@@ -246,7 +252,7 @@ _DECLARED_TOOLS = (
     Tool(
         "what_wakes_pod",
         "What makes the scheduler retry this pod?",
-        "The events for which a rejected pod waits, by the plugins that rejected it.",
+        "The events that make the scheduler retry a rejected pod, by the plugins that rejected it.",
         arguments={"pod": POD},
         build_report=lambda call, arguments: kschedctl.wake_ups(call.cluster, str(arguments["pod"])),
         required=("pod",),
@@ -255,8 +261,8 @@ _DECLARED_TOOLS = (
     Tool(
         "changes_that_wake",
         "Does the scheduler retry waiting pods after these changes?",
-        "Each change by itself: objects as they would be applied, or events {action: Add|Update|Delete, old, new}. Of "
-        "all that wait, or of one pod.",
+        "Which waiting pods would be retried after each of these changes, or whether one pod would. A change is an "
+        "object as it would be applied, or an event {action: Add|Update|Delete, old, new}.",
         arguments={"changes": {**OBJECTS, "minItems": 1, "description": "Objects or events, as JSON."}, "pod": POD},
         build_report=lambda call, arguments: kschedctl.wakes_by(
             call.cluster, arguments["changes"], [arguments["pod"]] if "pod" in arguments else ()
@@ -267,8 +273,9 @@ _DECLARED_TOOLS = (
     Tool(
         "simulate_apply",
         "Is this safe to deploy? Where would its pods go?",
-        "Applies manifests to a copy of the cluster: where their pods go, which stay Pending, and whom they evict. "
-        "rollout: replace the pods of workloads that exist, as their controllers do; pending: waiting pods take part.",
+        "Applies manifests to a copy of the cluster: where their pods go, which stay Pending, and which pods they "
+        "evict. rollout: replace the pods of existing workloads, as their controllers do; pending: also schedule "
+        "waiting pods.",
         arguments={"manifests": MANIFESTS, "rollout": {"type": "boolean"}, "pending": {"type": "boolean"}},
         build_report=simulate_apply,
         required=("manifests",),
@@ -277,7 +284,7 @@ _DECLARED_TOOLS = (
     Tool(
         "capacity_left",
         "How many more of these pods fit?",
-        "Each manifest by itself: how many fit, and what stops the next one.",
+        "For each manifest on its own: how many pods fit, and what stops the next one.",
         arguments={"manifests": MANIFESTS, "most": MOST},
         build_report=lambda call, arguments: kschedctl.capacity(
             call.cluster, arguments["manifests"], most=arguments.get("most"), progress=call.progress
@@ -297,7 +304,7 @@ _DECLARED_TOOLS = (
     Tool(
         "simulate_failures",
         "What would no longer fit if a node, a zone or a pool were lost?",
-        "Loses each in turn, worst first.",
+        "Simulates the loss of each in turn, and lists the worst first.",
         arguments={"unit": UNIT},
         build_report=lambda call, arguments: kschedctl.failures(
             call.cluster, str(arguments.get("unit", "zone")), progress=call.progress
@@ -307,7 +314,8 @@ _DECLARED_TOOLS = (
     Tool(
         "simulate_changes",
         "What would these changes to the cluster do to its pods?",
-        "Takes the steps of a scenario (cordon, taint, label, addNodes, removeNodes, drain, scale, …) on a copy.",
+        "Takes the steps of a scenario (cordon, taint, label, addNodes, removeNodes, drain, scale, …) on a copy of the "
+        "cluster.",
         arguments={"scenario": SCENARIO},
         build_report=lambda call, arguments: kschedctl.whatif(
             call.cluster, arguments["scenario"], progress=call.progress
@@ -318,7 +326,7 @@ _DECLARED_TOOLS = (
     Tool(
         "check_manifest",
         "Would the API server create this?",
-        "What admission makes of a manifest: denied, or changed by defaults, LimitRanges, quotas, classes.",
+        "Replays admission: whether the manifest is denied, and how defaults, LimitRanges and classes change it.",
         arguments={"manifest": MANIFEST},
         build_report=lambda call, arguments: kschedctl.admit(call.cluster, arguments["manifest"]),
         required=("manifest",),
@@ -326,7 +334,7 @@ _DECLARED_TOOLS = (
     Tool(
         "lint_cluster",
         "What in the cluster breaks scheduling?",
-        "The rules of lint on all objects of the cluster that scheduling reads.",
+        "Applies lint's rules to all objects of the cluster that scheduling reads.",
         arguments={},
         build_report=lambda call, arguments: kschedctl.lint(cluster=call.cluster),
         command="lint",
@@ -334,7 +342,7 @@ _DECLARED_TOOLS = (
     Tool(
         "audit_cluster",
         "Is the cluster scheduled well?",
-        "Sections, each sound or with findings and what to do.",
+        "An audit in sections; each is sound, or has findings and what to do about them.",
         arguments={"sections": SECTION},
         build_report=lambda call, arguments: kschedctl.audit(
             call.cluster, arguments.get("sections") or (), now=call.now, progress=call.progress
@@ -359,8 +367,9 @@ _DECLARED_TOOLS = (
     ),
     Tool(
         "consolidate_nodes",
-        "Which nodes could be removed with all pods placed again?",
-        "Drains node after node on a copy; what keeps each other node. Independent of any autoscaler.",
+        "Which nodes could be removed such that all pods still get a node?",
+        "Drains one node after another on a copy of the cluster, and says why each other node must stay. Independent "
+        "of any autoscaler.",
         arguments={
             "pool": _build_text_schema("Only nodes of this node pool."),
             "headroom_percent": {**PERCENT, "description": "Keep this much CPU and memory free."},
@@ -372,14 +381,14 @@ _DECLARED_TOOLS = (
     Tool(
         "size_nodes",
         "Which nodes would you need if you built the cluster from scratch?",
-        "The cheapest set of nodes that takes all pods, or the smallest where prices are not known, and a lower bound. "
-        "Without instance_types nodes like those of the cluster's pools.",
+        "The cheapest set of nodes for all pods, or the smallest if prices are unknown, and a lower bound. Without "
+        "instance_types, it uses nodes like those of the cluster's pools.",
         arguments={
             "manifests": MANIFESTS,
             "instance_types": TYPES,
             "scale": {"type": "number", "minimum": 1, "description": "Multiply each workload's pods by this factor."},
             "keep_zone_loss": KEEP_ZONES,
-            "by_nodes": {"type": "boolean", "description": "Find the fewest nodes, not the cheapest."},
+            "by_nodes": {"type": "boolean", "description": "Find the fewest nodes instead of the cheapest."},
         },
         build_report=size_nodes,
         command="size",
@@ -387,8 +396,8 @@ _DECLARED_TOOLS = (
     Tool(
         "rebalance_pods",
         "What would the descheduler evict?",
-        "Its rounds, replayed with where each pod goes then; what of it loops, and which budgets stop it. Without "
-        "policy what pods ask for themselves is restored.",
+        "Replays its rounds: where each evicted pod goes, whether evictions loop, and which budgets stop them. Without "
+        "a policy, it restores what the pods' own constraints ask for.",
         arguments={"policy": {"type": "object", "description": "A DeschedulerPolicy of descheduler/v1alpha2."}},
         build_report=rebalance_pods,
         command="rebalance",
@@ -396,7 +405,7 @@ _DECLARED_TOOLS = (
     Tool(
         "scale_up",
         "Which nodes would the Cluster Autoscaler add?",
-        "Its next loop: which groups grow for pending pods, and why not more.",
+        "Replays its next loop: which groups grow for pending pods, and why no others.",
         arguments=OF_GROUPS,
         build_report=scale_up,
         command="scale",
@@ -404,7 +413,7 @@ _DECLARED_TOOLS = (
     Tool(
         "scale_down",
         "Which nodes would the Cluster Autoscaler remove?",
-        "Its next loop: which nodes go, and what keeps the others.",
+        "Replays its next loop: which nodes are removed, and what keeps the others.",
         arguments=OF_GROUPS,
         build_report=scale_down,
         command="scale",
@@ -412,16 +421,16 @@ _DECLARED_TOOLS = (
     Tool(
         "provision_nodes",
         "Which nodes would Karpenter launch?",
-        "Its next round: the NodeClaims for pending pods, and why none for the others. Without instance_types those of "
-        "the nodes that exist.",
+        "Replays its next round: the NodeClaims for pending pods, and why other pods get none. Without "
+        "instance_types, it uses the types of the existing nodes.",
         arguments={"instance_types": TYPES, "settings": SETTINGS},
         build_report=provision_nodes,
         command="provision",
     ),
     Tool(
         "disrupt_nodes",
-        "Which nodes would Karpenter take away or replace?",
-        "Its next round: consolidation, drift and expiry within budgets, and what keeps each other node.",
+        "Which nodes would Karpenter remove or replace?",
+        "Replays its next round: consolidation, drift and expiry within budgets, and what keeps each other node.",
         arguments={"instance_types": TYPES, "settings": SETTINGS},
         build_report=disrupt_nodes,
         required=("instance_types",),

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import packing as library
@@ -50,4 +50,4 @@ def packing(
     cluster = load_cluster(source)
     with show_progress() as progress:
         section = library.packing(cluster, nodes=None if nodes == -1 else nodes, progress=progress)
-        return findings_output.build_answer(section, build_next_commands(source, section))
+        return findings_output.build_answer_with_exit_code(section, build_next_commands(source, section))

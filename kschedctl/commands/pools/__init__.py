@@ -95,7 +95,7 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
     ordered = sorted(reports.values(), key=lambda pool: (pool.pool == NO_POOL, pool.pool))
     doubts = (*groups.node_groups.doubts, *groups.faults) if groups else ()
     sources = groups.node_groups.sources if groups else ()
-    return NodePools(tuple(ordered), _count_pending(cluster), sources, doubts, undecided=bool(doubts))
+    return NodePools(tuple(ordered), _count_pending_pods(cluster), sources, doubts, undecided=bool(doubts))
 
 
 def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
@@ -148,9 +148,9 @@ def _add_node_pool(
     )
 
 
-def _count_pending(cluster: Cluster) -> int:
+def _count_pending_pods(cluster: Cluster) -> int:
     """Count the unbound pods that are not terminated."""
-    unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.iter_unbound())
+    unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.iter_unbound_pods())
     return sum(unbound)
 
 

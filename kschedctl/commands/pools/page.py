@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.commands.pools.report import NodePools, PoolReport
-from kschedctl.render.page import Marked, Page, Style, paragraph
+from kschedctl.render.page import Marked, Page, Stack, Style, paragraph
 from kschedctl.render.tables import build_struct_table, format_rounded
 from kschedctl.reports.columns import Tone
-from kschedctl.text.counts import first_few
+from kschedctl.text.counts import counted
+
+SHAPES_SHOWN = 3
 
 
 def build_pools_page(report: NodePools, style: Style) -> Page:
     """Build the page: doubts, a table of pools, and the sources of the data."""
     first, pending = report.build_first_line()
-    cells: Mapping[str, Callable[[PoolReport], str]] = {
-        "shapes": lambda pool: first_few(pool.shapes, 1),
+    cells: Mapping[str, Callable[[PoolReport], str | Stack]] = {
+        "shapes": lambda pool: _stack_shapes(pool.shapes),
         "free_cpu": lambda pool: format_rounded(CPU, pool.free_cpu) if pool.nodes else "",
         "most_free_cpu": lambda pool: format_rounded(CPU, pool.most_free_cpu) if pool.nodes else "",
         "free_memory": lambda pool: format_rounded(MEMORY, pool.free_memory) if pool.nodes else "",
@@ -26,3 +28,9 @@ def build_pools_page(report: NodePools, style: Style) -> Page:
     sources = [paragraph(Marked(source, Tone.FAINT)) for source in report.sources]
     table = build_struct_table(report.pools, style, cells, full=False)
     return (paragraph(Marked(first, Tone.STRONG), pending), *doubts, *table, *sources)
+
+
+def _stack_shapes(shapes: Sequence[str]) -> Stack:
+    """Return the most frequent node shapes, one beneath the other, and the number of the others."""
+    others = shapes[SHAPES_SHOWN:]
+    return Stack((*shapes[:SHAPES_SHOWN], *([f"and {counted(len(others), 'other shape')}"] if others else ())))

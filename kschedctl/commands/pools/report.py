@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from msgspec.structs import replace
+
+from kschedctl.api.resource_names import CPU, MEMORY, describe_amount
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
+from kschedctl.reports.summary import Summary
 from kschedctl.text.counts import counted
 
 
@@ -15,7 +19,7 @@ class PoolReport(Document, frozen=True):
 
     pool: Annotated[str, Column("pool", keep=True)]
     nodes: Annotated[int, Column("nodes")] = 0
-    ready: Annotated[int, Column("ready")] = 0
+    ready: Annotated[int, Column("usable")] = 0
     """The number of nodes that are ready and not cordoned."""
     cordoned: Annotated[int, Column("cordoned", above=0)] = 0
     shapes: Annotated[tuple[str, ...], Column("shape")] = ()
@@ -46,6 +50,15 @@ class PoolReport(Document, frozen=True):
     node_class: Annotated[str, Column("node class")] = ""
     """The node class of a Karpenter NodePool, which describes its machines."""
 
+    @property
+    def free_text(self) -> str:
+        """The free resources of the pool in words."""
+        cpu, most = (describe_amount(CPU, amount) for amount in (self.free_cpu, self.most_free_cpu))
+        cordoned = f", {self.cordoned:,} cordoned" if self.cordoned else ""
+        nodes = f"{counted(self.nodes, 'node')}{cordoned}"
+        memory = describe_amount(MEMORY, self.free_memory)
+        return f"pool {self.pool} ({nodes}): {cpu} free, at most {most} on a node; {memory} free"
+
 
 class NodePools(Report, frozen=True):
     """The node pools of a cluster, and the number of its pending pods."""
@@ -64,3 +77,7 @@ class NodePools(Report, frozen=True):
         """Return the numbers of pools, nodes and pending pods."""
         nodes = counted(sum(pool.nodes for pool in self.pools), "node")
         return (f"{counted(len(self.pools), 'pool')}, {nodes},", counted(self.pending, "pending pod"))
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Add the free resources of each pool."""
+        return replace(summary, warnings=tuple(pool.free_text for pool in self.pools))

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import LiveKinds, load_cluster
 from kschedctl.commands import priorities as library
@@ -43,7 +43,10 @@ def priorities(
         ),
     ] = "",
     starving_after: Annotated[
-        str, typer.Option("--starving-after", metavar="DURATION", help="Pods that wait longer are starving.")
+        str,
+        typer.Option(
+            "--starving-after", metavar="DURATION", help="Report pods that have been pending for longer as starved."
+        ),
     ] = "1h",
 ) -> Answer:
     """Who outranks whom, who starves, and who would be evicted first?
@@ -59,7 +62,7 @@ def priorities(
     cluster = load_cluster(source, live=LiveKinds(("Event",)))
     with show_progress() as progress:
         section = library.priorities(cluster, limits, now=time.resolve_time(source, cluster), progress=progress)
-        return findings_output.build_answer(section, build_next_commands(source, section))
+        return findings_output.build_answer_with_exit_code(section, build_next_commands(source, section))
 
 
 def _parse_starving_after(duration: str) -> float:

@@ -23,9 +23,7 @@ from kschedctl.text.counts import counted, first_of, format_price
 TYPES_SHOWN = 3
 SHOWN_LABELS = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
 """The requirements of a NodeClaim that are shown."""
-ONE_RUN = paragraph(
-    Marked("One possible run: where Karpenter's order is random, this takes the first by name.", Tone.FAINT)
-)
+ONE_RUN = paragraph(Marked("One possible run: where Karpenter's order is random, this goes by name.", Tone.FAINT))
 POOL = Column("nodepool", keep=True)
 
 
@@ -35,7 +33,7 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
         *_build_unknown(report.unknown),
         _build_headline(report.build_first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
         *_build_seen_types_note(report.seen_types),
-        *([paragraph(f"No pool takes part: {report.scheduler_error}")] if report.scheduler_error else []),
+        *([paragraph(f"No pool can be used: {report.scheduler_error}")] if report.scheduler_error else []),
         *_build_node_class_fault_lines(report),
         *_build_new_nodes_table(report.new_node_claims, style),
         *_build_existing_nodes_table(report, style),
@@ -73,7 +71,7 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
             report.fates,
             style,
             {"cause": describe_cause},
-            title="Each node alone, whatever budgets say",
+            title="Each node on its own, regardless of budgets",
             full=False,
         ),
         *([ONE_RUN] if commands else []),
@@ -98,7 +96,7 @@ def _build_seen_types_note(seen_types: int | None) -> Page:
     """
     if seen_types is None:
         return ()
-    advice = "others may fit, and no prices are known; --instance-types FILE gives them"
+    advice = "other types may fit, and no prices are known; pass both with --instance-types FILE"
     return (
         paragraph(
             Marked("Known:", Tone.WARNING), f"{counted(seen_types, 'instance type')} of existing nodes; {advice}"
@@ -144,7 +142,7 @@ def _build_existing_nodes_table(report: Provisioning, style: Style) -> Page:
     """Build a table of the existing nodes that take pods."""
     rows = [(node.node, f"{len(node.pods):,}", ", ".join(node.pods)) for node in report.existing_nodes]
     columns = (Column("node", keep=True), *number_columns("pods"), Column("which"))
-    return build_table(rows, columns, lambda row: row, style, title="Need no new node, as Karpenter sees it")
+    return build_table(rows, columns, lambda row: row, style, title="Need no new node, according to Karpenter")
 
 
 def _build_rejected_pods_tables(report: Provisioning, style: Style) -> Page:
@@ -179,12 +177,10 @@ def _build_pool_obstacles_table(report: Provisioning, style: Style) -> Page:
     for pod, obstacles_by_pool in report.missing.items():
         stopped_pools = tuple((pool, obstacles) for pool, obstacles in obstacles_by_pool.items() if obstacles)
         pods_by_obstacles.setdefault(stopped_pools, []).append(pod)
-    rows = [
-        (first_of(pods), pool, obstacle)
-        for stopped_pools, pods in pods_by_obstacles.items()
-        for pool, obstacles in stopped_pools
-        for obstacle in obstacles
-    ]
+    rows: list[tuple[str, str, str]] = []
+    for stopped_pools, pods in pods_by_obstacles.items():
+        for pool, obstacles in stopped_pools:
+            rows += [(first_of(pods), pool, obstacle) for obstacle in obstacles]
     columns = (Column("pods"), POOL, Column("what stops it"))
     return build_table(rows, columns, lambda row: row, style, title="What stops each NodePool", full=False)
 
@@ -203,11 +199,14 @@ def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
         pods_by_answers.setdefault(answers, []).append(pod)
     rows = [(first_of(pods), pool, text) for answers, pods in pods_by_answers.items() for pool, text in answers]
     columns = (Column("pods"), POOL, Column("answer"))
-    return build_table(rows, columns, lambda row: row, style, title="Each NodePool alone, for a pod alone")
+    return build_table(rows, columns, lambda row: row, style, title="Each NodePool on its own, for one pod on its own")
 
 
 def _build_relaxations(report: Provisioning, style: Style) -> Page:
-    """Build a table of the preferences that pods gave up. Unless the output is wide, only count these preferences."""
+    """Build a table of the preferences that pods gave up. Unless the output is wide, only count these preferences.
+
+    Return () if no pod did.
+    """
     relaxations = report.relaxations
     if style.wide:
         return build_struct_table(relaxations, style, title="Preferences given up, in order")
@@ -215,4 +214,4 @@ def _build_relaxations(report: Provisioning, style: Style) -> Page:
         return ()
     pods = counted(len({relaxation.pod for relaxation in relaxations}), "pod")
     preferences = counted(len(relaxations), "preference")
-    return (paragraph(f"{pods} gave up {preferences} to find a place; -o wide lists them."),)
+    return (paragraph(f"{pods} gave up {preferences} to get a node; -o wide lists them."),)

@@ -94,7 +94,7 @@ def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]
     for name in names:
         cohort = replay.cache.cohorts.get(name)
         if name not in cached and cohort is None:
-            raise InputError(f"no ClusterQueue or cohort is named {name}")
+            raise InputError(f"there is no ClusterQueue or cohort {name}")
         selected |= {name} & set(cached)
         if cohort is not None:
             selected |= {queue.name for queue in cohort.iter_queues()}
@@ -104,7 +104,7 @@ def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]
 def _get_path(replay: KueueReplay, node: QuotaNode) -> str:
     """Return the names of the cohorts above a queue, from the root down, joined by slashes.
 
-    If the cohorts form a circle, only the nearest one is returned.
+    If the cohorts form a circle, only the nearest one is returned. Return "" for a queue without a cohort.
     """
     if node.parent is None:
         return ""
@@ -146,7 +146,7 @@ def _describe_problem(replay: KueueReplay, queue: CachedQueue) -> str:
     """Describe why a ClusterQueue admits nothing."""
     parent = queue.node.parent
     if parent is not None and parent.name in replay.cache.cohorts_in_circle:
-        return f"the parents of cohort {parent.name} form a circle"
+        return f"the parents of cohort {parent.name} form a cycle"
     return queue.readiness.message
 
 
@@ -166,7 +166,7 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
     for name in queue_names:
         queue = cached[name]
         for key in queue.settings.quotas:
-            free = _render_free(queue.node, key) if replay.cache.is_queue_active(name) else ""
+            free = _render_free_amount(queue.node, key) if replay.cache.is_queue_active(name) else ""
             used = queue.node.get_usage(key), queue.admitted_usage.get(key, 0)
             yield _report_quota(name, queue.node, key, *used, free=free)
     for cohort in _list_cohorts(replay, queue_names):
@@ -174,10 +174,10 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
         reserved = _sum_usage(node.usage for node in nodes)
         admitted = _sum_usage(cached[node.name].admitted_usage for node in nodes)
         for key in sorted(cohort.subtree_quota):
-            lent = format_amount(key.resource, _sum_borrowed(cohort, key))
+            lent = format_amount(key.resource, _sum_borrowed_amounts(cohort, key))
             used = reserved.get(key, 0), admitted.get(key, 0)
             title = f"Cohort {cohort.name}"
-            yield _report_quota(title, cohort, key, *used, free=_render_free(cohort, key), lent=lent)
+            yield _report_quota(title, cohort, key, *used, free=_render_free_amount(cohort, key), lent=lent)
 
 
 def _sum_usage(usages: Iterable[Usage]) -> Usage:
@@ -189,22 +189,22 @@ def _sum_usage(usages: Iterable[Usage]) -> Usage:
     return total
 
 
-def _sum_borrowed(cohort: CohortNode, key: FlavorResource) -> int:
+def _sum_borrowed_amounts(cohort: CohortNode, key: FlavorResource) -> int:
     """Return how much of a resource the nodes directly below a cohort use beyond their own quotas."""
     borrowed = 0
     for child in (*cohort.cohorts, *cohort.queues):
-        borrowed = add_amounts(borrowed, _compute_borrowed(child, key))
+        borrowed = add_amounts(borrowed, _compute_borrowed_amount(child, key))
     return borrowed
 
 
-def _compute_borrowed(node: QuotaNode, key: FlavorResource) -> int:
+def _compute_borrowed_amount(node: QuotaNode, key: FlavorResource) -> int:
     """Return how much a node uses beyond its own quota."""
     return 0 if node.parent is None else max(0, subtract_amounts(node.get_usage(key), node.subtree_quota.get(key, 0)))
 
 
-def _render_free(node: QuotaNode, key: FlavorResource) -> str:
+def _render_free_amount(node: QuotaNode, key: FlavorResource) -> str:
     """Return how much more a node can use."""
-    return format_quota(key.resource, max(0, node.compute_available(key)))
+    return format_quota(key.resource, max(0, node.compute_available_quota(key)))
 
 
 def _report_quota(
@@ -223,7 +223,7 @@ def _report_quota(
         format_amount(resource, node.subtree_quota.get(key, 0)),
         format_amount(resource, reserved),
         format_amount(resource, admitted),
-        format_amount(resource, _compute_borrowed(node, key)),
+        format_amount(resource, _compute_borrowed_amount(node, key)),
         lent,
         free,
         "" if quota.borrowing_limit is None else format_amount(resource, quota.borrowing_limit),

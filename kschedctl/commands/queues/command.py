@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.kueue_options import KUEUE_KINDS, KueueInput
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Tabled
+from kschedctl.cli.output_options import Answer, Tabled
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import get_cluster_time, load_cluster
 from kschedctl.commands import queues as library
@@ -32,7 +31,7 @@ def queues(
     view: Tabled,
     kueue: KueueInput,
 ) -> Answer:
-    """Who holds the quota of Kueue's queues, and what does each waiting Workload wait for?
+    """Who uses the quota of Kueue's queues, and what is each pending Workload waiting for?
 
     The admission of Kueue is replayed until nothing changes. Shown are the Workloads that wait, in the order in which
     they are tried, with the flavors that they would get and the Workloads that would be preempted; the ClusterQueues,

@@ -13,31 +13,33 @@ from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted, first_few
 
+NO_AMOUNT = {"0": ""}
+
 
 class QuotaUsage(Document, frozen=True):
     """The quota of one resource in one flavor, as quantities."""
 
     queue: Annotated[str, Column("queue", keep=True)]
     """A ClusterQueue, or ``Cohort`` and a name."""
-    flavor: Annotated[str, Column(keep=True)]
+    flavor: Annotated[str, Column(keep=True, beneath="flavor")]
     resource: Annotated[str, Column(keep=True)]
     nominal: Annotated[str, Column(right=True)]
     """In a cohort the sum of its own quota and what its ClusterQueues can lend."""
     reserved: Annotated[str, Column(right=True)]
     """The quota that Workloads hold. For a cohort, this covers the Workloads of all its ClusterQueues."""
-    admitted: Annotated[str, Column(right=True, narrow=True, beneath="admitted")]
+    admitted: Annotated[str, Column(right=True, beneath="admitted")]
     """The part of it that Workloads hold which may start."""
-    borrowed: Annotated[str, Column(right=True, narrow=True, beneath="borrowed")]
+    borrowed: Annotated[str, Column(right=True, beneath="borrowed", words=NO_AMOUNT)]
     """What is held beyond the queue's own quota."""
-    lent: Annotated[str, Column(right=True, narrow=True, beneath="lent")]
+    lent: Annotated[str, Column(right=True, beneath="lent", words=NO_AMOUNT)]
     """What the ClusterQueues and cohorts directly below borrow, empty for a ClusterQueue.
 
     Kueue does not record who lends it.
     """
-    free: Annotated[str, Column(right=True)]
+    free: Annotated[str, Column(right=True, words={"": "none"})]
     """What could still be used, with what can be borrowed. Empty if the ClusterQueue is not active."""
-    borrowing_limit: Annotated[str, Column("may borrow", right=True, narrow=True, beneath="may borrow")] = ""
-    lending_limit: Annotated[str, Column("may lend", right=True, narrow=True, beneath="may lend")] = ""
+    borrowing_limit: Annotated[str, Column("may borrow", right=True, beneath="may borrow")] = ""
+    lending_limit: Annotated[str, Column("may lend", right=True, beneath="may lend")] = ""
 
 
 class ClusterQueueState(Document, frozen=True):
@@ -49,9 +51,9 @@ class ClusterQueueState(Document, frozen=True):
     active: Annotated[bool, Column()]
     waiting: Annotated[int, Column()]
     """The number of Workloads that wait for quota."""
-    reserving: Annotated[int, Column(narrow=True, beneath="reserving")]
+    reserving: Annotated[int, Column(beneath="reserving")]
     """The number of Workloads that hold quota."""
-    admitted: Annotated[int, Column(narrow=True, beneath="admitted")]
+    admitted: Annotated[int, Column(beneath="admitted")]
     """The number of Workloads that may start."""
     share: Annotated[str, Column("weighted share", right=True)] = ""
     """With fair sharing, how much it borrows of what could be lent, in thousandths, divided by its weight."""
@@ -83,13 +85,13 @@ class QueuedWorkload(Document, frozen=True):
     """1 for the Workload that is tried first."""
     workload: Annotated[str, Column(keep=True)]
     """Namespace and name."""
-    priority: Annotated[int, Column(narrow=True, beneath="priority")]
-    pods: Annotated[int, Column(narrow=True, beneath="pods")]
+    priority: Annotated[int, Column(beneath="priority")]
+    pods: Annotated[int, Column(beneath="pods")]
     waits: Annotated[str, Column("why")]
     """What it waits for, in one line."""
-    flavors: Annotated[tuple[str, ...], Column("would get")] = ()
+    flavors: Annotated[tuple[str, ...], Column("would get", beneath="would get")] = ()
     """The flavors in which Kueue would admit it, if nothing else changes."""
-    victims: Annotated[tuple[str, ...], Column("preempts")] = ()
+    victims: Annotated[tuple[str, ...], Column("preempts", beneath="preempts")] = ()
     """The Workloads that Kueue would preempt for it."""
     holders: tuple[str, ...] = ()
     """The Workloads that hold the quota that it needs, at most a few."""

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.times import parse_duration
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import DrawnUnlisted
+from kschedctl.cli.output_options import Answer, DrawnUnlisted
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import load_cluster
@@ -42,7 +41,7 @@ class RaceOptions:
         typer.Option(
             "--expiry",
             metavar="TIME|adaptive|never",
-            help=f"When assumed pods expire. Repeatable.  [default: {', '.join(DEFAULT_EXPIRIES)}]",
+            help=f"Time after which an assumed pod expires. Repeatable.  [default: {', '.join(DEFAULT_EXPIRIES)}]",
         ),
     ] = field(default_factory=list)
     binding_latency: Annotated[

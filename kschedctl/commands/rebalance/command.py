@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import DrawnUntabled
+from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import EVICTION_KINDS, get_cluster_time, load_cluster

@@ -58,8 +58,8 @@ def _mark_target(step: RebalancingStep) -> Marked:
 def _choose_tone(report: Rebalancing) -> Tone:
     """Return the tone of the verdict.
 
-    It is bad after loops and harmful evictions, and good only if the last round evicted nothing and the answer is
-    certain.
+    It is BAD if evictions loop or do harm, GOOD if the last round evicted nothing and the answer is certain, and
+    otherwise WARNING.
     """
     if report.loops or report.unsafe:
         return Tone.BAD

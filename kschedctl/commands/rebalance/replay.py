@@ -26,7 +26,7 @@ from kschedctl.replay.controllers.eviction import (
     would_fail_job,
 )
 from kschedctl.replay.edits import change_pods, is_recreated, is_recreated_elsewhere
-from kschedctl.replay.settling import find_pending, recreate_gone_pods
+from kschedctl.replay.settling import find_pods_still_pending, recreate_gone_pods
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
@@ -87,15 +87,15 @@ class EvictionReplay:
     def start(cls, scheduler: Scheduler, seed: int, stand_ins: dict[str, str]) -> EvictionReplay:
         """Schedule the pending pods and return a replay that is ready for its first round.
 
-        `stand_ins` maps the stand-ins for terminating pods to these pods, both as `namespace/name`. Raises
-        KeyboardInterrupt if the user interrupts.
+        `stand_ins` maps each stand-in to the terminating pod for which it stands, both as `namespace/name`. The
+        stand-ins are taken off their nodes first. Raises KeyboardInterrupt if the user interrupts.
         """
         simulation = Simulation(scheduler, seed=seed, preemption=False)
         lingering = LingeringPods.take_off_nodes(simulation.view, stand_ins)
         view_at_start = simulation.view.fork()
-        simulation.schedule_uninterrupted(find_pending(simulation))
+        simulation.schedule_uninterrupted(find_pods_still_pending(simulation))
         was_moved = np.zeros(len(simulation.view.pods), np.bool_)
-        still_pending = find_pending(simulation)
+        still_pending = find_pods_still_pending(simulation)
         return cls(simulation, was_moved, Evictions(simulation), lingering, view_at_start, pending=still_pending)
 
     def begin_round(self) -> None:
@@ -152,11 +152,11 @@ class EvictionReplay:
         """
         self.simulation.remove([position])
         recreate_gone_pods(self.simulation, [position])
-        terminating_pod = self.lingering.start_terminating(position, source)
+        terminating_pod = self.lingering.start_termination(position, source)
         outcome = self.simulation.attempt(position)
         if terminating_pod is None:
             return outcome
-        self.lingering.finish_terminating(terminating_pod)
+        self.lingering.finish_termination(terminating_pod)
         if outcome is not None and outcome.row >= 0:
             return outcome
         return self.simulation.attempt(position)
@@ -220,7 +220,7 @@ class LingeringPods(NamedTuple):
         view.absent = absent
         return cls(view, templates, stand_ins)
 
-    def start_terminating(self, position: Position, row: Row) -> Position | None:
+    def start_termination(self, position: Position, row: Row) -> Position | None:
         """Put the stand-in of an evicted pod on its node, `row`, and return the stand-in.
 
         Return None for a pod that leaves its node at once.
@@ -230,7 +230,7 @@ class LingeringPods(NamedTuple):
             self.view.assume(stand_in, row)
         return stand_in
 
-    def finish_terminating(self, stand_in: Position) -> None:
+    def finish_termination(self, stand_in: Position) -> None:
         """Take a stand-in off its node again."""
         self.view.forget(stand_in)
 

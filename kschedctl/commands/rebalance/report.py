@@ -64,7 +64,7 @@ class DeschedulerRound(Document, frozen=True):
 
     number: Annotated[int, Column("round", right=True)]
     evicted: Annotated[int, Column("evicted")]
-    refused: Annotated[int, Column("denied")]
+    refused: Annotated[int, Column("denied in the round")]
 
 
 class Rebalancing(Report, frozen=True):
@@ -124,7 +124,7 @@ class Rebalancing(Report, frozen=True):
             (len(self.removed), "terminated pod is deleted", "terminated pods are deleted"),
             (self.again, "pod is evicted again", "pods are evicted again"),
             (held_back - self.unsafe, "pod may not be evicted", "pods may not be evicted"),
-            (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
+            (self.unsafe, "eviction would do harm and is not made", "evictions would do harm and are not made"),
         )
         exceptions_text = "; ".join(
             counted(number, singular, plural) for number, singular, plural in exceptions if number
@@ -148,7 +148,10 @@ class Rebalancing(Report, frozen=True):
         return f"{evicted}, and no end yet"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the verdict, the evicted pods, and the held-back pods with their reasons."""
+        """Return the summary with the verdict, the evicted pods, and the held-back pods with their reasons.
+
+        A warning names the evicted pods, and figures count the evictions.
+        """
         verdict = "Quiet" if self.quiet else "NotQuiet"
         if self.loops:
             verdict = "Loops"

@@ -11,13 +11,12 @@ from msgspec import structs
 
 from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
-from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_option
+from kschedctl.cli.output_options import SCHEDULES, TABLE, UNDECIDED, Answer, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code
@@ -45,7 +44,7 @@ from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, find_unadmitted, has_unadmitted, has_unchecked
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, find_unadmitted_objects, has_unadmitted, has_unchecked
 
 EXAMPLES = (
     "kschedctl remedies shop/web-6d4cf56db6-h8s2k",
@@ -91,10 +90,10 @@ def remedies(
     ] = 3,
     by: Annotated[
         Maker | None,
-        typer.Option("--by", help="Only changes that this person makes."),
+        typer.Option("--by", help="Only changes that this role can make."),
     ] = None,
     only: Annotated[str, typer.Option("--only", metavar="KIND,…", help="Only these kinds of changes.")] = "",
-    without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="None of these kinds of changes.")] = "",
+    without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="Leave out these kinds of changes.")] = "",
 ) -> Answer:
     """What are the smallest changes that would let this pod schedule? Each is verified by replay.
 
@@ -123,13 +122,13 @@ def remedies(
         if len(targets) == 1:
             collect_pod_extras(call_extender, targets, inquiry, source)
             now = get_cluster_time(inquiry.cluster, source)
-            pod_report, code = _find_pod_fixes(targets[0], wishes, now, node_groups, karpenter)
+            pod_report, code = _build_pod_report_and_exit_code(targets[0], wishes, now, node_groups, karpenter)
             if not pod_arguments:
                 pod_report, code = _add_new_resources(pod_report, code, inquiry)
             return view.answer(pod_report, code)
         if pod_arguments:
             hint = "name one of them, or none for all of them"
-            raise UsageError(f"these are {len(targets):,} different pods", hint=hint)
+            raise UsageError(f"the names stand for {len(targets):,} different pods", hint=hint)
 
         # Many pods: of the workloads in the files, or all pending pods in the scope.
         if any(target.workload is not None for target in targets):
@@ -166,9 +165,10 @@ def _find_fixes_of_queued_objects(
     exist.
     """
     report = None
+    selects_pods = bool(inquiry.targets or scope.namespace or scope.all_namespaces or scope.selector)
     if words and not are_all_pods(words):
         report = build_waiting_objects_report(inquiry, words, scope, source, inquiry.now, remedies=True)
-    elif not (words or inquiry.targets or scope.namespace or scope.all_namespaces or scope.selector):
+    elif not words and not selects_pods:
         report = report_new_resources(inquiry.cluster, inquiry.now, queued_only=True, remedies=True)
     if report is None:
         return None
@@ -196,7 +196,7 @@ def _find_target_pods(
     return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
-def _find_pod_fixes(
+def _build_pod_report_and_exit_code(
     target: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput, karpenter: KarpenterInput
 ) -> tuple[Remedies, int]:
     """Return the report of the fixes for one pod, and the exit code.
@@ -218,9 +218,7 @@ def _find_pod_fixes(
     waiting = search_admission_fixes(target.scheduler.cluster, target.waiting_elsewhere, now, manifests)
     if waiting:
         report = structs.replace(report, waiting_elsewhere=waiting)
-    if has_unadmitted(waiting):
-        return report, choose_exit_code(good=False, interrupted=report.interrupted, undecided=report.undecided)
-    is_good = report.verdict in FINE
+    is_good = report.verdict in FINE and not has_unadmitted(waiting)
     return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)
 
 
@@ -267,7 +265,7 @@ def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) ->
     if not scope.selector:  # the selector is about labels of pods
         namespace = found_pods.get_scope_namespace(scope)
         waiting = find_waiting_elsewhere(inquiry.cluster, namespace, inquiry.now)
-        unadmitted = search_admission_fixes(inquiry.cluster, tuple(find_unadmitted(waiting)), inquiry.now)
+        unadmitted = search_admission_fixes(inquiry.cluster, tuple(find_unadmitted_objects(waiting)), inquiry.now)
         report = structs.replace(report, waiting_elsewhere=unadmitted)
     is_good = not report.waiting and not unadmitted
     return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)

@@ -1,4 +1,7 @@
-"""Pages of `kschedctl remedies`: each fix with its commands, and why other kinds of fixes cannot help."""
+"""Pages of `kschedctl remedies`: each fix with its commands, and why other kinds of fixes cannot help.
+
+With `-o patch`, fixes are printed as strategic merge patches, with other commands as comments.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from functools import partial
 
 from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
+from kschedctl.errors import UsageError
+from kschedctl.render.data import to_yaml
 from kschedctl.render.fixes import build_fix_lines, build_fixes_section
 from kschedctl.render.page import (
     Block,
@@ -29,9 +34,11 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import Row, build_table
 from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.remedy import TEAMS
+from kschedctl.reports.document import Document
+from kschedctl.reports.remedy import TEAMS, Remedy
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_verdict_doubts
 from kschedctl.text.counts import capitalize, counted
+from kschedctl.text.printable import printable
 
 
 def build_remedies_page(report: Remedies, style: Style) -> Page:
@@ -80,7 +87,9 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         no_pods_wait = paragraph(Marked(title, tone), *scope)
         return (*not_created, no_pods_wait, *_build_waiting_elsewhere(report, style), *elsewhere)
 
-    note = paragraph(Marked("chosen by how many pods they clear, each simulated on top of the ones before", Tone.FAINT))
+    limit = f"; at most {counted(report.max_changes, 'change')} together" if report.ends_at_limit else ""
+    method = f"chosen by how many pods they clear, each simulated on top of the previous ones{limit}"
+    note = paragraph(Marked(method, Tone.FAINT))
     fixes: list[Block] = []
     for number, chosen in enumerate(report.chosen, 1):
         fixes += _build_chosen_fix(number, chosen, style)
@@ -96,7 +105,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         *incomplete,
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *not_created,
-        *_build_still_waiting(report.left, style),
+        *_build_still_waiting_table(report.left, style),
         *_build_waiting_elsewhere(report, style),
     )
 
@@ -110,16 +119,17 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     return build_fix_lines(number, chosen.remedy, style, with_manifests=True, facts=tuple(facts))
 
 
-def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
+def _build_still_waiting_table(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
     """Build a table of the pods that still wait after all chosen fixes, with kube-scheduler's messages."""
     columns = (Column("pods", right=True), Column("workload and why"))
     return build_table(helpless_pods, columns, partial(_build_waiting_row, style=style), style, title="Still waiting")
 
 
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
-    """Build the table row for similar pods that still wait: their number, workload and kube-scheduler's message."""
+    """Build the table row for similar pods that still wait: number, workload, kube-scheduler's message, and own fix."""
     workload = Marked(pods.workload, Tone.STRONG)
-    return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style))))
+    own_fix = (f"Fix for this alone: {pods.alone}",) if pods.alone else ()
+    return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style), *own_fix)))
 
 
 def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
@@ -146,3 +156,42 @@ def _build_unchecked_note(report: Remedies) -> Page:
         return ()
     fixes = counted(unchecked, "verified fix was", "verified fixes were")
     return (paragraph(Marked(f"The last {fixes} replayed for this pod alone", Tone.FAINT)),)
+
+
+def render_patches(document: Document) -> str:
+    """Render a YAML document for each remedy of the report, best first, with explanatory comments.
+
+    Raises UsageError for a report of another kind than Remedies and RemediesOfMany.
+    """
+    if isinstance(document, RemediesOfMany):
+        remedies = [chosen.remedy for chosen in document.chosen]
+    elif isinstance(document, Remedies):
+        remedies = [*document.remedies]
+    else:
+        kind = getattr(document, "kind", "another document")
+        raise UsageError(f"-o patch needs remedies, but this is {kind}", hint="-o json has everything")
+    return "---\n".join(_render_remedy(number, remedy) for number, remedy in enumerate(remedies, 1))
+
+
+def _render_remedy(number: int, remedy: Remedy) -> str:
+    """Render the patch of the pod's owner as YAML, below comments with the remedy, its drawbacks and other commands.
+
+    A remedy without such a patch consists of comments only.
+    """
+    fits = "alone, the pod would fit" if remedy.holds is False else "the pod then fits"
+    notes = [f"{number}: {remedy.summary} ({TEAMS[remedy.by]} team; {fits} on {', '.join(remedy.opens)})"]
+    notes += [f"but {drawback}" for drawback in remedy.drawbacks]
+    if remedy.gain:
+        notes.append(remedy.gain)
+    if remedy.owner:
+        notes.append(f"strategic merge patch of {remedy.owner}")
+    for command in remedy.commands:
+        if not (remedy.owner_patch and _is_patch_command(command)):
+            notes.append(f"run: {command}")
+    comments = "".join(f"# {printable(line)}\n" for note in notes for line in note.splitlines())
+    return comments + (to_yaml(remedy.owner_patch) if remedy.owner_patch else "")
+
+
+def _is_patch_command(command: str) -> bool:
+    """Return whether the command applies the strategic merge patch of the pod's owner."""
+    return " --type strategic " in command

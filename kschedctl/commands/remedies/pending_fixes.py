@@ -23,7 +23,7 @@ from kschedctl.commands.explain.fixes import find_uncalled_extenders, search_fix
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
-from kschedctl.fixes.ranking import RankedFix, build_cost_key
+from kschedctl.fixes.ranking import RankedFix, build_cost_key, harms_nobody
 from kschedctl.fixes.rollout_replay import RolloutResult
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
@@ -34,6 +34,7 @@ from kschedctl.fixes.ways.new_nodes import build_added_nodes_fix
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
+from kschedctl.replay.pending_pods import find_pending_pods
 from kschedctl.replay.settling import SettledCluster, UnexplainedSettling, settle
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -83,14 +84,16 @@ class Proposal:
         cycle, or if it consists of anything but adding a node.
         """
         trial = self.fix.trial
-        if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
+        only_adds_node = [fix.kind for fix in trial.changes] == [FixKind.ADD_NODE]
+        if count < 2 or trial.cycle is None or not only_adds_node:
             return None
         (adding_fix,) = trial.changes
-        node_edit = adding_fix.edits[0]
+        (node_edit, *_) = adding_fix.edits
+
         view = trial.scheduler.view
-        model = view.nodes.objects[view.nodes.index[node_edit.like]]
-        multiplied_fix = build_added_nodes_fix(view, model, min(count, MAX_ADDED_NODES))
-        multiplied_trial = Trials(trial.scheduler, self.pods[0]).replay((multiplied_fix,))
+        model_node = view.nodes.objects[view.nodes.index[node_edit.like]]
+        multiplied_fix = build_added_nodes_fix(view, model_node, min(count, MAX_ADDED_NODES))
+        multiplied_trial = Trials(trial.scheduler, self.pods[0]).replay_changes((multiplied_fix,))
         return replace(self, fix=self.fix._replace(trial=multiplied_trial))
 
 
@@ -228,7 +231,7 @@ class GreedyChoice:
         `after` is the cluster after the best proposal.
         """
         waiting = self._count_relevant_pods(self.settled.waiting)
-        max_cleared = min(self.cleared.get(proposal, waiting), self._count_reachable(proposal))
+        max_cleared = min(self.cleared.get(proposal, waiting), self._count_reachable_pods(proposal))
         return self._is_no_better(proposal, waiting - max_cleared, best, after)
 
     def _is_no_better(self, proposal: Proposal, waiting: int, best: Proposal, after: UnexplainedSettling) -> bool:
@@ -239,7 +242,7 @@ class GreedyChoice:
         best_rank = _build_proposal_rank(best, self._count_relevant_pods(after.waiting))
         return _build_proposal_rank(proposal, waiting) >= best_rank
 
-    def _count_reachable(self, proposal: Proposal) -> int:
+    def _count_reachable_pods(self, proposal: Proposal) -> int:
         """Return the maximum number of waiting pods that the proposal can help.
 
         A proposal that changes pods only helps these pods. Any other proposal may help all relevant pods.
@@ -328,7 +331,7 @@ def build_edits_for_all_pods(
     read_from_cluster = build_object_reader(cluster)
 
     def read(key: ObjectKey) -> Struct | None:
-        """Return the object as the earlier edits left it."""
+        """Return the object as the earlier edits left it, or None if it does not exist."""
         return earlier_edits[key].after if key in earlier_edits else read_from_cluster(key)
 
     # Edit objects other than the pods.
@@ -368,6 +371,7 @@ def find_remedies_of_many(
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
     waiting = [key for key in initial.waiting if key in keys]
+    pending_keys = {pod.key for pod in find_pending_pods(cluster, None)}.intersection(keys)
 
     # Find the fixes of each group, as far as the time suffices.
     groups = [] if initial.interrupted else _group_similar_pods(scheduler, waiting)
@@ -400,6 +404,7 @@ def find_remedies_of_many(
     return RemediesOfMany(
         scope=scope,
         waiting=len(waiting),
+        fitting=0 if initial.interrupted else len(pending_keys) - len(waiting),
         cleared=len(placed.intersection(waiting)),
         chosen=tuple(
             _build_chosen_remedy(
@@ -407,7 +412,8 @@ def find_remedies_of_many(
             )
             for proposal, cleared in choice.chosen
         ),
-        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice.settled)),
+        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice)),
+        max_changes=wishes.max_changes,
         complete=choice.complete and not groups_without_search,
         interrupted=interrupted or choice.interrupted,
         **build_cluster_basis(unknown, scheduler),
@@ -465,9 +471,24 @@ def _build_chosen_remedy(
     return ChosenRemedy(structs.replace(remedy, also_places=outside_pods), clears, tuple(workloads))
 
 
-def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], settled: SettledCluster) -> Iterable[HelplessPods]:
-    """Yield the pods of each group that still wait in the settled cluster, with kube-scheduler's message."""
+def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], choice: GreedyChoice) -> Iterable[HelplessPods]:
+    """Yield the pods of each group that still wait with the chosen proposals, with kube-scheduler's message.
+
+    The best fix of the group is named if it is not chosen and if it harms nobody.
+    """
+    waiting_messages = choice.settled.waiting
+    chosen_changes = [frozenset(proposal.fix.trial.changes) for proposal, _ in choice.chosen]
     for group in groups:
-        waiting = tuple(pod.key for pod in group.pods if pod.key in settled.waiting)
-        if waiting:
-            yield HelplessPods(waiting, str(find_owner(group.pods[0])), settled.waiting[waiting[0]], group.impossible)
+        waiting = tuple(pod.key for pod in group.pods if pod.key in waiting_messages)
+        if not waiting:
+            continue
+        first = group.fixes[0] if group.fixes else None
+        is_offered = (
+            first is not None
+            and frozenset(first.trial.changes) not in chosen_changes
+            and harms_nobody(first.trial)
+            and choice.rollouts.is_harmless(first.trial)
+        )
+        alone = build_remedy(first, ObjectKey.of(group.pods[0])).summary if first is not None and is_offered else ""
+        workload, message = str(find_owner(group.pods[0])), waiting_messages[waiting[0]]
+        yield HelplessPods(waiting, workload, message, group.impossible, alone)

@@ -21,7 +21,7 @@ from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
-from kschedctl.fixes.ranking import CheckedFix
+from kschedctl.fixes.ranking import CheckedFix, move_smallest_fix_first
 from kschedctl.fixes.rollout_replay import RolloutResult
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
@@ -94,12 +94,12 @@ def _build_remedies_document(
 
     on_tried = progress.begin("trying remedies", 0)
 
-    def count_tried(number: int) -> None:
+    def count_tried_sets(number: int) -> None:
         """Count tried sets of changes."""
         tried(number)
         on_tried(number)
 
-    search, ranking = search_fixes(target, wishes, count_tried)
+    search, ranking = search_fixes(target, wishes, count_tried_sets)
     interrupted = search.interrupted
 
     # Check the found fixes against rollouts and against the other waiting pods, unless the user interrupts.
@@ -110,7 +110,8 @@ def _build_remedies_document(
         on_checked = progress.begin("checking remedies", min(len(ranking), CHECKED))
         try:
             harmless_fixes = rollouts.iter_harmless_fixes(ranking)
-            checked_fixes = check_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked=on_checked)
+            in_queue = check_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked=on_checked)
+            checked_fixes = move_smallest_fix_first(in_queue)
             rollout_results = [rollouts.replay(fix.ranked.trial) for fix in checked_fixes]
         except KeyboardInterrupt:
             interrupted = True

@@ -95,6 +95,8 @@ class HelplessPods(Document, frozen=True):
     """kube-scheduler's message for the first of them."""
     impossible: tuple[str, ...] = ()
     """The reasons why kinds of remedies cannot exist, with figures."""
+    alone: str = ""
+    """The best fix that was found for the first of them alone and not chosen; empty if there is none."""
 
 
 class RemediesOfMany(Report, frozen=True):
@@ -115,6 +117,10 @@ class RemediesOfMany(Report, frozen=True):
     """Workloads with pods that could not be created, and so do not wait."""
     complete: bool = True
     """Whether all remedies found for single pods were tried."""
+    fitting: int = 0
+    """The number of other pending pods, which get a node without any change."""
+    max_changes: int = 0
+    """The most changes that may be chosen together, or 0 if no choice was made."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -137,18 +143,29 @@ class RemediesOfMany(Report, frozen=True):
             return ("No pod waits", f"{scope_text}; {counted(self.elsewhere, 'pod')} {wait} in other namespaces")
         change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
         if not self.chosen:
-            suffix = ": no change was found that helps more pods"
+            suffix = ": no change was found that helps any other pod"
         elif change_count == 1:
             suffix = " with this change"
         else:
             suffix = f" with these {change_count} changes"
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
-        return (f"{cleared}{suffix}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
+        fit = agreeing(self.fitting, "other pending pod fits already", "other pending pods fit already")
+        fitting = f"; {self.fitting:,} {fit}" if self.fitting else ""
+        return (f"{cleared}{suffix}{fitting}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
+
+    @property
+    def ends_at_limit(self) -> bool:
+        """Whether the most changes were chosen, and a pod that still waits has a fix of its own."""
+        change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
+        return change_count == self.max_changes > 0 and any(pods.alone for pods in self.left)
 
     @property
     def _waiting_elsewhere_text(self) -> str:
-        """The number of objects whose pods kube-scheduler does not see yet, as the end of a line."""
+        """The number of objects whose pods kube-scheduler does not see yet, as the end of a line.
+
+        It is "" if there are none.
+        """
         return f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
     def extend_summary(self, summary: Summary) -> Summary:

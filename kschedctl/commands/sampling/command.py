@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli import subjects
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import DrawnUntabled
+from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.commands import sampling as library
@@ -43,7 +42,7 @@ def sampling(
         int, typer.Option("--kinds", metavar="NUMBER", help="Without a POD: number of workloads, largest first.")
     ] = 5,
     max_loss: Annotated[
-        float, typer.Option("--max-loss", metavar="POINTS", help="Points of score that a pod may lose on average.")
+        float, typer.Option("--max-loss", metavar="POINTS", help="Score points that a pod may lose on average.")
     ] = MAX_LOSS,
 ) -> Answer:
     """What does percentageOfNodesToScore cost and save on this cluster?

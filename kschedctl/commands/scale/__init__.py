@@ -50,7 +50,7 @@ def scale_up(
     >>> groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
     >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
     >>> str(scale_up(cluster, groups, now="2026-01-01T00:00:00Z"))
-    'No group grows since no pod is unschedulable'
+    'No group grows because no pod is unschedulable'
     """
     node_groups = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
     loop = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)

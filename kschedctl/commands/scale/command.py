@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import AUTOSCALER_KINDS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Untabled
+from kschedctl.cli.output_options import Answer, Untabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import get_cluster_time, load_cluster
@@ -31,7 +30,7 @@ def scale(
     group_options: NodeGroupInput,
     action: Annotated[
         str, typer.Argument(metavar="up|down", help="up adds nodes for pending pods, down removes unneeded nodes.")
-    ],
+    ] = "",
 ) -> Answer:
     """What would the Cluster Autoscaler do in its next loop, and why not more?
 
@@ -42,7 +41,8 @@ def scale(
     with 1 if a pod gets no node.
     """
     if action not in ("up", "down"):
-        raise UsageError(f'unknown action "{action}"', hint="kschedctl scale up; kschedctl scale down")
+        problem = f'unknown action "{action}"' if action else "choose up or down"
+        raise UsageError(problem, hint="kschedctl scale up; kschedctl scale down")
     cluster = load_cluster(source, live=AUTOSCALER_KINDS)
     user_groups, now = group_options.read_groups(), get_cluster_time(cluster, source)
     label, where = user_groups.label, user_groups.where

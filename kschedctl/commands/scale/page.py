@@ -61,7 +61,7 @@ def _build_filtered_out_lines(report: ScaleUp) -> Page:
     if count:
         fit = counted(count, "pod fits", "pods fit")
         lines.append(paragraph(f"{fit} on existing or upcoming nodes."))
-    if ignored := report.describe_ignored():
+    if ignored := report.describe_ignored_pods():
         lines.append(paragraph(Marked(f"The autoscaler {ignored}.", Tone.WARNING)))
     return tuple(lines)
 
@@ -130,7 +130,7 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     def build_row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
         """Return the cells for a node. Its reason includes the cause of an exhausted budget and the node's mark."""
         name, node = item
-        *cells, reason = _build_node_cells(report, name, name in deleted)
+        *cells, reason = _build_node_cells(report, name, is_deleted=name in deleted)
         if ignored := report.ignored_pods.get(name):
             remains = "otherwise empty" if reason == EMPTY else reason
             reason = f"{remains}; {first_of(ignored)} {'ends' if len(ignored) == 1 else 'end'} with the node"

@@ -1,8 +1,8 @@
 """`simulate`: where would the pods of these manifests go?
 
 The analysis is in this module: `prepare_simulation` applies the manifests, `run_once` schedules with one seed, and
-`compare_runs` compares seeds. `follow_rollout` replays a rollout that really happened (`rollout_replay`), and
-`stepwise` schedules named pods one after the other.
+`compare_runs` compares seeds. `stepwise` schedules named pods one after the other, and reads a rollout that really
+happened, which `rollout_replay` replays.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted, recreate_gone_pods
+from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted_pods, recreate_gone_pods
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
@@ -229,7 +229,7 @@ def run_once(
         workloads=tuple(_build_workload_placement(rollout, simulation) for rollout in carried_out.rollouts),
         pending=group_unplaced_pods(simulation, outcomes, shared.workload_by_pod, with_queues=True),
         retried=group_retried_pods(simulation, outcomes, shared.workload_by_pod),
-        explained=_explain_unplaced(shared, seed, simulation, outcomes),
+        explained=_explain_unplaced_pods(shared, seed, simulation, outcomes),
         evicted=evicted,
         headroom=compute_headroom(view, requested_before),
         **count_pods_by_place(view, requested_before, view.requested),
@@ -325,7 +325,7 @@ def _iter_created_pods(shared: PreparedCluster) -> Iterator[str]:
         yield key
 
 
-def _explain_unplaced(
+def _explain_unplaced_pods(
     shared: PreparedCluster, seed: int, simulation: Simulation, outcomes: Iterable[Outcome]
 ) -> tuple[ExplainedPods, ...]:
     """Explain pods without a node in the cluster at the end of the simulation.
@@ -367,7 +367,7 @@ def carry_out_changes(
 
     # From here on, controllers recreate evicted pods, except old pods that a rollout removes anyway
     scaled_down = frozenset(old_pod for rollout in rollouts for old_pod in rollout.old)
-    recreate_evicted(simulation, scaled_down)
+    recreate_evicted_pods(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
         victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]

@@ -10,7 +10,6 @@ import typer
 from msgspec.structs import replace
 
 from kschedctl.autoscaling.growth import Autoscaler
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import (
     AUTOSCALER_STATUS_KINDS,
     KARPENTER_KINDS,
@@ -22,7 +21,7 @@ from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Drawn, FailOn
+from kschedctl.cli.output_options import Answer, Drawn, FailOn
 from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
 from kschedctl.cli.source import (
     AUTOSCALED_KINDS,
@@ -34,9 +33,9 @@ from kschedctl.cli.source import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.commands import simulate as study
-from kschedctl.commands.simulate.follow_rollout import follow_rollout
 from kschedctl.commands.simulate.following_report import FollowedRollout
 from kschedctl.commands.simulate.report import SimulationReport
+from kschedctl.commands.simulate.stepwise import follow_rollout
 from kschedctl.errors import UsageError
 from kschedctl.fixes.new_node import choose_autoscaler
 from kschedctl.replay.controllers.manifests import locate_errors
@@ -72,29 +71,36 @@ class SimulateOptions:
 
     rollout: Annotated[
         bool,
-        typer.Option("--rollout", help="Replace the pods of workloads that exist, within maxSurge and maxUnavailable."),
+        typer.Option("--rollout", help="Replace the pods of existing workloads within maxSurge and maxUnavailable."),
     ] = False
     autoscale: Annotated[
         bool,
-        typer.Option("--autoscale", help="Let node groups grow, or Karpenter launch nodes, for pods without room."),
+        typer.Option("--autoscale", help="Let node groups grow, or Karpenter launch nodes, for pods that fit nowhere."),
     ] = False
-    pending: Annotated[bool, typer.Option("--pending", help="Let the cluster's pending pods take part.")] = False
+    pending: Annotated[bool, typer.Option("--pending", help="Also schedule the cluster's pending pods.")] = False
     follow: Annotated[
         str | None,
         typer.Option("--follow", metavar="EVENTS", help="Follow a real rollout, given kubectl get events -o json."),
     ] = None
 
     max_new_pending: Annotated[
-        int, typer.Option("--max-new-pending", metavar="NUMBER", min=0, help="Exit 1 if more pods get no node.")
+        int,
+        typer.Option(
+            "--max-new-pending", metavar="NUMBER", min=0, help="Exit 1 if more than this many pods get no node."
+        ),
     ] = 0
     max_evictions: Annotated[
         int | None,
-        typer.Option("--max-evictions", metavar="NUMBER", min=0, help="Exit 1 if more pods are evicted."),
+        typer.Option(
+            "--max-evictions", metavar="NUMBER", min=0, help="Exit 1 if more than this many pods are evicted."
+        ),
     ] = None
     fail_on: Annotated[
         FailOn,
         typer.Option(
-            "--fail-on", metavar="|".join(FailOn), help="Exit 1 from this severity up: evictions are warnings."
+            "--fail-on",
+            metavar="|".join(FailOn),
+            help="Exit 1 on findings of this severity or worse. Evictions are warnings.",
         ),
     ] = FailOn.ERROR
 
@@ -131,7 +137,7 @@ class SimulateOptions:
         """
         without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
-            raise UsageError("--autoscale shows one possible run: leave out --runs")
+            raise UsageError("--autoscale shows one possible run, so --runs has no effect: leave it out")
         live_kinds = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
         live_kinds = live_kinds.union(HELD_BACK_KINDS).union(AUTOSCALED_KINDS)
         applications = _read_manifests_and_clusters(
@@ -160,7 +166,7 @@ class SimulateOptions:
         """Raise UsageError for options that cannot be combined with `--follow`."""
         if self.rollout or self.pending or self.autoscale or run.runs != 1:
             excluded_options = "--rollout, --pending, --autoscale and --runs"
-            raise UsageError(f"--follow repeats what was really done: leave out {excluded_options}")
+            raise UsageError(f"--follow repeats a real rollout: leave out {excluded_options}")
 
 
 def _has_something_to_apply(application: Application) -> bool:
@@ -250,7 +256,7 @@ def _read_manifests_and_clusters(
         return read_manifests(source, namespace, live_kinds)
     if namespace:
         raise UsageError(
-            "-n needs manifests, and none are given", hint="leave it out: pods of all namespaces take part"
+            "-n needs manifests, and none are given", hint="leave it out to schedule the pods of all namespaces"
         )
     return {
         name: Application(*source_and_cluster, [], {})
@@ -300,14 +306,23 @@ def _prepare_following(
 def _suggest_commands(
     report: SimulationReport, source: Source, namespace: str | None, extending: Extending
 ) -> Iterator[str]:
-    """Yield commands to run next: how many pods fit, what helps, or how old pods would be replaced."""
+    """Yield up to two commands to run next.
+
+    If pods do not fit, the first command says how many would fit or what would help. If old pods are replaced or
+    waiting pods were left out, the second command repeats the simulation with ``--rollout`` or ``--pending``.
+    """
     options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
     has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
-    if not has_daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
+    has_unschedulable = any(group.verdict == UNSCHEDULABLE for group in report.pending)
+    if has_unschedulable and not has_daemons:
         command = ("capacity",) if source.filename else ("remedies", "-A")
         yield from build_command(source, *command, options=options)
-    if report.left_out:
-        options.append("--pending")
+
     has_old_pods = any(workload.removed and workload.created and not workload.rollout for workload in report.workloads)
-    if has_old_pods or report.left_out:
-        yield from build_command(source, "simulate", options=[*options, *(["--rollout"] if has_old_pods else [])])
+    further_options = []
+    if report.left_out:
+        further_options.append("--pending")
+    if has_old_pods:
+        further_options.append("--rollout")
+    if further_options:
+        yield from build_command(source, "simulate", options=[*options, *further_options])

@@ -140,7 +140,7 @@ class FollowedRollout(Report, frozen=True):
             verdict = f"{self.otherwise:,} of {pods} placed otherwise:"
         else:
             verdict = "As replayed:" if self.agree else "Nothing compared:"
-        sentence = f"{self.agree:,} of {pods} went to a node that the replay has among the best"
+        sentence = f"{self.agree:,} of {pods} went to a node that the replay ranks among the best"
         return (verdict, f"{sentence}{describe_doubt(self.unknown)}")
 
     def describe_good_answer(self) -> str:

@@ -1,4 +1,8 @@
-"""The page of a simulation: how many pods fit, each workload, pending and evicted pods, and what is left."""
+"""The pages of a simulation and of a followed rollout.
+
+A simulation shows how many pods fit, each workload, pending and evicted pods, and what is left. A FollowedRollout shows
+the pods that the replay would have placed elsewhere, and possible causes.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kschedctl.commands.explain.new_node_page import build_growth_page
+from kschedctl.commands.simulate.following_report import (
+    BEST_OF_A_PART,
+    DIFFERING_OUTCOMES,
+    NOT_BEST,
+    NOT_COMPARED,
+    NOT_FEASIBLE,
+    NOT_LOOKED_AT,
+    OTHER_SCHEDULER,
+    UNKNOWN_NODE,
+    UNKNOWN_POD,
+    FollowedPlacement,
+    FollowedRollout,
+)
 from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
 from kschedctl.render.page import (
     Bullets,
     Marked,
     Page,
     Paragraph,
+    Stack,
     Style,
+    count,
     names,
     paragraph,
     section,
@@ -28,13 +47,34 @@ from kschedctl.render.sections import (
     build_unplaced_section,
     build_variation_section,
 )
-from kschedctl.render.tables import build_struct_table
+from kschedctl.render.tables import build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
-from kschedctl.reports.columns import Tone
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import agreeing, counted
 
 if TYPE_CHECKING:
     from kschedctl.render.html.sections import HtmlSection
+
+
+_MEANINGS = {
+    NOT_FEASIBLE: (
+        "not feasible: the scheduler saw other pods or nodes, because its cache was stale or pods have gone since"
+    ),
+    NOT_BEST: "not the best: the scheduler had an extender, a plugin or weights that this configuration lacks "
+    "(--config), or images or labels of nodes have changed since",
+    NOT_LOOKED_AT: "not evaluated: kube-scheduler's search for nodes began elsewhere (--start-index)",
+    OTHER_SCHEDULER: (
+        "another scheduler places pods on these nodes, and neither scheduler knows what the other is about to do"
+    ),
+    UNKNOWN_NODE: "unknown node: it has been removed since, or these nodes are from another cluster",
+}
+"""Possible causes of each outcome that overlapping bindings do not explain."""
+_OVERLAP = (
+    "overlapping bindings: the replay agrees if the pod was tried before or after the named pods. An event has the "
+    "time at which a binding was done, and bindings of a burst wait for each other"
+)
+_MAX_SHOWN_PLUGINS = 4
+"""The maximum number of plugins whose points are listed."""
 
 
 def build_simulation_page(report: SimulationReport, style: Style) -> Page:
@@ -43,7 +83,7 @@ def build_simulation_page(report: SimulationReport, style: Style) -> Page:
         *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_workloads_table(
-            report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"
+            report.workloads, style, "Workloads, before new nodes are added" if report.growth else "Workloads"
         ),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *(build_growth_page(report.growth, style) if report.growth else build_unplaced_section(report.pending, style)),
@@ -65,7 +105,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
     """
     total = report.placed + report.unplaced
     if report.interrupted and not total:
-        return build_interruption_line(True, "nothing was known by then")
+        return build_interruption_line(interrupted=True, description="nothing was known by then")
     if report.most_unplaced or report.not_created:
         tone = Tone.BAD
     elif (report.undecided and total) or report.waiting_elsewhere:
@@ -76,14 +116,14 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
     return (
         *build_interruption_line(report.interrupted),
         paragraph(Marked(verdict, tone), sentence),
-        *_iter_fitting_workload_lines(report),
+        *_iter_fit_summary(report),
         *(paragraph(Marked(line[:1].upper() + line[1:], Tone.WARNING)) for line in report.iter_harm()),
         *map(paragraph, report.autoscaled),
-        *_iter_permit_waits(report),
+        *_iter_permit_wait_line(report),
     )
 
 
-def _iter_fitting_workload_lines(report: SimulationReport) -> Iterator[Paragraph]:
+def _iter_fit_summary(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line that says how many of several workloads fit, and which do not.
 
     Nothing is yielded if all fit, or if the answer depends on seeds or new nodes.
@@ -105,11 +145,11 @@ def _iter_fitting_workload_lines(report: SimulationReport) -> Iterator[Paragraph
     yield paragraph(f"{fit}, {do_not}: {names(failing)}")
 
 
-def _iter_permit_waits(report: SimulationReport) -> Iterator[Paragraph]:
+def _iter_permit_wait_line(report: SimulationReport) -> Iterator[Paragraph]:
     """Yield a line about the pods that have a node but wait for Permit."""
     if report.waiting:
         number = len(report.waiting)
-        text = f"{number:,} of these {agreeing(number, 'waits', 'wait')} for Permit:"
+        text = f"{number:,} of these {agreeing(number, 'waits', 'wait')} at Permit:"
         yield paragraph(Marked(text, Tone.WARNING), names(tuple(dict.fromkeys(report.waiting.values()))))
 
 
@@ -162,3 +202,89 @@ def build_simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
 
     title = "Nodes and plugins, for each pod that is not scheduled"
     return build_matrices_of_explained(report.explained, report.unplaced, title=title, elsewhere="")
+
+
+def build_followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
+    """Build the page: the verdict, caveats, differing pods with their possible causes, pods not compared, and notes."""
+    differing = [placement for placement in report.placements if placement.outcome in DIFFERING_OUTCOMES]
+    not_compared = [placement for placement in report.placements if placement.outcome in (UNKNOWN_POD, NOT_COMPARED)]
+    outcomes = {placement.outcome for placement in differing if not placement.overlapping}
+    causes = [text for outcome, text in _MEANINGS.items() if outcome in outcomes]
+    if any(placement.overlapping for placement in differing):
+        causes.insert(0, _OVERLAP)
+    return (
+        *build_interruption_line(report.interrupted),
+        *_iter_verdict_lines(report),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *_build_placements_table("Otherwise", differing, style),
+        *(section("Possible causes", Bullets(tuple(causes))) if causes else ()),
+        *_build_placements_table("Not compared", not_compared, style),
+        *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
+    )
+
+
+def _iter_verdict_lines(report: FollowedRollout) -> Iterator[Paragraph]:
+    """Yield the verdict, and how many placements overlapping bindings or sampling may explain."""
+    verdict, sentence = report.build_first_line()
+    agreed = Tone.GOOD if report.agree and not report.undecided else Tone.WARNING
+    yield paragraph(Marked(verdict, Tone.BAD if report.otherwise else agreed), sentence)
+    reordered = sum(bool(placement.order) for placement in report.placements)
+    if reordered:
+        yield paragraph(
+            f"{reordered:,} of these agree only if tried milliseconds before or after the time in the event, because "
+            "bindings overlap"
+        )
+    overlapping = sum(bool(placement.overlapping) for placement in report.placements)
+    if overlapping:
+        yield paragraph(
+            f"overlapping bindings could explain {overlapping:,} of {count(report.otherwise, 'pod')} placed otherwise"
+        )
+    best_of_part = sum(placement.outcome == BEST_OF_A_PART for placement in report.placements)
+    if best_of_part:
+        was_best = agreeing(best_of_part, "was the best", "were the best")
+        yield paragraph(f"{best_of_part:,} of these {was_best} of the part of the nodes that kube-scheduler evaluates")
+
+
+def _build_placements_table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
+    """Build a table of placements, each with lines that say how the replay differs."""
+    columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
+    return build_table(
+        placements,
+        columns,
+        lambda placement: (placement.pod, placement.node, Stack(tuple(_iter_placement_explanations(placement)))),
+        style,
+        title=title,
+    )
+
+
+def _iter_placement_explanations(placement: FollowedPlacement) -> Iterator[str]:
+    """Yield lines on how the replay differs, and on the overlapping bindings that may explain the difference."""
+    yield from _iter_replay_difference_lines(placement)
+    before = [binding for binding in placement.overlapping if binding.milliseconds <= 0]
+    after = [binding for binding in placement.overlapping if binding.milliseconds > 0]
+    for word, bindings in (("before", before), ("after", after)):
+        if bindings:
+            descriptions = [
+                f"{binding.pod} ({binding.node}, {abs(binding.milliseconds):,} ms {word})" for binding in bindings
+            ]
+            yield f"as replayed if tried {word} {names(descriptions)}"
+
+
+def _iter_replay_difference_lines(placement: FollowedPlacement) -> Iterator[str]:
+    """Yield lines that say why the replay would have placed the pod on another node, or why it cannot tell."""
+    outcome = placement.outcome
+    if outcome == NOT_FEASIBLE:
+        yield f"rejected by {placement.plugin or 'PreFilter'}: {', '.join(placement.reasons)}"
+        yield f"{count(placement.feasible, 'other node')} {agreeing(placement.feasible, 'fits', 'fit')}"
+    elif outcome == NOT_BEST:
+        largest_losses = sorted(placement.lost.items(), key=lambda item: -abs(item[1]))[:_MAX_SHOWN_PLUGINS]
+        yield f"{count(placement.behind, 'point')} behind {names(placement.best)}"
+        yield ", ".join(f"{plugin} {-points:+}" for plugin, points in largest_losses)
+    elif outcome == OTHER_SCHEDULER:
+        yield f"placed by {placement.scheduler or 'another scheduler'}, which no profile replays"
+    elif outcome == UNKNOWN_NODE:
+        yield "the cluster has no such node"
+    elif outcome == NOT_LOOKED_AT:
+        yield "it fits, but is not among the nodes that were searched"
+    else:
+        yield ", ".join(placement.reasons)

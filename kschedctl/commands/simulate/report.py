@@ -22,12 +22,18 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     Variation,
     describe_evictions,
+    describe_missing_namespaces,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, find_unadmitted, has_unadmitted
+from kschedctl.reports.waiting_elsewhere import (
+    WaitingElsewhere,
+    describe_state_counts,
+    find_unadmitted_objects,
+    has_unadmitted,
+)
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
@@ -188,15 +194,7 @@ class SimulationReport(Report, frozen=True):
     @property
     def _conditions_text(self) -> str:
         """A clause about pods that take no part, and about namespaces that are assumed, or an empty string."""
-        text = ""
-        names = [
-            f"{name} (did you mean {similar}?)" if similar else name
-            for name, similar in self.missing_namespaces.items()
-        ]
-        if len(names) == 1:
-            text += f", if namespace {names[0]}, which does not exist, is created"
-        elif names:
-            text += f", if namespaces {first_few(names)}, which do not exist, are created"
+        text = describe_missing_namespaces(self.missing_namespaces)
         if self.left_out:
             verbs = agreeing(self.left_out, "waits already and was", "wait already and were")
             text += f"; {counted(self.left_out, 'pod')} {verbs} left out"
@@ -284,6 +282,6 @@ class SimulationReport(Report, frozen=True):
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),
-            *(entry.gate_problem for entry in find_unadmitted(self.waiting_elsewhere)),
+            *(entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere)),
             *(pod.gate_problem for pod in self.evicted),
         ]

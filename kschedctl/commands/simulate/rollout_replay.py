@@ -111,8 +111,8 @@ def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement
     dropped_count = len(cluster.volume_attachments) - len(earlier)
     if not dropped_count:
         return cluster, ()
-    left_out = f"VolumeAttachments that are no older than the events are left out: {dropped_count:,}"
-    note = f"{left_out}; volumes count with their pods"
+    left_out = f"VolumeAttachments that are not older than the events are ignored: {dropped_count:,}"
+    note = f"{left_out}; volumes are counted with their pods"
     return replace(cluster, volume_attachments=earlier), (note,)
 
 
@@ -160,7 +160,8 @@ def _explain_no_comparison(outcomes: Counter[str]) -> UnknownKind:
         return UnknownKind("Pod", f"of the events could not be compared: {total:,} of {total:,}", VERDICT)
     return UnknownKind(
         "Pod",
-        f"of the events are not in the cluster, {unknown_pods:,} of {total:,}: it may have been read before",
+        f"of the events are not in the cluster, {unknown_pods:,} of {total:,}: the cluster may have been read before "
+        "the events",
         VERDICT,
     )
 
@@ -226,7 +227,7 @@ class _RolloutReplay:
         if later:
             self.notes.append(
                 f"{counted(len(later), 'running pod')} without an event "
-                f"{agreeing(len(later), 'is there from when it was', 'are there from when they were')} created"
+                f"{agreeing(len(later), 'counts from its', 'count from their')} creation on"
             )
         return sorted(later, reverse=True)
 
@@ -258,7 +259,7 @@ class _RolloutReplay:
 
         position = self._find_pod_position(placement.pod)
         if position is None:
-            return _build_comparison(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
+            return _build_comparison(placement, UNKNOWN_POD, reasons=("the cluster has no such pod",))
         if self.view.node[position] >= 0:  # scheduled once more under the same name
             self.following.remove_from_nodes([position])
         row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
@@ -304,8 +305,7 @@ class _RolloutReplay:
             self._unexplained_count += 1
             if self._unexplained_count == MAX_UNEXPLAINED:
                 self.notes.append(
-                    f"after {MAX_UNEXPLAINED:,} placements that no overlapping binding explains, the search for such "
-                    "bindings ends"
+                    f"the search for overlapping bindings ended after {MAX_UNEXPLAINED:,} placements that none explains"
                 )
         return replace(placement, overlapping=tuple(map(self._build_overlapping_binding, moved)))
 

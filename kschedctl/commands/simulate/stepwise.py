@@ -1,29 +1,50 @@
-"""The library functions `follow` and `sampling`, which schedule named pods one after the other."""
+"""The library functions that schedule named pods one after the other: `follow`, `sampling` and `follow_rollout`.
+
+`follow_rollout` reads the real placements from Scheduled events or Bindings.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.decoding import type_name
+from kschedctl.api.events import get_first_time, get_reporter, parse_scheduled_event
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Event, Struct
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import find_pod
-from kschedctl.commands.simulate.following_report import FollowedStep, FollowingReport, SampledPod, SamplingReport
-from kschedctl.errors import UsageError
+from kschedctl.commands.simulate.following_report import (
+    FollowedRollout,
+    FollowedStep,
+    FollowingReport,
+    SampledPod,
+    SamplingReport,
+)
+from kschedctl.commands.simulate.rollout_replay import RealPlacement, replay_rollout
+from kschedctl.errors import InputError, UsageError
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle, select_allowed_nodes
 from kschedctl.scheduler.engine.diagnosis import build_fit_error
+from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import StepwiseScheduler, TriedPod
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.sources.decoding import decode_document
+from kschedctl.sources.documents.place import Place
+from kschedctl.sources.read import read_documents
 
 MAX_TRIES = 3
 """The maximum number of times that a pod is tried."""
@@ -48,7 +69,7 @@ def follow(
     following = StepwiseScheduler(Scheduler(cluster))
     view = following.view
     if retry not in ("now", "end"):
-        raise UsageError(f'retry "{retry}": now or end')
+        raise UsageError(f'retry "{retry}": must be now or end')
     for pod in pods:
         if pod not in view.pods.index:
             raise UsageError(f'pod "{pod}" not found')
@@ -132,7 +153,7 @@ def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, ch
 def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle) -> FollowedStep:
     """Run preemption for a pod without a feasible node, and return the step with its victims and nominated node."""
     names, pods = cycle.view.nodes.names, cycle.view.pods.objects
-    plugins = tuple(sorted(cycle.unschedulable_plugins))
+    plugins = tuple(sorted(cycle.rejecting_plugins))
     preemption = scheduler.preempt(attempt)
     return FollowedStep(
         cycle.info.pod.key,
@@ -170,7 +191,7 @@ def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> Sampli
 def _validate_start_index(start: int) -> None:
     """Raise UsageError if the start index is negative."""
     if start < 0:
-        raise UsageError(f"start index {start}: 0 or more")
+        raise UsageError(f"start index {start}: must be 0 or more")
 
 
 def _search_nodes_for_pod(
@@ -178,7 +199,8 @@ def _search_nodes_for_pod(
 ) -> SampledPod:
     """Search nodes for one pod, or report why the pod is not tried.
 
-    `searches` has the start of the next search. Kinds that matter for the pod but were not read are added to `unknown`.
+    `searches.start` is where the search starts among the nodes. It is moved on, unless the pod is not tried. Kinds that
+    matter for the pod but were not read are added to `unknown`.
     """
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
@@ -231,3 +253,146 @@ def _build_sampled_pod(name: str, cycle: Cycle, searches: Sampling, start: int) 
         best=tuple(names[row] for row in cycle.scores.best.tolist()),
         unscheduled=cycle.error or "",
     )
+
+
+def follow_rollout(
+    cluster: Cluster,
+    events: Iterable[JsonObject],
+    manifests: Iterable[JsonObject | Struct] = (),
+    *,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    where: str = "",
+    progress: Progress = NO_PROGRESS,
+) -> FollowedRollout:
+    """Find where kube-scheduler chose differently in a real rollout, and why.
+
+    Every pod is tried at the time when it was really scheduled. ``events`` are the rollout's Scheduled events, or
+    Bindings, as kubectl prints them (dicts). The cluster is the one before or after the rollout, and ``manifests`` are
+    applied to it first. With ``sampling`` the scheduler looks at as many nodes as it really would. ``where`` names the
+    source of the events in errors.
+
+    Raises InputError, also if there is no Scheduled event, and ConfigurationError.
+
+    >>> import kschedctl
+    >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
+    >>> pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "web"}]}}
+    >>> cluster = kschedctl.Cluster.from_objects([node, pod])
+    >>> metadata = {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    >>> bound = {"kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": "n1"}}
+    >>> str(follow_rollout(cluster, [bound]))
+    'As replayed: 1 of 1 pod went to a node that the replay ranks among the best'
+    """
+    placements = _parse_placements(events, where)
+    done = progress.begin("Following", len(placements))
+    return replay_rollout(cluster, placements, manifests, sampling=sampling, call_extender=call_extender, done=done)
+
+
+_MAX_EVENTS = 200_000
+
+
+_MAX_NAME_LENGTH = 253
+
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+_HINT = "save them with kubectl get events -A -o json; events are kept for an hour"
+
+
+def read_placements(path: str) -> list[RealPlacement]:
+    """Read the real placements from the events or Bindings of a file. Raises InputError if a document is malformed."""
+    return _parse_placements(read_documents(path), path)
+
+
+def _parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[RealPlacement]:
+    """Return the placements among the documents in order of time. Other documents are ignored.
+
+    A placement is a Scheduled event of core/v1 or events.k8s.io/v1, or a Binding, either single or in a list. `path`
+    names the source in errors. Raises InputError if a document is malformed or there is no placement.
+    """
+    placements = []
+    for document in documents:
+        for item in _iter_list_items(document, path):
+            placement = _parse_placement(item, path)
+            if placement is not None:
+                placements.append(placement)
+        if len(placements) > _MAX_EVENTS:
+            raise InputError(f"more than {_MAX_EVENTS:,} placements", where=path)
+    if not placements:
+        raise InputError("no Scheduled event", where=path, hint=_HINT)
+    return sorted(placements, key=lambda real_placement: real_placement.nanoseconds)
+
+
+def _iter_list_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
+    """Yield the objects of a list, or the document itself if it is not a list.
+
+    Items without a kind get the kind of the list: the items of an EventList are Events. Raises InputError if the items
+    are malformed.
+    """
+    if not str(document.get("kind", "")).endswith("List"):
+        yield document
+        return
+    items = document.get("items")
+    if not isinstance(items, list):
+        raise InputError(f"items of a {document['kind']}: expected a list", where=path)
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise InputError(f"items: expected objects, got {type_name(item)}", where=path)
+        item_kind = str(document["kind"]).removesuffix("List")
+        yield {"kind": item_kind, **item} if item_kind else item
+
+
+def _parse_placement(document: JsonObject, path: str) -> RealPlacement | None:
+    """Parse a Scheduled event or a Binding, or return None for other documents.
+
+    Raises InputError if the document is malformed.
+    """
+    if document.get("kind") == "Event" and document.get("reason") == "Scheduled":
+        return _parse_scheduled_event(document, path)
+    return _parse_binding(document, path) if document.get("kind") == "Binding" else None
+
+
+def _parse_scheduled_event(document: JsonObject, path: str) -> RealPlacement | None:
+    """Parse a Scheduled event. Return None if another component wrote it for a reason of the same name.
+
+    Raises InputError if the event is malformed.
+    """
+    event = decode_document(document, Event, Place(path))
+    names = parse_scheduled_event(event)
+    if names is None:
+        return None
+    placement = _build_placement(names, get_first_time(event) or None, path)
+    return placement._replace(scheduler=get_reporter(event)[:_MAX_NAME_LENGTH])
+
+
+def _parse_binding(binding: JsonObject, path: str) -> RealPlacement:
+    """Parse a Binding. Raises InputError if its names or its time are missing or invalid."""
+    metadata = _get_mapping(binding, "metadata")
+    target = _get_mapping(binding, "target")
+    names = (metadata.get("namespace") or "default", metadata.get("name"), target.get("name"))
+    return _build_placement(names, metadata.get("creationTimestamp"), path)
+
+
+def _build_placement(names: Sequence[object], time: object, path: str) -> RealPlacement:
+    """Build a placement from `names` (namespace, pod, node) and an RFC 3339 time.
+
+    Raises InputError for invalid names, or for a time that is missing or invalid.
+    """
+    for noun, name in zip(("namespace", "pod", "node"), names, strict=True):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InputError(f"{noun} {str(name)[:60]!r} is not a name", where=path)
+    namespace, pod, node = map(str, names)
+    if not isinstance(time, str):
+        raise InputError(f"the time at which {namespace}/{pod} was scheduled is missing", where=path)
+    try:
+        nanoseconds = parse_nanoseconds(time)
+    except InputError as error:
+        raise InputError(error.what, where=path, hint=error.hint) from None
+    return RealPlacement(nanoseconds, time, f"{namespace}/{pod}", node)
+
+
+def _get_mapping(document: JsonObject, key: str) -> JsonObject:
+    """Return the mapping under a key, or an empty one if there is none."""
+    value = document.get(key)
+    return value if isinstance(value, Mapping) else {}

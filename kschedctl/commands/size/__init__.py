@@ -132,16 +132,20 @@ def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_
     """
     if not shapes:
         if from_types:
-            raise UsageError("no nodes to buy: no instance type is on sale", hint="none has an available offering")
-        raise UsageError("no nodes to buy", hint="name --instance-types FILE, or a cluster with worker nodes")
+            raise UsageError(
+                "no nodes to choose from: no instance type is available",
+                hint="no instance type has an available offering",
+            )
+        raise UsageError("no nodes to buy", hint="pass --instance-types FILE, or a cluster with worker nodes")
     for shape in shapes:
         for price in shape.prices.values():
             if price is not None and price < 0:
-                raise InputError(f'the price of "{shape.name}" is negative: {price}', where="instanceTypes")
+                raise InputError(f'the price of "{shape.name}" must not be negative: {price}', where="instanceTypes")
     zones = {zone for shape in shapes for zone in shape.zones if zone}
     if wishes.keep_zone_loss and len(zones) < 2:
         raise UsageError(
-            "surviving the loss of a zone takes nodes in several zones", hint=f"zones: {', '.join(zones) or 'none'}"
+            "to survive the loss of a zone, nodes in several zones are needed",
+            hint=f"zones: {', '.join(zones) or 'none'}",
         )
 
 
@@ -180,7 +184,7 @@ def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
             run.not_created += shared_cluster.not_created
             return shared_cluster.cluster
         case parts.InstanceTypes():
-            raise UsageError("no nodes are launched before, since all nodes are bought", hint="leave the step out")
+            raise UsageError("size replaces all nodes, so no nodes can be launched before", hint="leave the step out")
         case parts.SomeNodes() if name == "drain":
             return cordon(cluster, find_step_nodes(cluster, part))
     return run.build_edit(name, part).resulting_cluster

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import POOL_KINDS, InstanceTypeInput
 from kschedctl.cli.manifests import Application, read_manifests
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import DrawnUntabled
+from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, LiveKinds, load_cluster
@@ -50,22 +49,22 @@ class SizeOptions:
             show_default=False,
         ),
     ] = ""
-    by_nodes: Annotated[bool, typer.Option("--by-nodes", help="Find the fewest nodes, not the cheapest.")] = False
+    by_nodes: Annotated[bool, typer.Option("--by-nodes", help="Find the fewest nodes instead of the cheapest.")] = False
     keep_zone_loss: Annotated[
-        bool, typer.Option("--keep-zone-loss", help="All pods must also get nodes after the loss of any zone.")
+        bool, typer.Option("--keep-zone-loss", help="All pods must still get nodes if any zone is lost.")
     ] = False
     pool_label: Annotated[
-        str, typer.Option("--pool-label", metavar="KEY", help="The node label that names a node's pool.")
+        str, typer.Option("--pool-label", metavar="KEY", help="The node label with the name of a node's pool.")
     ] = ""
     pools: Annotated[
-        bool, typer.Option("--pools", help="Nodes like those of the pools, at the prices of --instance-types.")
+        bool, typer.Option("--pools", help="Use nodes like those of the pools, at the prices in --instance-types.")
     ] = False
     labels: Annotated[
         list[str] | None,
         typer.Option(
             "--node-label",
             metavar="KEY=VALUE",
-            help="A label of the nodes made from --instance-types.",
+            help="A label for the nodes made from --instance-types. Repeatable.",
             show_default=False,
         ),
     ] = None

@@ -146,9 +146,11 @@ class _NodeUsage:
         infos = view.pods.info[[outcome.position for outcome in placed]]
         self._requested = view.requests[infos][:, columns]
         # What was free before the placements.
-        self._free = (view.allocatable - view.requested)[:, columns] + self._sum_used(len(placed), len(view.nodes))
+        self._free = (view.allocatable - view.requested)[:, columns] + self._sum_used_resources(
+            len(placed), len(view.nodes)
+        )
 
-    def _sum_used(self, pod_count: int, node_count: int) -> npt.NDArray[np.int64]:
+    def _sum_used_resources(self, pod_count: int, node_count: int) -> npt.NDArray[np.int64]:
         """Return the resources in use on each node after the first `pod_count` placements, (N, C)."""
         used = np.zeros((node_count, self._requested.shape[1]), np.int64)
         np.add.at(used, self._row[:pod_count], self._requested[:pod_count])
@@ -163,7 +165,7 @@ class _NodeUsage:
 
         def is_full(pod_count: int) -> bool:
             """Return whether half of the nodes are full after this number of placements."""
-            remaining = (self._free - self._sum_used(pod_count, len(self._free)))[rows]
+            remaining = (self._free - self._sum_used_resources(pod_count, len(self._free)))[rows]
             nodes_with_room = (remaining >= room).all(axis=1).sum()
             return bool(2 * nodes_with_room <= len(rows))
 
@@ -175,7 +177,7 @@ class _NodeUsage:
 
         It is the larger of the mean used shares of cpu and memory, or NaN for a shape without nodes.
         """
-        shares = self._sum_used(pod_count, len(self._free)) / np.maximum(self._free, 1)
+        shares = self._sum_used_resources(pod_count, len(self._free)) / np.maximum(self._free, 1)
         shares_by_shape = np.full(self._shape_count, np.nan)
         for shape, rows in self._rows_by_shape.items():
             cpu_and_memory = shares[rows, :-1]  # the last column counts pods

@@ -133,7 +133,9 @@ def enumerate_cheaper_sets(
         # Drop sets that cannot reach the bound or satisfy the cuts with the shapes that follow.
         remaining_budget = np.where(index < len(order) - 1, cost_limit - sets @ program.costs, 0.0)
         reaches_bound = sets @ program.costs + remaining_budget >= bound * (1 - ROUNDING_SHARE)
-        sets = sets[reaches_bound & _can_satisfy_cuts(program, cuts, sets, remaining_budget, order[index + 1 :])]
+        remaining_shapes = order[index + 1 :]
+        may_satisfy_cuts = _find_sets_able_to_satisfy_cuts(program, cuts, sets, remaining_budget, remaining_shapes)
+        sets = sets[reaches_bound & may_satisfy_cuts]
         if len(sets) > MAX_SETS:
             return None
     return [
@@ -142,7 +144,7 @@ def enumerate_cheaper_sets(
     ]
 
 
-def _can_satisfy_cuts(
+def _find_sets_able_to_satisfy_cuts(
     program: PackingProgram, cuts: Sequence[Cut], sets: Sets, budget: Table, remaining_shapes: Sets
 ) -> Bools:
     """Return a mask of the sets that can still satisfy all cuts if they spend their budgets on the remaining shapes.

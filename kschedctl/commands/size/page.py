@@ -53,7 +53,7 @@ def _build_incomplete_note(report: NodeSizing) -> Page:
     """Build a note that there may be a better set. Return () if all starting sets were searched to the end."""
     if report.complete:
         return ()
-    note = "there may be a better set (--search-seconds)"
+    note = "there may be a better set; --search-seconds searches longer"
     if report.candidates:
         note = f"{report.tried:,} of {counted(report.candidates, 'starting set')} searched to the end: {note}"
     return (paragraph(Marked("Not complete:", Tone.WARNING), note),)
@@ -77,9 +77,9 @@ def _mark_replayed(alternative: SizingAlternative) -> Marked:
 
 def _describe_lower_bound(report: NodeSizing) -> str:
     """Describe what the lower bound ignores and how to get a better one, and the bound that replays prove, if any."""
-    text = "the lower bound ignores spreading, affinity, zones, and where kube-scheduler puts pods"
+    text = "the lower bound ignores spreading, affinity, zones, and how kube-scheduler places pods"
     if not report.solver:
-        text += "; pip install 'kschedctl[solver]' for a better one"
+        text += "; install kschedctl[solver] for a better bound"
     return text + _describe_proven_bound(report)
 
 
@@ -95,4 +95,4 @@ def _describe_proven_bound(report: NodeSizing) -> str:
         if report.price is None
         else f"for less than {format_price(report.proven)} an hour"
     )
-    return f"; replays show that no set {limit} takes all pods"
+    return f"; by replay, no set {limit} takes all pods"

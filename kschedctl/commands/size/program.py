@@ -44,7 +44,7 @@ class Cut(NamedTuple):
     minimum: float
     """The worth that all nodes of a set must have together."""
 
-    def is_satisfied(self, nodes: Table) -> Bools:
+    def find_satisfying_sets(self, nodes: Table) -> Bools:
         """Return a mask of the sets that satisfy the cut. The last axis of `nodes` counts nodes by shape, (..., S)."""
         is_enough: Bools = nodes @ self.worth >= self.minimum * (1 - ROUNDING_SHARE)
         return is_enough

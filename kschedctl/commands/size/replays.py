@@ -23,7 +23,7 @@ from kschedctl.commands.size.shapes import NodeShape
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import report_parts
 from kschedctl.replay.pools import Pools, PoolState, compute_pool_states
-from kschedctl.replay.settling import find_pending, get_waiting_outcomes
+from kschedctl.replay.settling import find_pods_still_pending, get_waiting_outcomes
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -100,7 +100,7 @@ class NodeSets:
             self._replayed[frozen_counts] = waiting
         return self._replayed[frozen_counts]
 
-    def iter_replayed(self) -> Iterator[tuple[Counts, WaitingPods]]:
+    def iter_replayed_sets(self) -> Iterator[tuple[Counts, WaitingPods]]:
         """Yield the sets replayed so far with their waiting pods."""
         for frozen_counts, waiting in self._replayed.items():
             yield dict(frozen_counts), waiting
@@ -138,7 +138,7 @@ class NodeSets:
 
         Raises KeyboardInterrupt if the user interrupts.
         """
-        simulation, outcomes = self._replay(counts, "")
+        simulation, outcomes = self._schedule_on_nodes(counts, "")
         index = simulation.view.nodes.index
         rows = {
             name: np.array([index[node] for node in map(self.shapes[name].get_node_name, range(number))], np.int64)
@@ -153,13 +153,13 @@ class NodeSets:
         The set's nodes in `lost_zone` are missing from the replay, unless `lost_zone` is empty. Also records the unread
         kinds that the replay depends on and, if no zone is lost, the state of the pools.
         """
-        simulation, outcomes = self._replay(counts, lost_zone)
+        simulation, outcomes = self._schedule_on_nodes(counts, lost_zone)
         self.unknown = find_simulation_unknowns(simulation)
         if not lost_zone:
             self._pools[freeze_counts(counts)] = compute_pools(simulation.view)
         return simulation, [outcome.position for outcome in get_waiting_outcomes(simulation, outcomes)]
 
-    def _replay(self, counts: Counts, lost_zone: str) -> Replay:
+    def _schedule_on_nodes(self, counts: Counts, lost_zone: str) -> Replay:
         """Schedule all pods on the nodes of a set, leaving out the nodes in `lost_zone` unless it is "".
 
         Only the latest replay is cached. Raises KeyboardInterrupt if the user interrupts.
@@ -225,7 +225,7 @@ class NodeSets:
                 if not has_part_for_zone and not is_lost:
                     yield name, node
 
-    def explain_waiting(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
+    def explain_waiting_pods(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
         """Map each of these pods that gets no node of the set to kube-scheduler's message.
 
         If a pod only waits after the loss of a zone, its message names the first such zone.
@@ -233,7 +233,7 @@ class NodeSets:
         messages: dict[str, str] = {}
         for zone in self._list_losses(counts):
             prefix = f"after the loss of zone {zone}: " if zone else ""
-            for key, message in _collect_messages(*self._replay(counts, zone)).items():
+            for key, message in _collect_messages(*self._schedule_on_nodes(counts, zone)).items():
                 messages.setdefault(key, f"{prefix}{message}")
         return {key: messages[key] for key in keys if key in messages}
 
@@ -270,11 +270,11 @@ def _schedule_all(cluster: Cluster) -> Replay:
     """
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
-    outcomes = simulation.schedule_uninterrupted(find_pending(simulation), report_parts)
+    outcomes = simulation.schedule_uninterrupted(find_pods_still_pending(simulation), report_parts)
     return simulation, outcomes
 
 
-def explain_unplaced(cluster: Cluster) -> dict[str, str]:
+def explain_unplaced_pods(cluster: Cluster) -> dict[str, str]:
     """Schedule all pending pods of the cluster, and map those without a node to kube-scheduler's message."""
     return _collect_messages(*_schedule_all(cluster))
 

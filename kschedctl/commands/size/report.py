@@ -28,6 +28,8 @@ class SizedShape(Document, frozen=True):
     """The hourly price of all these nodes, None if unknown."""
     like: Annotated[str, Column("like")] = ""
     """A node of the cluster that the nodes resemble."""
+    peculiarities: Annotated[tuple[str, ...], Column("differs by", every=True)] = ()
+    """The labels and taints in which the nodes differ from others of their pool; empty if the pool has one shape."""
 
 
 class SizingAlternative(Document, frozen=True):
@@ -109,7 +111,9 @@ class NodeSizing(Report, frozen=True):
     @property
     def good(self) -> bool:
         """Whether all pods are created and get a node."""
-        return not (self.never or self.not_created) and (bool(self.nodes) or not self.pods)
+        has_failures = bool(self.never or self.not_created)
+        has_enough_nodes = bool(self.nodes) or not self.pods
+        return has_enough_nodes and not has_failures
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return how many nodes take the pods, their price, the lower bound, and how many pods get no node.

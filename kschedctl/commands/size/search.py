@@ -140,7 +140,7 @@ def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
         waiting = sets.find_pods_without_node(growth.counts)
         placeable = {key: takers for key, takers in waiting.items() if takers}
         if not placeable:
-            homeless = sets.explain_waiting(growth.counts, waiting) if waiting else {}
+            homeless = sets.explain_waiting_pods(growth.counts, waiting) if waiting else {}
             counts = growth.reduce_slack(task, waiting.keys())
             return SearchedSet(counts, homeless, complete=True, unknown=tuple(sets.unknown), grown_from=task.counts)
         growth.grow(placeable, len(waiting))
@@ -315,11 +315,11 @@ def _remove_nodes_of_shape(search: SetSearch, task: SearchTask, counts: dict[str
     recorded in `search.best`.
     """
     cheapest = counts
-    step = max(min(counts.get(name, 0) // 2, _compute_max_removable(search, task, counts, name)), 1)
+    step = max(min(counts.get(name, 0) // 2, _compute_max_removable_nodes(search, task, counts, name)), 1)
     while step and cheapest.get(name) and not task.is_late:
         fewer_nodes = {**cheapest, name: max(cheapest[name] - step, 0)}
         cost_limit = search.program.compute_cost(cheapest)
-        cheaper_set = _replace_removed(search, fewer_nodes, cost_limit, task.homeless)
+        cheaper_set = _replace_removed_nodes(search, fewer_nodes, cost_limit, task.homeless)
         if cheaper_set is None:
             step //= 2
         else:
@@ -328,7 +328,7 @@ def _remove_nodes_of_shape(search: SetSearch, task: SearchTask, counts: dict[str
     return cheapest
 
 
-def _compute_max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
+def _compute_max_removable_nodes(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
     """Return the maximum number of a shape's nodes to remove at once: as many as the gap to the lower bound is worth.
 
     If nodes of the shape were added to the starting set, at most half of the added nodes are removed.
@@ -351,7 +351,7 @@ def _build_removal_key(search: SetSearch, task: SearchTask, counts: Counts, name
     return max(added, 0) * cost, cost
 
 
-def _replace_removed(
+def _replace_removed_nodes(
     search: SetSearch, counts: dict[str, int], cost_limit: float, homeless: Set[str]
 ) -> dict[str, int] | None:
     """Return the set `counts`, from which nodes were removed, with nodes added for the pods that now wait.

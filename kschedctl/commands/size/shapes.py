@@ -12,7 +12,7 @@ import numpy as np
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name, is_control_plane
-from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod
+from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod, Taint
 from kschedctl.api.ownership import find_owner
 from kschedctl.autoscaling.karpenter.candidates import find_offered_price
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
@@ -23,6 +23,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 
+Labels = tuple[tuple[str, str], ...]
+Taints = tuple[Taint, ...]
 ON_EVERY_NODE = ("DaemonSet", "Node")
 """Owner kinds of pods that come with a node."""
 
@@ -42,6 +44,8 @@ class NodeShape:
     """The node's volume limits."""
     like: str = ""
     """A node of the cluster with this shape."""
+    peculiarities: tuple[str, ...] = ()
+    """The labels and taints in which this shape differs from the other shapes of its pool."""
     base_name: str = ""
     """The shape of which this one is the part in one zone."""
 
@@ -110,10 +114,10 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
     node label that names pools. If it is empty, the well-known labels of clouds and autoscalers are used.
     """
     workers = [node for node in cluster.nodes if _is_worker(node)]
-    individual_labels = _find_individual_labels(workers)
+    individual_labels = _find_node_specific_label_keys(workers)
 
     # pool -> kind, which is shared labels and taints -> its nodes
-    kinds_by_pool: dict[str, dict[object, list[Node]]] = {}
+    kinds_by_pool: dict[str, dict[tuple[Labels, Taints], list[Node]]] = {}
     for node in workers:
         labels = node.metadata.labels
         pool = (labels.get(label, "") if label else find_node_pool_name(node)) or "node"
@@ -128,10 +132,13 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
     # A shape has the name of its pool, with a number if the pool has several kinds of nodes.
     shapes = []
     for pool, kinds in sorted(kinds_by_pool.items()):
-        for number, nodes in enumerate(kinds.values(), 1):
+        for number, (kind, nodes) in enumerate(kinds.items(), 1):
             name = f"{pool}.{number}" if len(kinds) > 1 else pool
             daemons = daemons_by_model.get(nodes[0].metadata.name, ())
-            shapes.append(_build_pool_shape(cluster, name, nodes, tuple(daemons)))
+            shape = _build_pool_shape(cluster, name, nodes, tuple(daemons))
+            other_kinds = [other for other in kinds if other != kind]
+            peculiarities = tuple(_iter_peculiarities(*kind, other_kinds))
+            shapes.append(replace(shape, peculiarities=peculiarities))
     return shapes
 
 
@@ -145,12 +152,26 @@ def _group_daemon_pods_by_node(pods: Iterable[Pod], node_names: Container[str]) 
     return daemons_by_node
 
 
+def _iter_peculiarities(labels: Labels, taints: Taints, other_kinds: Sequence[tuple[Labels, Taints]]) -> Iterator[str]:
+    """Yield the labels and taints that not all other kinds of nodes have, and those that only this kind lacks."""
+    for key, value in labels:
+        if not all((key, value) in other_labels for other_labels, _ in other_kinds):
+            yield f"{key}={value}"
+    for taint in taints:
+        if not all(taint in other_taints for _, other_taints in other_kinds):
+            yield f"taint {taint}"
+    own_keys = {key for key, _ in labels}
+    common_keys = [{key for key, _ in other_labels} for other_labels, _ in other_kinds]
+    if common_keys:
+        yield from (f"no label {key}" for key in sorted(set.intersection(*common_keys) - own_keys))
+
+
 def _is_worker(node: Node) -> bool:
     """Return whether the node is neither cordoned nor part of the control plane."""
     return not (node.spec.unschedulable or is_control_plane(node))
 
 
-def _find_individual_labels(nodes: Sequence[Node]) -> set[str]:
+def _find_node_specific_label_keys(nodes: Sequence[Node]) -> set[str]:
     """Return the label keys whose values may differ between nodes of one kind.
 
     These are the hostname, labels that name a zone, and labels with a different value on every node.

@@ -24,7 +24,7 @@ from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
 from kschedctl.commands.size.program import Counts, Cut, PlainPacking, StartingSets, build_program, format_counts
-from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced
+from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced_pods
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_set, improve_set
 from kschedctl.commands.size.shapes import (
@@ -37,7 +37,7 @@ from kschedctl.commands.size.shapes import (
     split_by_zone,
 )
 from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
-from kschedctl.commands.size.type_shapes import find_exceeded_limits
+from kschedctl.commands.size.type_shapes import iter_limit_warnings
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, UNKNOWN_PARTS, Progress, Workers, run_all
 from kschedctl.replay.pools import PoolState, compare_pool_states
@@ -50,7 +50,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.counts import counted
 
 NEVER = float("inf")
-NOT_YET = "no node in this set; the search ended before it found a set that takes the pod"
+NOT_YET = "no node of this set takes the pod, and the search ended before it found a better set"
 MIN_SOLVER_SECONDS = 8.0
 """The minimum time for one program of the solver, without which there is no starting set."""
 
@@ -206,7 +206,7 @@ class _Sizing:
 
         Ties go to the cheapest set. Nothing happens if no set was replayed.
         """
-        replayed_sets = [(self._build_set(counts), waiting) for counts, waiting in sets.iter_replayed()]
+        replayed_sets = [(self._build_set(counts), waiting) for counts, waiting in sets.iter_replayed_sets()]
         if not replayed_sets:
             return
         fullest_set, waiting = min(replayed_sets, key=lambda entry: (len(entry[1]), entry[0].cost))
@@ -229,7 +229,7 @@ class _Sizing:
             unplaceable_pods = PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
             cluster_of_unplaceable = replace(self.cluster, pods=unplaceable_pods)
             cluster_with_nodes = sets.build_cluster(self._one_per_zone, cluster=cluster_of_unplaceable)
-            self._remove_from_cluster(unplaceable, explain_unplaced(cluster_with_nodes))
+            self._remove_from_cluster(unplaceable, explain_unplaced_pods(cluster_with_nodes))
 
     def _find_sets(self, progress: Progress) -> None:
         """Propose starting sets, grow them until they take all pods, make them cheaper, and check all cheaper sets.
@@ -385,7 +385,7 @@ class _Sizing:
         sets = self._list_best_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
         self._explain_pods_without_node(best)
-        doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
+        doubts = (*doubts, *iter_limit_warnings(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(
             pods=self.pod_count,
             nodes=best.nodes,
@@ -423,9 +423,9 @@ class _Sizing:
         cluster_of_unplaceable = replace(self._all_pods, pods=PodTable.from_pods(unplaceable_pods))
         some_pods_fit_a_shape = self.homeless.keys() > self._unplaceable
         try:
-            messages = explain_unplaced(sets.build_cluster(best.counts, cluster=cluster_of_unplaceable))
+            messages = explain_unplaced_pods(sets.build_cluster(best.counts, cluster=cluster_of_unplaceable))
             if some_pods_fit_a_shape:
-                messages_with_all_pods = explain_unplaced(sets.build_cluster(best.counts))
+                messages_with_all_pods = explain_unplaced_pods(sets.build_cluster(best.counts))
                 messages = messages_with_all_pods | messages
         except KeyboardInterrupt:
             self.interrupted = True
@@ -465,18 +465,21 @@ class _Sizing:
     def _iter_sized_shapes(self, node_set: NodeSet) -> Iterator[SizedShape]:
         """Yield the shapes of a set with their nodes, zones and price.
 
-        Nodes of a part of a shape in one zone count as nodes of the shape. The price is None if some price is unknown.
+        The parts of a shape that are limited to one zone are counted together. The price is None if some price is
+        unknown.
         """
         for name, parts in _count_by_shape(node_set, self.shapes).items():
             zones: Counter[str] = Counter()
             for part, number in parts.items():
-                node_zones = map(self.shapes[part].get_zone, range(number))
+                node_zones = map(self.shapes[part].get_zone, range(number))  # one zone for each node
                 zones.update(zone for zone in node_zones if zone)
             prices = [self.shapes[part].compute_price(number) for part, number in parts.items()]
             known_prices = [price for price in prices if price is not None]
             total_price = sum(known_prices) if len(known_prices) == len(prices) else None
             node_count = sum(parts.values())
-            yield SizedShape(name, node_count, dict(sorted(zones.items())), total_price, self.shapes[name].like)
+            shape = self.shapes[name]
+            zone_counts = dict(sorted(zones.items()))
+            yield SizedShape(name, node_count, zone_counts, total_price, shape.like, shape.peculiarities)
 
     def _build_sizing_alternative(self, node_set: NodeSet) -> SizingAlternative:
         """Build the report about one set, with the percentages of its cpu and memory that the pods request."""

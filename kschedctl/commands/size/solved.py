@@ -361,10 +361,12 @@ SECONDS_PER_PATTERN = 1.0
 
 
 def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
-    """Find cuts by column generation within the given time, one for each set of dual prices of pods.
+    """Find cuts, which are conditions that every sufficient set of nodes satisfies, within the given time.
 
-    No cuts are returned if the program has no pods, or more than MAX_PAIRS pairs of groups and shapes.
+    Column generation finds them: each of its steps yields dual prices of the pods, and each set of prices a cut. No
+    cuts are returned if the program has no pods, or more than MAX_PAIRS pairs of groups and shapes.
     """
+    # Groups of pods that some shape takes, and the shapes that no other shape replaces at the same or a lower price
     groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
     is_undominated = program.find_undominated(program.takes[groups])
     if not len(groups) or len(groups) * int(is_undominated.sum()) > MAX_PAIRS:

@@ -33,9 +33,8 @@ from kschedctl.autoscaling.karpenter.labels import (
     RESERVED,
     ZONE,
 )
-from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.requirements import Requirements
-from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, read_karpenter_options
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts
@@ -171,7 +170,7 @@ def _find_zone_labels(cluster: Cluster) -> set[str]:
     return {key for key in keys if always_names_zone(key)}
 
 
-def find_exceeded_limits(pools: Iterable[NodePool], shapes: Mapping[str, NodeShape], counts: Counts) -> Iterator[str]:
+def iter_limit_warnings(pools: Iterable[NodePool], shapes: Mapping[str, NodeShape], counts: Counts) -> Iterator[str]:
     """Yield a warning for each resource of a NodePool whose limit the set of nodes exceeds."""
     # Sum up what the nodes of each pool have of each resource, in thousandths.
     used_by_pool: dict[str, Counter[str]] = {}

@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.copying import replace
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Color, Untabled
+from kschedctl.cli.output_options import Answer, Color, Untabled
 from kschedctl.cli.source import ALL_KINDS, load_cluster
 from kschedctl.cluster import NOT_LISTED
 from kschedctl.commands.snapshot import diff as difference
@@ -38,7 +37,7 @@ EXAMPLES = {
 """Subcommand -> command lines; "" is the command itself."""
 
 EXIT_SAME, EXIT_DIFFERENT = 0, 1
-File = Annotated[str, typer.Argument(metavar="FILE", help="What kschedctl snapshot save wrote.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="A file that kschedctl snapshot save wrote.")]
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,14 @@ def save(
     talk: MessageOptions,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file to write, - for stdout.")],
     anonymize: Annotated[
-        bool, typer.Option("--anonymize", help="Pseudonyms for names, keys, label values and images; the answers stay.")
+        bool,
+        typer.Option(
+            "--anonymize", help="Replace names, keys, label values and images with pseudonyms. Answers stay the same."
+        ),
     ] = False,
     mapping: Annotated[
-        str | None, typer.Option("--mapping", metavar="FILE", help="Also write the pseudonyms' originals, as JSON.")
+        str | None,
+        typer.Option("--mapping", metavar="FILE", help="Also write the original names to this file, as JSON."),
     ] = None,
 ) -> Answer | int:
     """Save what scheduling reads of a cluster: no env, no secrets, no config maps, no annotations that no plugin reads.
@@ -73,7 +76,7 @@ def save(
     --snapshot FILE, which every command takes, looks at it later, or elsewhere.
     """
     if mapping is not None and not anonymize:
-        raise UsageError("there are no pseudonyms to write down", where="--mapping", hint="it goes with --anonymize")
+        raise UsageError("there are no pseudonyms to save", where="--mapping", hint="add --anonymize")
     validate_output_files(output, mapping)
     cluster = load_cluster(source, live=ALL_KINDS)
     stays: tuple[str, ...] = ()

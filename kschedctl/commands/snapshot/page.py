@@ -133,4 +133,6 @@ def _cut_out_difference(text: str, start: int, end: int) -> str:
     is_cut_at_end = end > 0
     if len(shown) > LONGEST_VALUE:
         shown, is_cut_at_end = shown[: LONGEST_VALUE - 1], True
-    return f"{'…' if start else ''}{shown}{'…' if is_cut_at_end else ''}"
+    before = "…" if start else ""
+    after = "…" if is_cut_at_end else ""
+    return f"{before}{shown}{after}"

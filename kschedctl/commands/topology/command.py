@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.ownership import Owner
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Answer
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import parse_references
 from kschedctl.cli.source import load_cluster
@@ -37,7 +37,9 @@ def topology(
     key: Annotated[
         list[str] | None,
         typer.Option(
-            "--key", metavar="LABEL", help="A topology key in addition to hosts, zones and those of constraints."
+            "--key",
+            metavar="LABEL",
+            help="Another topology key, besides hosts, zones and those in constraints. Repeatable.",
         ),
     ] = None,
 ) -> Answer:
@@ -51,4 +53,4 @@ def topology(
     cluster = load_cluster(source)
     with show_progress() as progress:
         section = library.topology(cluster, references, namespace=namespace or "", keys=key or (), progress=progress)
-        return findings_output.build_answer(section)
+        return findings_output.build_answer_with_exit_code(section)

@@ -1,4 +1,4 @@
-"""The command `version`."""
+"""The command `version`, its report (kind Version), and the page of the report."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import logging
 from dataclasses import replace
 
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Untabled
+from kschedctl.cli.output_options import Answer, Untabled
 from kschedctl.cli.source import connect_to_cluster
-from kschedctl.commands.version.report import ClusterVersion, Version
 from kschedctl.errors import ClusterError
+from kschedctl.render.page import Page, Style, paragraph
+from kschedctl.reports.document import Document, RootDocument
 from kschedctl.text.printable import strip_credentials
 from kschedctl.text.version import VERSION
 
@@ -22,6 +22,27 @@ EXAMPLES = (
 
 TIMEOUT = "5s"
 log = logging.getLogger(__name__)
+
+
+class ClusterVersion(Document, frozen=True):
+    """The version of the cluster."""
+
+    source: str
+    """The server, the snapshot or the files."""
+    server_version: str
+    """The API server's version, empty if unknown."""
+    kube_version: str
+    """The version that is replayed for the cluster."""
+
+
+class Version(RootDocument, frozen=True):
+    """The versions of kschedctl, of the replayed kube-schedulers and of the cluster."""
+
+    client_version: str
+    replays: tuple[str, ...]
+    """The versions of kube-scheduler that can be replayed, oldest first."""
+    cluster: ClusterVersion | None = None
+    kind: str = "Version"
 
 
 @with_options
@@ -70,3 +91,15 @@ def _read_live_version(source: Source) -> ClusterVersion:
     for warning in warnings:
         log.warning("warning: %s", warning)
     return ClusterVersion(strip_credentials(connected.server.host), server, replayed)
+
+
+def build_version_page(report: Version, style: Style) -> Page:
+    """Build a line each for the versions of the client, of kube-scheduler and of the cluster."""
+    lines = [
+        f"Client Version: {report.client_version}",
+        f"Replays kube-scheduler: {report.replays[0]} to {report.replays[-1]}",
+    ]
+    if report.cluster:
+        server = f"{report.cluster.server_version} of" if report.cluster.server_version else "unknown for"
+        lines.append(f"Server Version: {server} {report.cluster.source}; replayed as {report.cluster.kube_version}")
+    return tuple(map(paragraph, lines))

@@ -74,7 +74,7 @@ def version_changes(before: str = "", after: str = "") -> VersionChanges:
     if not (before and after):
         only_version = before or after
         raise UsageError(
-            f"needs a second version to compare {only_version} with", hint=f"kschedctl versions {only_version} 1.36"
+            f"give a second version to compare {only_version} with", hint=f"kschedctl versions {only_version} 1.36"
         )
     return compare_versions(before, after)
 
@@ -90,7 +90,7 @@ def list_all_changes() -> VersionChanges:
                 minor = KubeVersion.parse(newest_release).minor
                 earlier = KubeVersion.parse(f"1.{max(minor - 1, OLDEST_MINOR)}")
                 changes.append(_with_switch(change, aspect, earlier, KubeVersion.parse(f"1.{minor}")))
-    return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), False, _sort_newest_first(changes))
+    return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), compared=False, changes=_sort_newest_first(changes))
 
 
 def compare_versions(first: str, second: str) -> VersionChanges:
@@ -107,7 +107,7 @@ def compare_versions(first: str, second: str) -> VersionChanges:
             since, _ = aspect.values.find_step(max(first_version, second_version))
             change = _build_version_change(aspect, since, before, after)
             changes.append(_with_switch(change, aspect, first_version, second_version))
-    return VersionChanges((str(first_version), str(second_version)), True, _sort_newest_first(changes))
+    return VersionChanges((str(first_version), str(second_version)), compared=True, changes=_sort_newest_first(changes))
 
 
 def _with_switch(
@@ -155,11 +155,12 @@ def _build_version_change(aspect: VersionedAspect, since: str, before: str, afte
     """
     releases = tuple(since.split())
     *_, newest_release = releases
-    basis: Basis = "answers"
-    if aspect.values.from_notes in releases:
-        basis = "release notes"
-    elif KubeVersion.parse(newest_release).minor > VERIFIED_MINOR:
+    if aspect.values.from_notes in releases:  # known only from the release notes
+        basis: Basis = "release notes"
+    elif KubeVersion.parse(newest_release).minor > VERIFIED_MINOR:  # no real scheduler was compared
         basis = "source"
+    else:
+        basis = "answers"
     return VersionChange(
         aspect.sort,
         aspect.where,

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import with_options
-from kschedctl.cli.output_options import Untabled
+from kschedctl.cli.output_options import Answer, Untabled
 from kschedctl.commands.versions import version_changes
 
 EXAMPLES = (

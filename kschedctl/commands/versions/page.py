@@ -48,7 +48,10 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
 
 
 def _build_consequences(report: VersionChanges, style: Style) -> Page:
-    """Build a list of what an upgrade brings, with the command that shows what it changes in a cluster."""
+    """Build a list of what an upgrade brings, with the command that shows what it changes in a cluster.
+
+    Return () if it brings nothing.
+    """
     consequences = tuple(report.iter_consequences())
     if not consequences:
         return ()

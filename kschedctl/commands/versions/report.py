@@ -63,7 +63,7 @@ class VersionChanges(Report, frozen=True):
         versions = f"from {self.versions[0]} to {self.versions[-1]}"
         if not self.compared:
             return counted(len(self.changes), "change"), versions
-        turned_on, turned_off = self.list_switched(on=True), self.list_switched(on=False)
+        turned_on, turned_off = self.list_switched_features(on=True), self.list_switched_features(on=False)
         parts = []
         if turned_on:
             parts.append(f"{counted(len(turned_on), 'feature')} newly on by default")
@@ -75,7 +75,7 @@ class VersionChanges(Report, frozen=True):
             parts.append(counted(others, f"{other}difference"))
         return (f"{', '.join(parts) or 'No replayed differences'} {versions}",)
 
-    def list_switched(self, *, on: bool) -> tuple[str, ...]:
+    def list_switched_features(self, *, on: bool) -> tuple[str, ...]:
         """Return the gates and plugins that are newly on (or off) by default, each with the release that did it.
 
         The newest release comes last.
@@ -87,12 +87,12 @@ class VersionChanges(Report, frozen=True):
     def iter_consequences(self) -> Iterator[str]:
         """Yield what an upgrade between the compared versions brings, the decisive differences first."""
         for on, word in ((True, "on"), (False, "off")):
-            switched = self.list_switched(on=on)
+            switched = self.list_switched_features(on=on)
             if switched:
                 yield f"newly {word} by default, with the release: {', '.join(switched)}"
         removed = [change.where for change in self.changes if change.is_removed]
         if removed:
-            yield f"gates removed, so that a configuration that names them is rejected: {', '.join(removed)}"
+            yield f"gates removed (a configuration that sets them is rejected): {', '.join(removed)}"
         rules = Counter(change.where for change in self.changes if change.sort == "rule")
         if rules:
             by_plugin = ", ".join(f"{where} ({number:,})" for where, number in rules.most_common())

@@ -147,8 +147,8 @@ def wakes_between(
     before_name, after_name = names
     before_time, after_time = _get_read_time(before), _get_read_time(after)
     if before_time and after_time and before_time > after_time:
-        problem = f"{before_name} was read at {before_time}, {after_name} earlier, at {after_time}"
-        raise UsageError(problem, hint="name the earlier one first")
+        problem = f"{before_name} was read at {before_time}, but {after_name} was read earlier, at {after_time}"
+        raise UsageError(problem, hint="specify the earlier snapshot first")
     for key in pods:
         pod_namespace, _, pod_name = key.partition("/")
         pod = before.pod(pod_namespace, pod_name)

@@ -88,7 +88,7 @@ def find_wakes_between(
     answers = [
         answer
         for rejected, equal_pods in groups
-        for answer in _iter_pod_answers(rejected, equal_pods, moments, max_waking_changes)
+        for answer in _iter_wake_up_answers(rejected, equal_pods, moments, max_waking_changes)
     ]
     # Equal pods share an attempt, so that each is counted once
     later_attempts = {id(answer.later_attempt): answer.later_attempt for answer in answers if answer.later_attempt}
@@ -113,7 +113,8 @@ def _is_pod_covered(pod: Pod, moments: Moments, keys: Collection[str] | None, *,
     """
     is_served = moments.before.view.stored(pod).spec.scheduler_name in moments.before.configuration.profiles
     waits = is_pending(pod) and (include_ended or not _describe_end_of_wait(pod, moments.after))
-    return is_served and waits and (keys is None or pod.key in keys)
+    is_wanted = keys is None or pod.key in keys
+    return is_served and waits and is_wanted
 
 
 def _find_pod_after_changes(pod: Pod, after: Scheduler) -> Pod | None:
@@ -144,12 +145,13 @@ class AnsweredPod(NamedTuple):
     """The attempt to schedule the pod at the second moment, None if it no longer waits."""
 
 
-def _iter_pod_answers(
+def _iter_wake_up_answers(
     rejected: RejectedPod, equal_pods: Sequence[Pod], moments: Moments, max_waking_changes: int | None
 ) -> Iterator[AnsweredPod]:
-    """Yield the answers for equal pods. Pods that neither changed nor stopped waiting share an answer.
+    """Yield what woke each of these equal pods.
 
-    `rejected` is the attempt to schedule one of the pods at the first moment. Other pods are tried by themselves.
+    `rejected` is the attempt to schedule one of the pods at the first moment. Pods that neither changed nor stopped
+    waiting share the answer for this attempt. Each other pod gets an attempt and an answer of its own.
     """
     changed_pods = {watched.change.object.key for watched in moments.watched if watched.change.kind == POD}
     shared_answer = None
@@ -278,13 +280,13 @@ def _describe_wakes(
         end = f"; at the second it {later_state.description}" if later_state.ended else ""
         return f"fitted at the first moment: nothing had to wake it{end}"
     if rejected.queue != UNSCHEDULABLE:
-        return "waited for no event: it is tried again after its back-off"
+        return "did not wait for an event: it is retried after its back-off"
     if waking_count:
         changes = f"{waking_count:,} of {change_count:,} changes" if waking_count > 1 else woken_by[0].change
         return f"{changes} woke it; at the second moment it {later_state.description}"
     nothing = f"none of {change_count:,} changes woke it" if change_count > 1 else "nothing woke it"
     if later_state.ended:
-        return f"{later_state.description} at the second moment; {nothing} that both moments show"
+        return f"{later_state.description} at the second moment; {nothing}, as far as both moments show"
     if later_state.fits:
         return f"{later_state.description} at the second moment, but {nothing}"
     return f"{nothing}, rightly: it {later_state.description}"

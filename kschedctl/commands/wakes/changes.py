@@ -13,7 +13,7 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.api.objects import get_object_key
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, fill_namespace, flatten_lists
-from kschedctl.commands.snapshot.archive_diff import iter_differences
+from kschedctl.commands.snapshot import iter_differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
 from kschedctl.scheduler.framework.events import ChangedObject
@@ -41,7 +41,7 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     documents = {side: _get_event_object(event, side) for side in sides}
     kinds = {get_kind(document) for document in documents.values()}
     if len(kinds) != 1 or "" in kinds:
-        raise InputError("expected an object with a kind, the same in old and new", where="event")
+        raise InputError("expected objects of the same kind in old and new", where="event")
     kind = kinds.pop()
     if kind not in KINDS:
         return None
@@ -50,7 +50,7 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     if old is None or new is None:
         return ChangedObject(kind, old, new)
     if get_object_key(old) != get_object_key(new):
-        raise InputError("old and new are not the same object", where=f"event, {describe(documents['new'])}")
+        raise InputError("old and new must be the same object", where=f"event, {describe(documents['new'])}")
     return ChangedObject(kind, old, new, (documents["old"], documents["new"]))
 
 
@@ -73,10 +73,10 @@ def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") 
             # an event has the object in one of these fields, otherwise the document is the object
             nested_objects = filter(None, (object_at(document, key) for key in ("new", "old", "object")))
             changed_object = next(nested_objects, document)
-            raise InputError(f"{describe(changed_object)}: scheduling does not read this kind", where=where)
+            raise InputError(f"{describe(changed_object)}: scheduling does not read objects of this kind", where=where)
         changed_objects.append(change)
     if not changed_objects:
-        raise InputError("no event and no object", where=where)
+        raise InputError("contains no event and no object", where=where)
     return changed_objects
 
 
@@ -107,20 +107,24 @@ def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
     is given, its place is taken by the cluster's object, if there is one. Raises InputError if the type of a watch
     event is unknown.
     """
+    # An event {action, old, new}
     if "action" in document:
         old = document.get("old")
         if document["action"] == "Delete" and isinstance(old, Mapping):
             return {**document, "old": _complete_document(old, view)}
         return document
 
-    watch_type, watched_object = document.get("type"), document.get("object")
+    # A watch event {type, object}
     applied_object = document
+    watch_type, watched_object = document.get("type"), document.get("object")
     if isinstance(watched_object, Mapping):
         if watch_type == "DELETED":
             return {"action": "Delete", "old": _complete_document(watched_object, view)}
         if watch_type not in ("ADDED", "MODIFIED"):
             raise InputError("expected ADDED, MODIFIED or DELETED", where="event, type")
         applied_object = watched_object
+
+    # The object of a watch event, or a plain object, is added to the cluster or updated there
     existing = _find_existing_object(applied_object, view)
     if existing is None:
         return {"action": "Add", "new": applied_object}
@@ -190,7 +194,7 @@ def _get_event_object(event: JsonObject, side: str) -> JsonObject:
     """Return the object in the event's field `side`, which is "old" or "new". Raises InputError if it is missing."""
     obj = event.get(side)
     if not isinstance(obj, Mapping):
-        raise InputError(f"expected an object: a {event['action']} event has one", where=f"event, {side}")
+        raise InputError(f"expected an object: a {event['action']} event must have one", where=f"event, {side}")
     return obj
 
 

@@ -97,14 +97,14 @@ def _describe_awaited_changes(rejected: RejectedPod, kind_count: int) -> str:
         group_failure = describe_bound_gang_failure(rejected.pod_group)
         if not group_failure:
             group_failure = f"its pod group {rejected.pod_group.short_name} is not placed"
-        return f"{group_failure}; its pods are tried again after their back-off, whatever happens"
+        return f"{group_failure}; its pods are retried after their back-off in any case"
     if rejected.attempt.rejectors.all:
         plugins = join_words(_list_rejectors_in_profile_order(rejected))
         verb = "held back by" if rejected.attempt.gating_plugin else "rejected by"
         kinds = f"{kind_count} kinds of change wake it" if kind_count != 1 else "one kind of change wakes it"
         return f"{verb} {plugins}; {kinds}"
     if rejected.queue == BACKOFF:
-        return f"waits for no event: it is tried again after its back-off ({rejected.message})"
+        return f"does not wait for an event: it is retried after its back-off ({rejected.message})"
     group = rejected.gang.report if rejected.gang else rejected.pod_group
     if group is None:
         return f"fits now: {NOTHING}"

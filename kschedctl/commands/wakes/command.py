@@ -10,10 +10,9 @@ import typer
 from kschedctl.api.copying import replace
 from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import Untabled
+from kschedctl.cli.output_options import Answer, Untabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code
@@ -68,7 +67,9 @@ def wakes(
     words = tuple(pods or ())
     if between is not None:
         if event or source.filename or source.demo or source.snapshot:
-            raise UsageError("--between names both clusters", hint="leave --event, -f, --demo and --snapshot out")
+            raise UsageError(
+                "--between already names both clusters", hint="leave out --event, -f, --demo and --snapshot"
+            )
         return _answer_between_snapshots(between, source, scope, words, view)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=are_all_pods(words)).with_scheduler_name(
         scope.scheduler_name

@@ -104,7 +104,7 @@ def build_wakes_page(report: WakesOfMany, style: Style) -> Page:
         page += build_not_created_section(report.not_created, style)
     page += build_caveats(report.not_replayed, report.ignored, unknown=report.unknown)
     if report.unheard:
-        page.append(paragraph(Marked("not watched:", Tone.WARNING), _describe_unwatched(report.unheard)))
+        page.append(paragraph(Marked("not watched:", Tone.WARNING), _describe_unwatched_changes(report.unheard)))
     if report.fitting:
         page.append(paragraph(Marked("fit anyway:", Tone.GOOD), names(report.fitting)))
     page += _build_unserved_line(report)
@@ -118,7 +118,7 @@ def build_wakes_page(report: WakesOfMany, style: Style) -> Page:
     return tuple(page)
 
 
-def _describe_unwatched(changes: Sequence[str]) -> str:
+def _describe_unwatched_changes(changes: Sequence[str]) -> str:
     """Describe the changes for which no plugin registered."""
     pronoun = "it" if len(changes) == 1 else "any of them"
     return f"{names(changes)}: no plugin of this scheduler registered for {pronoun}"

@@ -98,8 +98,8 @@ class WakeUpsOfMany(Report, frozen=True):
         missing = sum(pod.not_created is not None for pod in self.pods)
         missing_text = f"Not created: {missing:,} of {counted(len(self.pods), 'pod')}; " if missing else ""
         waiting_pods = f"{counted(waiting, 'pod')} {self.scope}".strip()
-        verb = agreeing(waiting, "waits", "wait")
-        return (f"{missing_text}{waiting_pods} {verb} for something to happen{describe_doubt(self.unknown)}",)
+        clause = agreeing(waiting, "waits for a change that wakes it", "wait for a change that wakes them")
+        return (f"{missing_text}{waiting_pods} {clause}{describe_doubt(self.unknown)}",)
 
 
 class EventReport(Document, frozen=True):
@@ -184,7 +184,7 @@ class WakesOfMany(Report, frozen=True):
         woken_count = len({answer.pod for answer in self.answers if answer.woken})
         rejected_count = len({answer.pod for answer in self.answers})
         pods = f"{woken_count:,} of {counted(rejected_count, 'rejected pod')} {self.scope}".rstrip()
-        cause = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each by itself"
+        cause = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each applied alone"
         verb = "is" if 1 in (woken_count, rejected_count) else "are"
         return (f"{pods} {verb} woken by {cause}{describe_doubt(self.unknown)}",)
 
@@ -240,14 +240,15 @@ class WakesBetween(Report, frozen=True):
         A missed pod fits at the second moment although no change woke it.
         """
         if not self.pods:
-            return ("No pod was pending in both",)
+            return ("No pod was pending at both moments",)
         missed = sum(pod.missed for pod in self.pods)
         waited = sum(not pod.ended for pod in self.pods)
         waiting_pods = counted(waited, "pod")
         if missed:
-            sentence = f"{missed:,} of {waiting_pods} that waited in both: fit, and nothing woke them"
+            fits, pronoun = ("fits", "it") if missed == 1 else ("fit", "them")
+            sentence = f"{missed:,} of {waiting_pods} that waited at both moments {fits}, but nothing woke {pronoun}"
         elif waited:
-            sentence = f"{waiting_pods} waited in both, none was missed"
+            sentence = f"{waiting_pods} waited at both moments; none was missed"
         else:
-            sentence = "No pod waited in both"
+            sentence = "No pod waited at both moments"
         return (sentence + describe_doubt(self.unknown),)

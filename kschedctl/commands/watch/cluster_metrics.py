@@ -16,7 +16,7 @@ from kschedctl.commands.capacity import capacity
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.commands.explain.pending_pods import pending
 from kschedctl.commands.explain.pending_report import PendingPods
-from kschedctl.commands.failures.losses import simulate_failures
+from kschedctl.commands.failures import simulate_failures
 from kschedctl.commands.failures.report import Failures
 from kschedctl.commands.watch.report import (
     EVICTED,
@@ -86,7 +86,7 @@ def _iter_metrics(report: PendingPods | Section | Capacity | Failures) -> Iterat
         case PendingPods():
             return _iter_pending_metrics(report)
         case PendingSection():
-            return _iter_stuck_metrics(report)
+            return _iter_stuck_pods_metric(report)
         case Capacity():
             return _iter_room_metrics(report)
         case Failures():
@@ -112,7 +112,7 @@ def _iter_pending_metrics(report: PendingPods) -> Iterator[MetricValue]:
             yield MetricValue(UNCREATED, {"workload": failure.workload}, failure.missing)
 
 
-def _iter_stuck_metrics(section: PendingSection) -> Iterator[MetricValue]:
+def _iter_stuck_pods_metric(section: PendingSection) -> Iterator[MetricValue]:
     """Yield the number of stuck pods."""
     yield MetricValue(STUCK, {}, sum(len(waiting.pods) for waiting in section.waiting if waiting.cause == "stuck"))
 

@@ -14,9 +14,8 @@ import typer
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import is_workload_manifest
-from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_option
+from kschedctl.cli.output_options import SCHEDULES, TABLE, UNDECIDED, Answer, Output, OutputFormat, output_option
 from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.cli.streams import leave_on_sigterm
 from kschedctl.commands.explain.watching import follow_cluster
@@ -69,17 +68,19 @@ def watch(
     ] = "",
     room_for: Annotated[
         list[str] | None,
-        typer.Option("--room-for", metavar="FILE", help="Also count how many more of these pods fit. Repeatable."),
+        typer.Option(
+            "--room-for", metavar="FILE", help="Also count how many more of the pods in this manifest fit. Repeatable."
+        ),
     ] = None,
     losses: Annotated[
         list[Unit] | None,
-        typer.Option("--losses", help="Also count the pods that the loss of each would leave without a node."),
+        typer.Option("--losses", help="Also count the pods left without a node if one of these is lost."),
     ] = None,
     every: Annotated[
         str, typer.Option("--every", metavar="DURATION", help="With --metrics: the shortest time between answers.")
     ] = "30s",
     printed: Annotated[
-        MonitoringFile | None, typer.Option("--print", help="Print a file that sets up monitoring, and exit.")
+        MonitoringFile | None, typer.Option("--print", help="Print a file for setting up monitoring, and exit.")
     ] = None,
 ) -> Answer | int:
     """Export metrics: pending pods by cause, stuck pods, free room, the effect of losses, and quotas.
@@ -101,7 +102,10 @@ def watch(
 def _serve_metrics(
     address: str, source: Source, shapes: Sequence[JsonObject], units: Sequence[str], interval: str
 ) -> int:
-    """Serve metrics as long as the cluster can be followed. Raises KschedctlError if it no longer can."""
+    """Serve metrics until the process is stopped, and return the exit code.
+
+    Raises UsageError unless the cluster is live, and KschedctlError if the cluster can no longer be followed.
+    """
     from kschedctl.commands.watch.openmetrics import MetricsServer  # noqa: PLC0415 - only for those who serve
     from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415 - only live clusters need the client
 

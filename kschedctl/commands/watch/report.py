@@ -22,14 +22,14 @@ UNDECIDED = "kschedctl_undecided"
 FAMILIES = {
     PENDING: "Pods that wait for a node, by verdict and cause.",
     OLDEST: "The time when the oldest pending pod with this verdict and cause was created.",
-    STUCK: "Pods that fit on a node and still wait although they should have been tried again.",
+    STUCK: "Pods that fit on a node but were not retried although they should have been.",
     UNCREATED: "Pods of a workload that could not be created.",
     ROOM: "The number of further pods of a shape that would be created and get a node.",
     UNPLACED: "Pods that would be left without a node if this zone, pool or node were lost.",
     EVICTED: "Pods of other nodes that would be evicted if this zone, pool or node were lost.",
     HARD: "The limit of a ResourceQuota, in cores for cpu and in bytes for memory and storage.",
     USED: "The used amount of a ResourceQuota.",
-    UNDECIDED: "1 if objects that could not be read might change the metrics of this question.",
+    UNDECIDED: "1 if unread objects might change the metrics of this question.",
 }
 """Metric -> help text. All metrics are gauges."""
 

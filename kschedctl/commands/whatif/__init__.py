@@ -54,7 +54,7 @@ from kschedctl.replay.settling import (
     SettledCluster,
     build_settled_cluster,
     explain_with_victims,
-    find_pending,
+    find_pods_still_pending,
     list_victims,
     schedule_with_victims,
     settle,
@@ -275,7 +275,9 @@ class ScenarioRun:
         self.admitted |= {pods[position].key for position in (*drain.outcomes, *drain.denied)}
 
         # Schedule the pods that are pending after the drain. After an interruption, pods that waited before still do.
-        later_outcomes = [] if simulation.interrupted else schedule_with_victims(simulation, find_pending(simulation))
+        later_outcomes = (
+            [] if simulation.interrupted else schedule_with_victims(simulation, find_pods_still_pending(simulation))
+        )
         settled = build_settled_cluster(simulation, [*drain.outcomes.values(), *later_outcomes])
         settled = replace(settled, cluster=admissions.with_current_quotas(settled.cluster))
         waiting = settled.waiting

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.answer import Answer
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import Drawn
+from kschedctl.cli.output_options import Answer, Drawn
 from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import whatif as study
@@ -103,4 +102,4 @@ def _validate_usage(scenario: str | None, comparison: ComparisonOptions) -> None
     if files and versions:
         raise UsageError("--compare-config and --compare-version cannot be combined", hint="use only one of them")
     if files and len(set(files)) == 1:
-        raise UsageError("--compare-config needs two different files")
+        raise UsageError("--compare-config compares two different files")

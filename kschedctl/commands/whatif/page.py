@@ -131,7 +131,7 @@ def _build_replacement_section(replacement: Replacement | None, style: Style) ->
     summary = paragraph(f"{pods} would have other best nodes if recreated")
     failed_line: Page = ()
     if replacement.failed:
-        failed_line = (paragraph(f"{count(replacement.failed, 'pod')} could not be compared: a plugin fails"),)
+        failed_line = (paragraph(f"{count(replacement.failed, 'pod')} could not be compared, because a plugin fails"),)
     groups = sorted(replacement.elsewhere, key=lambda group: -len(group.pods))
     tables = build_struct_table(groups, style, {"because": _join_causes}, limit=CHANGES_SHOWN)
     return section("Running pods", summary, *failed_line, *_iter_rescored_lines(replacement), *tables)

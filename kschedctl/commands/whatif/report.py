@@ -195,7 +195,7 @@ class WhatIf(Report, frozen=True):
             summary,
             warnings=(f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else (),
             subject=self.name,
-            pods=_group_newly_pending(newly_pending),
+            pods=_group_newly_pending_pods(newly_pending),
             figures={"pendingBefore": before, "pendingAfter": after, "changes": len(self.changes)},
         )
 
@@ -220,7 +220,7 @@ class WhatIf(Report, frozen=True):
         ]
 
 
-def _group_newly_pending(changes: Iterable[PodChange]) -> tuple[ShortPods, ...]:
+def _group_newly_pending_pods(changes: Iterable[PodChange]) -> tuple[ShortPods, ...]:
     """Group newly pending pods of a workload that have the same message."""
     groups: dict[tuple[str, str], list[str]] = {}
     for change in changes:

@@ -111,7 +111,7 @@ def compare_replacements(
     batch_results = results.completed
     attribution = ChangeAttribution(pair, version_changes, progress, skip_search=results.interrupted)
     elsewhere = attribution.group_elsewhere([pod for answers in batch_results for pod in answers.elsewhere])
-    rescored = attribution.group_rescored([pod for answers in batch_results for pod in answers.rescored])
+    rescored = attribution.group_rescored_pods([pod for answers in batch_results for pod in answers.rescored])
     report = Replacement(
         running=len(running),
         asked=sum(len(task) for task, answers in zip(tasks, results.by_task, strict=True) if answers is not None),
@@ -140,7 +140,7 @@ class ChangeAttribution:
         """Find the causes of the pods' other best nodes, and group the pods by workload, best nodes and causes."""
 
         def find_best_nodes(probe: _SchedulerProbe, position: Position) -> Nodes | None:
-            """Return the pod's best nodes."""
+            """Return the pod's best nodes, or None if a plugin fails."""
             return probe.find_best_nodes(position, set())
 
         causes_by_pod = self._find_causes({pod.pod: pod.before for pod in pods}, find_best_nodes)
@@ -153,7 +153,7 @@ class ChangeAttribution:
             for (workload, before, after, causes), names in groups.items()
         )
 
-    def group_rescored(self, pods: Sequence[PodRescored]) -> tuple[PodsRescored, ...]:
+    def group_rescored_pods(self, pods: Sequence[PodRescored]) -> tuple[PodsRescored, ...]:
         """Find the causes of the pods' other scores, and group the pods by workload and causes.
 
         The causes are searched once for all pods with an equal PodInfo.

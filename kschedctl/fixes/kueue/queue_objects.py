@@ -57,7 +57,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
             flavors = [flavor.metadata.name for flavor in cluster.resource_flavors]
             proposals = [
                 *_propose_queue_resumption(local_queue, cluster_queue),
-                *_propose_flavor_corrections(cluster_queue, flavors),
+                *_propose_flavor_correction(cluster_queue, flavors),
             ]
     for proposal in proposals:
         if proposal.needs_values:
@@ -128,7 +128,7 @@ def _propose_local_queue_correction(
         patch = ObjectPatch(build_workload_target(workload), (build_operation("/spec/queueName", near),))
     else:
         patch = build_metadata_patch(job, "labels", QUEUE_LABEL, near)
-    summary = f"name LocalQueue {namespace}/{near} instead of {name}, which does not exist"
+    summary = f"use LocalQueue {namespace}/{near} instead of {name}, which does not exist"
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "author", (patch,), ((WORKLOAD, edited),))
 
 
@@ -142,7 +142,7 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
     near = _find_near_name(name, existing)
     if near is None:
         manifest = build_kueue_manifest("ClusterQueue", {"name": name}, {"namespaceSelector": {}, "resourceGroups": []})
-        summary = f"create ClusterQueue {name} with a quota, since LocalQueue {meta.namespace}/{meta.name} names it"
+        summary = f"create ClusterQueue {name} with a quota; LocalQueue {meta.namespace}/{meta.name} refers to it"
         yield AdmissionProposal(
             summary,
             "create-queue",
@@ -161,7 +161,7 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "operator", (patch,), edits)
 
 
-def _propose_flavor_corrections(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
+def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
     """Yield the proposal to let the ClusterQueue name existing flavors with similar names instead of missing flavors.
 
     If one of the missing flavors has no similar name, yield the advice to create these flavors instead. Nothing is
@@ -185,10 +185,11 @@ def _propose_flavor_corrections(queue: ClusterQueue, existing: list[str]) -> Ite
 
     name = queue.metadata.name
     if names_without_match:
-        noun = "ResourceFlavor" if len(names_without_match) == 1 else "ResourceFlavors"
+        is_single = len(names_without_match) == 1
+        noun, pronoun = ("ResourceFlavor", "it") if is_single else ("ResourceFlavors", "them")
         names = ", ".join(names_without_match)
         yield AdmissionProposal(
-            f"create {noun} {names}, which ClusterQueue {name} names, with the labels of its nodes",
+            f"create {noun} {names} with the labels of its nodes; ClusterQueue {name} refers to {pronoun}",
             "create-flavor",
             Price.CORRECTION,
             "operator",

@@ -150,7 +150,7 @@ def _compute_shortages(queue: CachedQueue, flavor: str, requests: Mapping[str, i
     shortages = {}
     for resource, amount in requests.items():
         key = FlavorResource(flavor, resource)
-        shortage = subtract_amounts(amount, queue.node.compute_available(key))
+        shortage = subtract_amounts(amount, queue.node.compute_available_quota(key))
         if 0 < shortage < UNLIMITED:
             shortages[key] = shortage
     return shortages
@@ -172,7 +172,8 @@ def _build_quota_raise_proposal(trials: AdmissionTrials, field: _QuotaField, rai
         path = _find_quota_path(queue, key)
         quota = cached.node.get_quota(key)
         current = quota.nominal if field is _NOMINAL else quota.borrowing_limit
-        if not path or current is None or (field is _BORROWING and cached.node.parent is None):
+        cannot_borrow = field is _BORROWING and cached.node.parent is None
+        if not path or current is None or cannot_borrow:
             return None
         before, after = format_amount(key.resource, current), format_amount(key.resource, current + amount)
         operations.append(build_operation(f"{path}/{field.name}", after))

@@ -103,7 +103,7 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         placement = trials.place_pods(trial)
         holds = placement is None or placement.placed == placement.pods
         if placement is not None and not holds:
-            text = f"its pods do not all get a node then: {placement.placed:,} of {placement.pods:,} fit"
+            text = f"not all of its pods get a node then: {placement.placed:,} of {placement.pods:,} fit"
             costs.append(FixCost(CostKind.STILL_WAITS, text))
         harm = trials.find_harm(trial)
         preempted = tuple(f"Workload {key}" for key in harm.preempted)

@@ -118,7 +118,9 @@ class AdmissionTrials:
     def find_harm(self, trial: AdmissionTrial) -> Harm:
         """Return what the change of a trial does to other Workloads, compared with the unchanged cluster."""
         before, after = self.baseline.outlook, trial.outlook
-        preempted = sorted(_collect_preempted(after.workloads) - _collect_preempted(before.workloads))
+        preempted = sorted(
+            _collect_preempted_workloads(after.workloads) - _collect_preempted_workloads(before.workloads)
+        )
         pod_counts = {
             f"{w.metadata.namespace}/{w.metadata.name}": sum(pod_set.count for pod_set in w.spec.pod_sets)
             for w in self.cluster.kueue_workloads
@@ -128,7 +130,7 @@ class AdmissionTrials:
         return Harm(tuple(preempted), preempted_pods, tuple(delayed))
 
 
-def _collect_preempted(outlooks: Mapping[str, WorkloadOutlook]) -> set[str]:
+def _collect_preempted_workloads(outlooks: Mapping[str, WorkloadOutlook]) -> set[str]:
     """Collect the keys of all Workloads that some Workload preempts."""
     return {victim for outlook in outlooks.values() for victim in outlook.victims}
 

@@ -78,7 +78,7 @@ def _build_fewer_pods_proposal(workload: KueueWorkload, job: Owner | None, index
     subject = job or f"pod set {pod_set.name}"
     costs = [FixCost(CostKind.GIVES_UP, f"{subject} then runs with {count} of its {pod_set.count:,} pods")]
     if pod_set.min_count is not None:
-        summary = f"lower the least number of pods of {subject} from {pod_set.min_count} to {count}"
+        summary = f"lower the minimum number of pods of {subject} from {pod_set.min_count} to {count}"
         needs_values: tuple[str, ...] = ()
     else:
         check = f"{subject} can run with {count} pod{'' if count == 1 else 's'}"

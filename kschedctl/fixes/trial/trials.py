@@ -106,9 +106,9 @@ class Trials:
         self._trials_by_changes: dict[frozenset[Fix], RemedyTrial] = {}
         self._can_preempt_by_changes: dict[tuple[Fix, ...], bool] = {}
         self.replayed = 0
-        self.base = self.replay(())
+        self.base = self.replay_changes(())
 
-    def replay(self, changes: Iterable[Fix]) -> RemedyTrial:
+    def replay_changes(self, changes: Iterable[Fix]) -> RemedyTrial:
         """Return the trial of these changes, applied in this order. Equal sets of changes are replayed once."""
         ordered_changes = tuple(changes)
         change_set = frozenset(ordered_changes)
@@ -119,7 +119,7 @@ class Trials:
     def can_preempt(self, changes: tuple[Fix, ...]) -> bool:
         """Return whether preemption can make room for the pod at its priority after the changes. Answers are cached."""
         if changes not in self._can_preempt_by_changes:
-            trial = self.replay(changes)
+            trial = self.replay_changes(changes)
             if trial.cycle is not None and not trial.nominated:
                 trial = add_preemption(trial, trial.cycle)
             self._can_preempt_by_changes[changes] = bool(trial.nominated)

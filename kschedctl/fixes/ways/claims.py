@@ -155,14 +155,14 @@ def build_claim_binding(
     available. The scheduler then binds them.
     """
 
-    def make_available(existing: PersistentVolume | None) -> PersistentVolume:
+    def make_volume_available(existing: PersistentVolume | None) -> PersistentVolume:
         """Return the volume, which may not exist yet, without its reservation."""
         base_volume = existing or volume
         return replace(base_volume, spec=replace(base_volume.spec, claim_ref=None), status=PhaseStatus("Available"))
 
     def bind_to_claim(existing: PersistentVolume | None) -> PersistentVolume:
         """Return the volume bound to the claim."""
-        return bind_volume(make_available(existing), claim)
+        return bind_volume(make_volume_available(existing), claim)
 
     def bind_to_volume(existing: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim bound to the volume."""
@@ -170,7 +170,7 @@ def build_claim_binding(
 
     key = ObjectKey.of(volume)
     if has_delayed_binding(get_claim_class(claim), storage):
-        return None, ObjectEdit(key, make_available)
+        return None, ObjectEdit(key, make_volume_available)
     return bind_to_volume, ObjectEdit(key, bind_to_claim)
 
 
@@ -268,7 +268,7 @@ def iter_deleted_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     clear_reservation = kubectl.render_patch(volume_key, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
     recreate_command = kubectl.render_forced_replace(key, build_claim_to_apply(claim))
     commands = (*deletion.preparation, recreate_command, clear_reservation)
-    text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
+    text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which holds its data"
     yield Fix(
         FixKind.REMAKE_CLAIM,
         (key, name),
@@ -347,7 +347,7 @@ def plan_claim_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Delet
         loss = f"no record remains that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
     commands, edits = plan_volume_retention(volume)
-    loss = f"it starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
+    loss = f"the pod starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
     if policy == RETAIN:
         policy_text = f"reclaim policy {RETAIN}"

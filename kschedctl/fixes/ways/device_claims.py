@@ -69,7 +69,7 @@ def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iter
         return
 
     claim = find_resource_claim(tried, name)
-    if claim is None and template_name is not None:
+    if claim is None and template_name is not None:  # it was generated, but is gone
         yield from _iter_claim_generation_fixes(tried, reference, template_name)
     elif claim is None:
         yield from _iter_missing_claim_fixes(tried, reference, name)

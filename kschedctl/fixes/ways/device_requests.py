@@ -58,7 +58,7 @@ def iter_device_request_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[
             continue  # the request is for the pod's extended resources
         if any(device_request.device_class_name for device_request in claim.spec.devices.requests):
             continue  # the claim is of resource.k8s.io/v1beta1, where the fields differ
-        yield from _iter_fewer_devices_fix(tried, claim, request, fact.together)
+        yield from _iter_fewer_devices_fix(tried, claim, request, conflicting=fact.together)
         for fault in request.faults:
             yield from _iter_device_fault_fixes(tried, claim, request, fault)
         yield from _iter_other_device_class_fixes(tried, claim, request.request)
@@ -170,9 +170,9 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
         _build_device_request_change(request_name, change),
         kind=FixKind.TOLERATE_DEVICE_TAINT,
         target=(request_name, key),
-        text_end=f", tolerating the taint {taint} of devices (request {request_name})",
+        text_end=f", tolerating the device taint {taint} (request {request_name})",
         cost=TOLERATE,
-        weakens="the pod may get devices that are tainted",
+        weakens="the pod may get tainted devices",
     )
 
 

@@ -77,7 +77,7 @@ def _build_quota_fix(quota: Quota, field: QuotaField, new_amounts: Requests, old
         by="operator",
         edits=(ObjectEdit(key, change),),
         cost=RAISE_MAX if field == "max" else RAISE_MIN,
-        weakens="" if field == "max" else "all ElasticQuotas together guarantee more",
+        weakens="" if field == "max" else "the ElasticQuotas guarantee more in total",
         commands=(kubectl.render_patch(key, {"spec": {field: amounts}}),),
     )
 

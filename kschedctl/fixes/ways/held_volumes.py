@@ -77,7 +77,7 @@ def _iter_limit_raise_fix(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]
         by="operator",
         edits=edits,
         cost=RAISE,
-        weakens="a volume beyond the limit of the machine is never attached",
+        weakens="a volume beyond the machine's limit is never attached",
         variant_of=limit.driver,
         where=name,
     )

@@ -82,8 +82,8 @@ def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
 def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield fixes for a claim that does not exist.
 
-    A claim of an ephemeral volume is created by its controller. For any other claim, the pod uses a claim with a
-    similar name, or the claim is created for an available volume or with a StorageClass.
+    For an ephemeral volume, the fix lets the controller create the claim. Otherwise the fixes are to use an existing
+    claim with a similar name, or to create the claim for an available volume or with a StorageClass.
     """
     if pod_claim.ephemeral:
         yield from _iter_ephemeral_claim_fix(tried, pod_claim)

@@ -99,7 +99,7 @@ def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, stor
     bound_volume = bind_volume(volume, claim)
     claim_edits: tuple[ObjectEdit, ...] = ()
     if claim.status.phase == LOST:
-        claim_edits = (ObjectEdit(key, _mark_bound),)
+        claim_edits = (ObjectEdit(key, _mark_claim_bound),)
     elif BIND_COMPLETED not in claim.metadata.annotations:
         claim_edits = (ObjectEdit(key, lambda known: bind_claim(known, name)),)
     volume_edit = ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume)
@@ -123,7 +123,7 @@ def build_provisioner_wait_fix(tried: TriedNode, claim: PersistentVolumeClaim) -
     return Fix(FixKind.WAIT, key, text, by="operator", edits=edits, cost=PROVISIONED, commands=(command,))
 
 
-def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+def _mark_claim_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
     """Return the claim with phase Bound, which the volume controller sets once its volume exists again."""
     return replace(claim, status=PhaseStatus("Bound"))
 
@@ -370,7 +370,7 @@ def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, d
 
     pool_text = f"{key.namespace}/{key.name} of class {class_name}"
     if driver:
-        text = f"correct what {driver} publishes in CSIStorageCapacity {pool_text}, or add storage"
+        text = f"correct the capacity that {driver} publishes in CSIStorageCapacity {pool_text}, or add storage"
         text += f": {size} needed, 0 published"
     else:
         published = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size

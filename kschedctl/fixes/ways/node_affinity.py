@@ -35,11 +35,11 @@ from kschedctl.fixes.ways.node_labels import (
     DROP,
     OTHER_HOST,
     WIDEN,
+    build_role_label_removal_fix,
     describe_label_loss,
     find_similar_keys,
     is_misspelt,
     iter_role_label_fix,
-    iter_role_label_removal_fix,
     iter_runtime_class_fixes,
     iter_selector_fixes,
 )
@@ -66,6 +66,8 @@ class LocatedRequirement(NamedTuple):
         """The requirement as users read it, such as ``disktype In ssd``."""
         own = self.requirement
         match own.operator:
+            case "In" if self.field:
+                return f"the name {' or '.join(own.values or ())}"
             case "Exists":
                 return own.key
             case "DoesNotExist":
@@ -160,7 +162,8 @@ def _iter_requirement_label_fixes(tried: TriedNode, located: LocatedRequirement,
             existing_values = tried.cycle.view.nodes.label(unmet.key).values
             yield from iter_role_label_fix(tried, unmet.key, next(iter(existing_values), "true"))
         case "DoesNotExist":
-            yield from iter_role_label_removal_fix(tried, unmet.key)
+            if removal_fix := build_role_label_removal_fix(tried, unmet.key):
+                yield removal_fix
 
 
 def _iter_allowed_value_fix(

@@ -37,7 +37,7 @@ SYNONYMS = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "ar
 TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
 ROLE_VALUES = ("", "true", "yes", "enabled")
 """Values of labels that give nodes a role. Labels with other values describe a node."""
-ANYWHERE = "the pod may land on nodes it was kept off"
+ANYWHERE = "the pod may land on nodes from which it was kept away"
 NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
 """The ends of names that tell things of one kind apart, as in zone-a and node12."""
 
@@ -65,7 +65,7 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     if find_missing_host_with_data(tried.trial, key, unmet.values):
         return  # the pod's files were on that host
     if unmet.found is not None:
-        yield _build_other_label_value_fix(tried, key, value, unmet.found)
+        yield _build_fix_selecting_node_value(tried, key, value, unmet.found)
     yield from iter_role_label_fix(tried, key, value)
 
     weakens, price = describe_label_loss(key, value)
@@ -83,7 +83,7 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     )
 
 
-def _build_other_label_value_fix(tried: TriedNode, key: str, value: str, node_value: str) -> Fix:
+def _build_fix_selecting_node_value(tried: TriedNode, key: str, value: str, node_value: str) -> Fix:
     """Build the fix that selects nodes by the node's value of the label instead of the pod's.
 
     The fix is a correction, which gives up nothing, if the pod's value is misspelt.
@@ -115,7 +115,7 @@ def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
     The price is None, which stands for the fix's usual price, unless the label names the platform of the pod's image.
     """
     if value in PLATFORMS.get(STABLE_LABELS.get(key, key), ()):
-        return f"its image would run on nodes that are not {value}: it must be built for those, too", Price.LOSS
+        return f"its image could run on nodes that are not {value}: it must be built for those as well", Price.LOSS
     return ANYWHERE, None
 
 
@@ -276,18 +276,18 @@ def iter_role_label_fix(tried: TriedNode, key: str, value: str) -> Iterator[Fix]
     )
 
 
-def iter_role_label_removal_fix(tried: TriedNode, key: str) -> Iterator[Fix]:
-    """Yield the fix that removes the label from the node, if its value only marks a role, as "" and "true" do.
+def build_role_label_removal_fix(tried: TriedNode, key: str) -> Fix | None:
+    """Build the fix that removes the label from the node, if its value only marks a role, as "" and "true" do.
 
-    There is no fix for other values, because they describe the node.
+    Return None for other values, because they describe the node.
     """
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
     value = node.metadata.labels[key]
     marks_role = value in ROLE_VALUES
     if not marks_role:
-        return
-    yield Fix(
+        return None
+    return Fix(
         FixKind.UNLABEL_NODE,
         (name, key),
         f"remove the label {key}={value} from node {name}",

@@ -61,7 +61,7 @@ def _build_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
         """Return the container with the new host port."""
         ports = tuple(
             _set_host_port(container_port, new_port, host_network)
-            if _is_host_port(container_port, port, host_network)
+            if _uses_host_port(container_port, port, host_network)
             else container_port
             for container_port in container.ports
         )
@@ -85,7 +85,7 @@ def _build_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
     return Fix(FixKind.OTHER_HOST_PORT, target, text, by="author", edits=edits, cost=OTHER_PORT)
 
 
-def _is_host_port(container_port: ContainerPort, port: HostPort, host_network: bool) -> bool:
+def _uses_host_port(container_port: ContainerPort, port: HostPort, host_network: bool) -> bool:
     """Return whether the container port uses this host port: the same address, protocol and number.
 
     With host networking, a container port without a host port counts as the host port.

@@ -187,7 +187,7 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
     elif requests_devices or _selects_only_tainted_nodes(tried, taint):
         price = Price.CORRECTION
     else:
-        weakens, price = "the pod may run on nodes that their taint keeps for other pods", None  # the usual price
+        weakens, price = "the pod may run on nodes that a taint reserves for other pods", None  # the usual price
     return Fix(
         FixKind.TOLERATE,
         taint,
@@ -235,7 +235,7 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
                 change_text += f" and value {corrected.value}"
         else:
             change_text = f"{_format_toleration(toleration)} to {_format_toleration(corrected)}"
-        text = f"correct the toleration of {change_text}, the taint of the node"
+        text = f"correct the toleration from {change_text}, the node's taint"
         edits = build_pod_edits(tried.trial.pod, change)
         yield Fix(FixKind.TOLERATE, (index, taint), text, by="author", edits=edits, cost=TYPO, price=Price.CORRECTION)
 

@@ -193,7 +193,7 @@ def _iter_volume_use_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume:
 
     name = volume.metadata.name
     # If the scheduler binds the claim, it may choose another volume like this one
-    text = f" for volume {name}" if bind else f", so that free volumes such as {name} suit it"
+    text = f" for volume {name}" if bind else f", so that it matches free volumes such as {name}"
     if differences:
         text += f": {', '.join(differences)}"
     cost = OTHER_VOLUME + 2 * len(differences)

@@ -22,6 +22,7 @@ from kschedctl.lint.objects.owners import group_pods_by_owner
 from kschedctl.lint.objects.subject import join_names
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.framework import PluginVerdict
 from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
@@ -37,9 +38,14 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.printable import describe_node_reasons
 
 NODE_PLUGINS = (NodeAffinity, TaintToleration, NodeUnschedulable, NodeName)
 """Plugins that reject a node for its own properties, whatever runs there."""
+AUTOSCALER_NAMES = ("cluster-autoscaler", "karpenter")
+"""Names that the pods of node autoscalers contain."""
+KARPENTER_LABEL = "karpenter.sh/nodepool"
+"""A label of nodes that Karpenter created."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -176,7 +182,7 @@ class ClusterFacts:
         requests = self.get_requests(workload)
         key = b"room" + requests.tobytes()
         if key not in self._masks:
-            self._masks[key] = has_room(self.free_amounts, requests)
+            self._masks[key] = find_rows_with_room(self.free_amounts, requests)
         return self._masks[key]
 
     def list_unoffered_resources(self, workload: Workload) -> list[str]:
@@ -189,6 +195,12 @@ class ClusterFacts:
                 if amount and name not in self.offered_resources and is_counted(name)
             )
         return self._unoffered[workload]
+
+    def has_node_autoscaler(self) -> bool:
+        """Return whether a Cluster Autoscaler or Karpenter seems to run."""
+        if self.get_nodes_with_label(KARPENTER_LABEL).any():
+            return True
+        return any(name in owner.name for owner in self.pods_by_owner for name in AUTOSCALER_NAMES)
 
     # -- replays -------------------------------------------------------------------------------------------------
 
@@ -283,16 +295,25 @@ class ClusterFacts:
 
         Returns ``count`` if no profile schedules the workload.
         """
+        return count if self.find_framework(workload) is None else len(self.place_without_movable_pods(workload, count))
+
+    def place_without_movable_pods(self, workload: Workload, count: int) -> list[Row]:
+        """Place up to ``count`` pods of the workload one after the other in a cluster without movable pods.
+
+        Returns the row of each placed pod's node. The list is empty if no profile schedules the workload.
+        """
         framework = self.find_framework(workload)
         if framework is None:
-            return count
+            return []
         view, positions = self._fork_with_pods(workload, count)
-        for placed, position in enumerate(positions):
+        rows: list[Row] = []
+        for position in positions:
             cycle = run_cycle(framework, view.pods.infos[view.pods.info[position]], view)
             if not len(cycle.feasible):
-                return placed
-            view.assume(position, Row(int(cycle.scores.best[0])))
-        return count
+                break
+            rows.append(Row(int(cycle.scores.best[0])))
+            view.assume(position, rows[-1])
+        return rows
 
     def _build_pod_info(self, workload: Workload, view: Fork) -> PodInfo:
         """Build the PodInfo of one pod of the workload.
@@ -318,7 +339,7 @@ class ClusterFacts:
         return view, [first, *copies][:count]  # none at all if the count is 0
 
 
-def has_room(amounts: Amounts, requests: Amounts) -> Bools:
+def find_rows_with_room(amounts: Amounts, requests: Amounts) -> Bools:
     """Return a mask (N,) of the rows of (N, R) that have room for the requests (R,).
 
     A resource that is not requested may be overcommitted.
@@ -343,7 +364,7 @@ class PlacementResult(NamedTuple):
     number: int
     """The number of pods that found a node."""
     shortage: str = ""
-    """What is short on the nodes that reject the next pod only for its requests, or ""."""
+    """Why usable nodes do not take the next pod, or "" if none of them rejects it only for its requests."""
     preempts: bool = False
     """Whether the next pod could be placed by preemption."""
 
@@ -360,7 +381,9 @@ def place_additional_pods(facts: ClusterFacts, pod_counts: Mapping[Workload, int
     pods = [_build_controller_pod(workload, number) for number, workload in enumerate(workloads)]
     scheduler = Scheduler(facts.cluster.with_objects({"Pod": pods}))
     return {
-        workload: _place_copies(scheduler, pod.key, min(pod_counts[workload], MAX_PLACED))
+        workload: _place_copies(
+            scheduler, pod.key, min(pod_counts[workload], MAX_PLACED), facts.get_eligible_nodes(workload)
+        )
         for workload, pod in zip(workloads, pods, strict=True)
     }
 
@@ -376,8 +399,10 @@ def _build_controller_pod(workload: Workload, number: int) -> Pod:
     return msgspec.structs.replace(pod, metadata=meta)
 
 
-def _place_copies(scheduler: Scheduler, pod_key: str, count: int) -> PlacementResult:
+def _place_copies(scheduler: Scheduler, pod_key: str, count: int, eligible: Bools) -> PlacementResult:
     """Place ``count`` copies of a pending pod, one after the other, until a copy finds no node.
+
+    ``eligible`` is the mask (N,) of the nodes that the pod may use by labels, taints and cordons.
 
     If an attempt ends in any other way than with a node or without one, all copies count as placed.
     """
@@ -387,13 +412,15 @@ def _place_copies(scheduler: Scheduler, pod_key: str, count: int) -> PlacementRe
     for placed, position in enumerate([first, *view.add_clones(first, count - 1)]):
         outcome = simulation.attempt(position) or Outcome(position, NO_NODE)
         if outcome.verdict == NO_NODE:
-            return _build_placement_result(simulation, position, placed)
+            return _build_placement_result(simulation, position, placed, eligible)
         if outcome.verdict != SCHEDULED:
             break
     return PlacementResult(count)
 
 
-def _build_placement_result(simulation: Simulation, position: Position, placed: int) -> PlacementResult:
+def _build_placement_result(
+    simulation: Simulation, position: Position, placed: int, eligible: Bools
+) -> PlacementResult:
     """Build the result after ``placed`` pods, with the reasons why the pod at ``position`` finds no node.
 
     The result says whether that pod would preempt others. A scheduling cycle that ends with an error gives no reasons.
@@ -403,20 +430,48 @@ def _build_placement_result(simulation: Simulation, position: Position, placed: 
         return PlacementResult(placed)
     preempting = Simulation(simulation.scheduler, simulation.view)  # preemption is on by default
     outcome = preempting.attempt(position)
-    return PlacementResult(placed, _describe_shortage(cycle), preempts=outcome is not None and bool(outcome.victims))
+    return PlacementResult(
+        placed, _describe_shortage(cycle, eligible), preempts=outcome is not None and bool(outcome.victims)
+    )
 
 
-def _describe_shortage(cycle: Cycle) -> str:
-    """Count nodes by missing resource, as in ``4 Insufficient cpu, 1 Too many pods``.
+def _describe_shortage(cycle: Cycle, eligible: Bools) -> str:
+    """Describe why the eligible nodes do not take the pod, as in ``of 7 usable nodes, 4 lack CPU, 3 are full of pods``.
 
-    Only nodes that no other plugin rejects are counted. Returns "" if there are none.
+    Nodes that only lack resources come first. Every other node counts once, for the first other plugin that rejects it.
+    Returns "" if no node only lacks resources, because more room would not help then.
     """
     verdicts = cycle.filter.verdicts
     if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:
         return ""
     rejected_by_fit_only = verdicts[NodeResourcesFit.name].rejected & cycle.considered
-    for name, verdict in verdicts.items():
-        if name != NodeResourcesFit.name:
-            rejected_by_fit_only &= ~verdict.rejected
-    counts = cycle.filter.count_nodes_by_reason(rejected_by_fit_only).most_common()
-    return ", ".join(f"{nodes:,} {reason}" for reason, nodes in counts)
+    others = {name: verdict for name, verdict in verdicts.items() if name != NodeResourcesFit.name}
+    for verdict in others.values():
+        rejected_by_fit_only &= ~verdict.rejected
+    groups = _group_by_reasons(verdicts[NodeResourcesFit.name], rejected_by_fit_only)
+    if not groups:
+        return ""
+
+    unexplained = eligible & cycle.considered & ~rejected_by_fit_only
+    for verdict in others.values():
+        groups += _group_by_reasons(verdict, unexplained)
+        unexplained = unexplained & ~verdict.rejected
+    return describe_node_reasons(groups, int(eligible.sum()), "usable node")
+
+
+def _group_by_reasons(verdict: PluginVerdict, nodes: Bools) -> list[tuple[int, list[str]]]:
+    """Group the nodes of a mask (N,) that a plugin rejects by all of the plugin's reasons, the largest group first.
+
+    Returns the number of nodes and the reasons of each group. There are no groups if the plugin rejects no node.
+    """
+    rejections = verdict.rejections
+    if not rejections:
+        return []
+    masks = np.stack([rejection.mask & nodes for rejection in rejections])
+    combinations, counts = np.unique(masks, axis=1, return_counts=True)
+    groups = [
+        (int(count), [rejection.reason for rejection, applies in zip(rejections, combination, strict=True) if applies])
+        for combination, count in zip(combinations.T.tolist(), counts.tolist(), strict=True)
+        if any(combination)
+    ]
+    return sorted(groups, key=lambda group: -group[0])

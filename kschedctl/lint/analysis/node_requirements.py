@@ -227,11 +227,11 @@ class PoolTypeCatalog:
     def find_pool_types(self, name: str, pool: WrittenNodePool) -> PoolTypes:
         """Return the instance types that the requirements and the node class of a NodePool allow."""
         node_pool = _to_node_pool(name, pool)
-        class_types = self._get_class_types(node_pool)
+        class_types = self._get_types_allowed_by_node_class(node_pool)
         well_known_labels = self._instance_types.well_known
         return PoolTypes(build_claim_template(node_pool, class_types, well_known_labels, relax_min_values=True))
 
-    def _get_class_types(self, pool: NodePool) -> TypeColumns:
+    def _get_types_allowed_by_node_class(self, pool: NodePool) -> TypeColumns:
         """Return the instance types that the pool's node class allows, or all types if the class is unknown."""
         key = get_class_reference(pool) if self._classes.find_node_class(pool) else None
         if key not in self._columns:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kschedctl.api.json_values import array_at, text_at
+from kschedctl.api.json_values import array_at, field_at, text_at
 from kschedctl.api.labels import EVERYTHING, NOTHING, Selector
 from kschedctl.api.objects import (
     NodeSelectorTerm,
@@ -194,6 +194,44 @@ def iter_volume_label_keys(volume: PersistentVolume) -> Iterator[tuple[Path, str
     for i, term in enumerate(get_volume_node_terms(volume)):
         for j, expression in enumerate(term.match_expressions):
             yield (*_VOLUME_TERMS, i, "matchExpressions", j, "key"), expression.key
+
+
+class ClaimSpec(NamedTuple):
+    """The spec of a claim or of a claim template."""
+
+    subject: Subject
+    """The object that a problem with the claim refers to."""
+    path: Path
+    """The path of the spec in the object."""
+    is_class_given: bool
+    """Whether the spec has a storageClassName, which may be empty."""
+
+
+def iter_unbound_claim_specs(
+    claims: Iterable[TypedObject[PersistentVolumeClaim]], workloads: Iterable[Workload], bound_names: Collection[str]
+) -> Iterator[ClaimSpec]:
+    """Yield the spec of each unbound claim that names no volume, and of each claim template.
+
+    ``bound_names`` are the names of bound claims, as namespace/name. Claims of these names are left out, and so are
+    templates of StatefulSets whose first claim has such a name.
+    """
+    for subject, claim in claims:
+        is_bound = f"{subject.namespace or 'default'}/{subject.name}" in bound_names or claim.status.phase == "Bound"
+        if not is_bound and not claim.spec.volume_name:
+            yield ClaimSpec(subject, ("spec",), claim.spec.storage_class_name is not None)
+    for workload in workloads:
+        for i, volume in enumerate(workload.spec.volumes):
+            template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
+            if template is not None and template.spec is not None and not template.spec.volume_name:
+                path = workload.get_path("volumes", i, "ephemeral", "volumeClaimTemplate", "spec")
+                yield ClaimSpec(workload.subject, path, template.spec.storage_class_name is not None)
+        if workload.kind == "StatefulSet":
+            for i, claim_template in enumerate(array_at(workload.subject.document, "spec", "volumeClaimTemplates")):
+                name = f"{text_at(claim_template, 'metadata', 'name')}-{workload.subject.name}-0"
+                if f"{workload.namespace}/{name}" not in bound_names:
+                    class_name = field_at(claim_template, "spec", "storageClassName")
+                    path = ("spec", "volumeClaimTemplates", i, "spec")
+                    yield ClaimSpec(workload.subject, path, class_name is not None)
 
 
 def iter_storage_class_names(

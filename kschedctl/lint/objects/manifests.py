@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kschedctl.api import objects as api
@@ -78,7 +79,21 @@ class ManifestObjects:
         try:
             self._read(subject)
         except InvalidFieldError as error:
-            self.invalid.append(subject.build_problem(error.path, str(error)))
+            self.invalid.append(subject.build_problem(error.path, str(error), error.fix))
+            self._add_further_problems(subject, error.path)
+
+    def _add_further_problems(self, subject: Subject, faulty_path: Path) -> None:
+        """Add the problems that an object would have without the field at ``faulty_path``, and so on."""
+        document = remove_field(subject.document, faulty_path)
+        if document is None:
+            return
+        rest = ManifestObjects()
+        rest.add(replace(subject, document=document))
+        known_paths = [faulty_path]
+        for problem in rest.invalid:
+            if not any(is_at_or_around(problem.path, path) for path in known_paths):
+                known_paths.append(problem.path)
+                self.invalid.append(problem._replace(subject=subject))
 
     def _read(self, subject: Subject) -> None:
         """Read an object as a workload, a typed object or a custom resource, and store the result.
@@ -111,6 +126,27 @@ class ManifestObjects:
         """Return the workloads, with the replica limits of the autoscalers in the manifests that scale them."""
         autoscalers = (scaler for kind in AUTOSCALERS for scaler in self.typed[kind])
         return tuple(_iter_autoscaled_workloads(self.workloads, autoscalers, variants))
+
+
+def remove_field(document: JsonObject, path: Path) -> JsonObject | None:
+    """Return a copy of a document without a field. Return None for an item of a list, since others would move.
+
+    Also returns None for the whole document, and if the field does not exist.
+    """
+    if not path or isinstance(path[-1], int):
+        return None
+    copy = deepcopy(document)
+    parent = field_at(copy, *path[:-1])
+    if not isinstance(parent, dict) or path[-1] not in parent:
+        return None
+    del parent[path[-1]]
+    return copy
+
+
+def is_at_or_around(path: Path, other: Path) -> bool:
+    """Return whether one of two paths begins with the other."""
+    length = min(len(path), len(other))
+    return path[:length] == other[:length]
 
 
 def build_subject(document: JsonObject, place: Location, default_namespace: str) -> Subject:

@@ -87,7 +87,8 @@ def _remove_label_keys(
 ) -> api.LabelSelector | None:
     """Return a selector without the requirements that the API server added for these label keys.
 
-    ``operator`` is In for matchLabelKeys and NotIn for mismatchLabelKeys. ``labels`` are the pod's labels.
+    ``operator`` is In for matchLabelKeys and NotIn for mismatchLabelKeys. ``labels`` are the pod's labels. A missing
+    selector (None) stays missing.
     """
     if selector is None or not keys:
         return selector

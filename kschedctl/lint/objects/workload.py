@@ -25,6 +25,16 @@ from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 from kschedctl.snapshot.pod_info import to_amounts
 
 T = TypeVar("T")
+_TYPE_WORDS = {
+    "int": "an integer",
+    "float": "a float",
+    "str": "a string",
+    "bool": "a boolean",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+"""msgspec's names of types -> plain words."""
 SERVING_KINDS = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "Rollout"})
 """Kinds that keep a number of pods running."""
 
@@ -256,9 +266,11 @@ def _read_owners(subject: Subject) -> tuple[api.OwnerReference, ...]:
 class InvalidFieldError(Exception):
     """A field of a manifest has the wrong type."""
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path, what: str, fix: str = "") -> None:
         super().__init__(f"{format_path(path)}: {what}" if path else what)
         self.path, self.what = path, what
+        self.fix = fix
+        """How to correct the field; empty if only the message says it."""
 
 
 def convert_field(base_path: Path, value: object, into: type[T]) -> T:
@@ -270,7 +282,42 @@ def convert_field(base_path: Path, value: object, into: type[T]) -> T:
         return convert_builtins(value, into)
     except msgspec.ValidationError as error:
         mismatch = locate_mismatch(value, error)
-        raise InvalidFieldError((*base_path, *mismatch.path), mismatch.message.replace("`", "").lower()) from None
+        message = describe_type_mismatch(mismatch.message)
+        fix = _advise_type(message, field_at(value, *mismatch.path))
+        raise InvalidFieldError((*base_path, *mismatch.path), message, fix) from None
+
+
+def describe_type_mismatch(message: str) -> str:
+    """Return msgspec's message about a value of the wrong type with the types in plain words.
+
+    >>> describe_type_mismatch("Expected `int | null`, got `str`")
+    'expected an integer, got a string'
+    >>> describe_type_mismatch("Object missing required field `name`")
+    'object missing required field name'
+    """
+    without_null = message.replace(" | null`", "`").replace("`null | ", "`")
+    text = re.sub(r"`([a-z |]+)`", _name_types, without_null)
+    return (text[:1].lower() + text[1:]).replace("`", "")
+
+
+def _name_types(types: re.Match[str]) -> str:
+    """Return msgspec's names of types, which are separated by bars, in plain words. Unknown names stay as they are."""
+    return " or ".join(_TYPE_WORDS.get(name, name) for name in types[1].split(" | "))
+
+
+def _advise_type(message: str, value: object) -> str:
+    """Advise to remove or to add the quotes around a value of the wrong type, or return "" if quotes are not at fault.
+
+    >>> _advise_type("expected an integer, got a string", "3"), _advise_type("expected a string, got a boolean", True)
+    ('Write 3, without quotes', 'Write "true", with quotes')
+    """
+    if message.startswith("expected an integer") and isinstance(value, str) and re.fullmatch(r"-?\d+", value):
+        return f"Write {value}, without quotes"
+    if message.startswith("expected a boolean") and value in ("true", "false"):
+        return f"Write {value}, without quotes"
+    if message.startswith("expected a string") and isinstance(value, bool | int | float):
+        return f'Write "{str(value).lower()}", with quotes'
+    return ""
 
 
 def with_replica_limits(workload: Workload, min_replicas: int, max_replicas: int) -> Workload:

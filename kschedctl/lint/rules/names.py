@@ -125,7 +125,9 @@ def _find_unresolved_names(context: LintContext, references: Sequence[NameRefere
 
 def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
     """Yield each reference of a workload, claim or volume to a claim, volume or StorageClass."""
-    for subject, path, name in iter_storage_class_names(context.list_linted(PersistentVolumeClaim), context.workloads):
+    for subject, path, name in iter_storage_class_names(
+        context.list_linted_objects(PersistentVolumeClaim), context.workloads
+    ):
         yield NameReference(subject, path, "StorageClass", name)
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
@@ -133,9 +135,9 @@ def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
                 path = workload.get_path("volumes", i, "persistentVolumeClaim", "claimName")
                 name = volume.persistent_volume_claim.claim_name
                 yield NameReference(workload.subject, path, "PersistentVolumeClaim", name)
-    for subject, claim in context.list_linted(PersistentVolumeClaim):
+    for subject, claim in context.list_linted_objects(PersistentVolumeClaim):
         yield NameReference(subject, ("spec", "volumeName"), "PersistentVolume", claim.spec.volume_name)
-    for subject, persistent_volume in context.list_linted(PersistentVolume):
+    for subject, persistent_volume in context.list_linted_objects(PersistentVolume):
         claim_ref = persistent_volume.spec.claim_ref
         if claim_ref is not None:
             namespace = claim_ref.namespace or "default"
@@ -173,9 +175,9 @@ def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
             yield NameReference(workload.subject, template_path, "ResourceClaimTemplate", template_name)
             claim_name = pod_claim.resource_claim_name or ""
             yield NameReference(workload.subject, (*path, "resourceClaimName"), "ResourceClaim", claim_name)
-    for subject, claim in context.list_linted(ResourceClaim):
+    for subject, claim in context.list_linted_objects(ResourceClaim):
         yield from _iter_device_class_references(subject, ("spec",), claim.spec)
-    for subject, claim_template in context.list_linted(ResourceClaimTemplate):
+    for subject, claim_template in context.list_linted_objects(ResourceClaimTemplate):
         yield from _iter_device_class_references(subject, ("spec", "spec"), claim_template.spec.spec)
 
 
@@ -283,12 +285,13 @@ SC_MISSPELT = Rule(
 def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose scaleTargetRef misspells a kind or the name of a workload.
 
-    A name is only taken for a misspelling of a workload that has no autoscaler.
+    A name is only taken for a misspelling of a workload that has no autoscaler. Such a workload with the name of the
+    autoscaler itself is meant, however its name is written.
     """
     autoscalers = [
         (subject, scaler.limits)
         for kind in AUTOSCALERS
-        for subject, scaler in context.list_linted(kind)
+        for subject, scaler in context.list_linted_objects(kind)
         if scaler.limits is not None
     ]
     targets = {(subject.namespace or "default", limits.name) for subject, limits in autoscalers}
@@ -305,7 +308,8 @@ def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
         if limits.name in names:
             continue
         unscaled_names = [name for name in names if (namespace, name) not in targets]
-        similar_name = find_similar_name(limits.name, unscaled_names)
+        similar_name = subject.name if subject.name in unscaled_names else ""
+        similar_name = similar_name or find_similar_name(limits.name, unscaled_names)
         if similar_name:
             message = f'{limits.kind} "{limits.name}" does not exist, but "{similar_name}" does and has no autoscaler'
             yield subject.build_problem(("spec", "scaleTargetRef", "name"), message, f"Write {similar_name}")

@@ -73,7 +73,7 @@ def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
 
     Without a cluster, groups without any linted workload are left out.
     """
-    for subject, group in context.list_linted(PodGroup):
+    for subject, group in context.list_linted_objects(PodGroup):
         gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
         members = [
@@ -160,7 +160,7 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
 
         are_all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)
         if are_all_valid and context.facts.lacks_devices(workload, valid_claims):
-            message = "no node has devices that match its claims, even if all devices were free"
+            message = "no node has the devices that its claims need, even with all devices free"
             yield workload.build_problem(("resourceClaims",), message)
 
 

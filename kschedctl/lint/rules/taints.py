@@ -110,6 +110,8 @@ def find_tolerations_without_value(workload: Workload) -> Iterator[Problem]:
         key = toleration.key
         if not key or "node-role.kubernetes.io/" in key or key.startswith("node."):
             continue
+        if "=" in key:
+            continue  # api-refused reports it
         if toleration.operator in (None, "", "Equal") and not toleration.value:
             message = f"tolerates the taint {toleration.key} only if the taint has no value"
             yield workload.build_problem(("tolerations", i), message)
@@ -223,7 +225,7 @@ def _find_similar_taint_value(toleration: Toleration, declared_taints: Iterable[
 
 def _iter_declared_taints(context: LintContext) -> Iterator[Taint]:
     """Yield the taints of the NodePools and Nodes in the manifests. Invalid taints are left out."""
-    for _, pool in context.list_linted(WrittenNodePool):
+    for _, pool in context.list_linted_objects(WrittenNodePool):
         yield from pool.spec.template.spec.taints
     for subject in context.subjects:
         if subject.kind == "Node":
@@ -361,7 +363,7 @@ def find_tolerations_without_taint(context: LintContext) -> Iterator[Problem]:
             if toleration.key in ("", ADDON_TAINT) or not _is_custom_taint(toleration.key):
                 continue
             if not any(tolerates(toleration, taint) for taint in taints):
-                message = "no node has a taint that it tolerates"
+                message = "no node has a taint that this toleration matches"
                 same_key = next((taint for taint in taints if taint.key == toleration.key), None)
                 if same_key is not None:
                     message += f", but there is the taint {same_key}"

@@ -132,7 +132,7 @@ class PodSetAssignment:
     def mode(self) -> AssignmentMode:
         """The worst mode of all resources.
 
-        It is NO_FIT after an error or if no flavor was found, and FIT if nothing speaks against the flavors.
+        It is NO_FIT after an error or if no flavor was found, and FIT if there are no reasons against the flavors.
         """
         if self.error:
             return AssignmentMode.NO_FIT

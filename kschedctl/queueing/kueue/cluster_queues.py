@@ -21,9 +21,8 @@ from kschedctl.api.queueing import (
     ResourceFlavor,
 )
 from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, saturate
-from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaLimits, QuotaNode, parse_quotas
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaLimits, QuotaNode, parse_quotas, parse_weight
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadUsage
 
@@ -169,7 +168,7 @@ class CachedQueue:
         if self.status == QueueStatus.PENDING:
             first_reason, _ = self.problems[0]
             messages = ", ".join(message for _, message in self.problems)
-            return Readiness(False, first_reason, f"Can't admit new workloads: {messages}.")
+            return Readiness(status=False, reason=first_reason, message=f"Can't admit new workloads: {messages}.")
         return Readiness(self.status == QueueStatus.ACTIVE, "Ready", "Can admit new workloads")
 
     def update_status(self, inventory: ReferencedObjects, gates: FeatureGates) -> None:
@@ -187,7 +186,7 @@ class CachedQueue:
         self.problems = [("Stopped", "is stopped")] if self.settings.is_stopped else []
         if missing := [name for name in flavors if name not in inventory.flavors]:
             self.problems.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
-        self._read_admission_checks(inventory)
+        self._resolve_admission_checks(inventory)
         if Gate.TOPOLOGY_AWARE_SCHEDULING in gates and not self.uses_multikueue:
             for flavor, topology in sorted(self.topology_flavors.items()):
                 if topology not in inventory.topologies:
@@ -195,8 +194,11 @@ class CachedQueue:
                     self.problems.append(("TopologyNotFound", message))
         self.status = QueueStatus.PENDING if self.problems else QueueStatus.ACTIVE
 
-    def _read_admission_checks(self, inventory: ReferencedObjects) -> None:
-        """Look up the queue's admission checks by controller, and add what is wrong with them to the problems."""
+    def _resolve_admission_checks(self, inventory: ReferencedObjects) -> None:
+        """Look up the queue's admission checks, and add what is wrong with them to the problems.
+
+        Sets `uses_multikueue`, and `provisioning_flavors` to the flavors whose checks are ProvisioningRequests.
+        """
         checks = self.settings.checks
         existing = [name for name in sorted(checks) if name in inventory.checks]
         controllers = {name: inventory.checks[name].spec.controller_name for name in existing}
@@ -213,6 +215,8 @@ class CachedQueue:
             self.problems.append(
                 ("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}")
             )
+
+        # MultiKueue: one check, for all flavors, and none of ProvisioningRequest
         multikueue_names = ",".join(multikueue)
         if len(multikueue) > 1:
             message = (
@@ -292,9 +296,9 @@ class QueueSnapshot:
         names = [self.name, *(cohort.name for cohort in self.node.iter_ancestors())]
         return "/" + "/".join(reversed(names))
 
-    def compute_available(self, key: FlavorResource) -> int:
+    def compute_available_quota(self, key: FlavorResource) -> int:
         """Return how much more of a resource the queue can use, including what it can borrow, at least 0."""
-        return max(0, self.node.compute_available(key))
+        return max(0, self.node.compute_available_quota(key))
 
     def add_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
         """Add a usage of quota and, with ``with_topology``, of room in topology domains."""
@@ -319,7 +323,7 @@ class QueueSnapshot:
 
     def fits_quota(self, usage: WorkloadUsage) -> bool:
         """Return whether the queue has enough available quota for an additional usage."""
-        return not any(self.compute_available(key) < amount for key, amount in usage.quota.items())
+        return not any(self.compute_available_quota(key) < amount for key, amount in usage.quota.items())
 
     def fits_topology(self, usage: WorkloadUsage) -> bool:
         """Return whether the topology domains of an additional usage have enough room for its pods."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kschedctl.queueing.kueue.cluster_queues import NEVER, QueueSnapshot
-from kschedctl.queueing.kueue.fair_share import LOWEST_SHARE, DominantShare, compute_share
 from kschedctl.queueing.kueue.feature_gates import Gate
 from kschedctl.queueing.kueue.preemption_search import (
     PreemptionReason,
@@ -20,7 +19,7 @@ from kschedctl.queueing.kueue.preemption_search import (
     list_borrowing_queues,
     uses_resources,
 )
-from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
+from kschedctl.queueing.kueue.quota_tree import LOWEST_SHARE, CohortNode, DominantShare, QuotaNode, compute_share
 from kschedctl.queueing.kueue.workloads import WorkloadInfo
 
 FINAL_SHARE, INITIAL_SHARE = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
@@ -43,9 +42,9 @@ def find_fair_targets(
     # Shares are compared as if the request were admitted
     request.queue.add_usage(request.usage)
     search = _FairSearch(preemptor, request)
-    has_fit, spared = search.apply_first_strategy(candidates, strategies[0])
+    has_fit, spared = search.preempt_by_strategy(candidates, strategies[0])
     if not has_fit and len(strategies) > 1:
-        has_fit = search.apply_second_strategy(spared)
+        has_fit = search.preempt_from_queues_with_larger_share(spared)
     request.queue.remove_usage(request.usage)
 
     if not has_fit:
@@ -98,9 +97,7 @@ class _FairSearch:
         self._request.queue.add_usage(self._request.usage)
         return has_fit
 
-    def apply_first_strategy(
-        self, candidates: Sequence[WorkloadInfo], strategy: str
-    ) -> tuple[bool, list[WorkloadInfo]]:
+    def preempt_by_strategy(self, candidates: Sequence[WorkloadInfo], strategy: str) -> tuple[bool, list[WorkloadInfo]]:
         """Preempt candidates until the request fits. Return whether it fits, and the candidates that were spared.
 
         Candidates in the preemptor's queue are always preempted. So are candidates in other queues if the preemptor
@@ -150,7 +147,7 @@ class _FairSearch:
             return shares.preemptor.sort_key <= share_afterwards.sort_key
         return shares.preemptor.sort_key < shares.target.sort_key
 
-    def apply_second_strategy(self, candidates: Sequence[WorkloadInfo]) -> bool:
+    def preempt_from_queues_with_larger_share(self, candidates: Sequence[WorkloadInfo]) -> bool:
         """Preempt the first candidate of each queue with a larger share than the preemptor, until the request fits.
 
         Return whether it fits.

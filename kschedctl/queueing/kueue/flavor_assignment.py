@@ -196,8 +196,10 @@ class FlavorAssigner:
         error = ""
         attempts: dict[str, FlavorAttempt] = {}
         for resource, amount in requests.items():
+            has_flavor = resource in choices
             is_covered = self.queue.settings.find_resource_group(resource) is not None
-            if resource in choices or (not is_covered and (amount == 0 or self.ignores_undeclared)):
+            needs_no_flavor = not is_covered and (amount == 0 or self.ignores_undeclared)
+            if has_flavor or needs_no_flavor:
                 continue
             indexes = [member.index for member in group]
             search = self._find_best_flavor(indexes, requests, resource, assignment.quota)
@@ -438,7 +440,7 @@ class FlavorAssigner:
 
         # No more than is free now
         borrowing, may_reclaim = find_covering_height(self.queue.node, key, total)
-        available = self.queue.compute_available(key)
+        available = self.queue.compute_available_quota(key)
         if total <= available:
             return _QuotaFit(PreemptionMode.FIT, borrowing)
 
@@ -632,7 +634,10 @@ class FlavorAssigner:
         return usage
 
     def _count_admitted_pods_by_domain(self) -> dict[tuple[str, tuple[str, ...]], int]:
-        """Return the number of pods in the Workload's current admission, by pod set and domain values."""
+        """Return the number of pods in the Workload's current admission, by pod set and domain values.
+
+        Return {} if it is not admitted.
+        """
         admission = self.info.workload.admission
         if admission is None:
             return {}

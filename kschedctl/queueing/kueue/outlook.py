@@ -17,10 +17,9 @@ from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import FlavorResource
 from kschedctl.queueing.kueue.cluster_queues import read_queue_settings
 from kschedctl.queueing.kueue.conditions import ConditionType
-from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.installation import KueueInstallation
 from kschedctl.queueing.kueue.pod_requests import compute_requests
-from kschedctl.queueing.kueue.quota_tree import parse_quotas
+from kschedctl.queueing.kueue.quota_tree import parse_quotas, parse_weight
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.queueing.kueue.scheduler import WARNING, CycleResult
 from kschedctl.queueing.kueue.workloads import (
@@ -109,10 +108,11 @@ class Outlook:
         if not undecided:
             return ""
         untried = sum(not outlook.message for outlook in undecided)
+        were = "was" if untried == 1 else "were"
         return (
             f"The replay of Kueue stopped early, after {counted(self.tries, 'try', 'tries')}: "
             f"whether {counted(len(undecided), 'Workload')} would get quota is unknown, "
-            f"and {untried:,} of them {'was' if untried == 1 else 'were'} not tried at all"
+            f"and {untried:,} of them {were} not tried at all"
         )
 
 
@@ -167,7 +167,7 @@ def predict_outlook(replay: KueueReplay) -> Outlook:
             is_finished = True
             break
     if not is_finished:
-        _mark_undecided(replay, outlooks)
+        _mark_undecided_workloads(replay, outlooks)
 
     _share_failure_messages(outlooks, shapes)
     inactive = {
@@ -202,7 +202,7 @@ def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, Flavo
     """
     return {
         name: {
-            key: FlavorQuota(max(0, queue.node.compute_available(key)), queue.node.compute_capacity(key))
+            key: FlavorQuota(max(0, queue.node.compute_available_quota(key)), queue.node.compute_capacity(key))
             for key in queue.node.quotas
         }
         for name, queue in replay.cache.queues.items()
@@ -322,7 +322,7 @@ def _record_cycle_outcome(
             outlooks[preemption.preemptor].victims.append(preemption.victim)
 
 
-def _mark_undecided(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]) -> None:
+def _mark_undecided_workloads(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]) -> None:
     """Mark Workloads as undecided if they have no quota yet and another cycle would try them."""
     for name, queue in replay.queues.pending.items():
         if replay.cache.is_queue_active(name):

@@ -132,8 +132,11 @@ class PendingQueue:
     def requeue_workload(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
         """Put a Workload that was tried back into the queue, as active or inadmissible. Return whether it was added.
 
-        It is not added if it is already waiting. ``quota_reason`` is the reason in the Workload's condition
-        QuotaReserved. Inadmissible Workloads of the same shape get this reason, too. Upstream: RequeueIfNotPresent.
+        It becomes active if its reason allows an immediate retry, if it has flavors left to try, or if inadmissible
+        Workloads were moved since it was popped, unless it waits for a backoff. It is not added if it is waiting
+        already, except that an inadmissible Workload may become active. ``quota_reason`` is the reason in the
+        Workload's condition QuotaReserved. Inadmissible Workloads of the same shape get this reason, too. Upstream:
+        RequeueIfNotPresent.
         """
         key = info.workload.key
         if self.settings.is_strict:
@@ -148,7 +151,8 @@ class PendingQueue:
         # The Workload is active if its reason allows an immediate retry, or if something changed for it
         has_flavors_left = info.last_assignment is not None and info.last_assignment.has_flavors_left
         moved_meanwhile = self._moved_in_cycle >= self._pop_cycle
-        if not _waits_for_backoff(info.workload) and (is_retried_at_once or moved_meanwhile or has_flavors_left):
+        may_fit_now = is_retried_at_once or moved_meanwhile or has_flavors_left
+        if may_fit_now and not _waits_for_backoff(info.workload):
             if key in self.inadmissible:
                 return self._move_to_active(key)
             return self.push_workload_if_absent(info)

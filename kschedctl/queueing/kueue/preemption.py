@@ -224,7 +224,7 @@ class _CandidateList:
     def _collect_queue_candidates(self, queue: QueueSnapshot, policy: str) -> list[RankedCandidate]:
         """Return the Workloads in a ClusterQueue that the policy allows to be preempted, sorted by rank.
 
-        They must use a resource of which the request needs more.
+        They must use a resource of which the request needs more. If the policy is Never, there are none.
         """
         if policy == NEVER:
             return []

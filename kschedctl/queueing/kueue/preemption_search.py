@@ -148,7 +148,7 @@ class PreemptionSearch:
         for key, amount in request.usage.quota.items():
             if not allows_borrowing and request.queue.node.would_borrow(key, amount):
                 return False
-            if amount > request.queue.compute_available(key):
+            if amount > request.queue.compute_available_quota(key):
                 return False
         if not request.placements:
             return True
@@ -204,7 +204,10 @@ def can_always_reclaim(queue: QueueSnapshot) -> bool:
 def list_borrowing_queues(
     snapshot: CycleSnapshot, node: QuotaNode, keys: frozenset[FlavorResource]
 ) -> list[QueueSnapshot]:
-    """Return the other queues in the queue's cohort tree that borrow any of the resources. ``node`` is the queue's."""
+    """Return the other queues in the queue's cohort tree that borrow any of the resources. ``node`` is the queue's.
+
+    A queue without a cohort has none.
+    """
     root = node.root
     if not isinstance(root, CohortNode):
         return []

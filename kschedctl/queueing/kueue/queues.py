@@ -272,6 +272,7 @@ class Queues:
 
 def _has_same_requests(a: WorkloadState, b: WorkloadState) -> bool:
     """Return whether ``build_workload_info`` computes the same requests and shape for two states of a Workload."""
+    # Objects are compared by identity, which is fast. Equal but distinct objects only cost another computation.
     return (
         a.adjusted_pod_sets is b.adjusted_pod_sets
         and a.pod_sets is b.pod_sets

@@ -1,18 +1,22 @@
-"""The tree of ClusterQueues and cohorts, with quota and usage at each node.
+"""The tree of ClusterQueues and cohorts, with quota, usage and the dominant resource share at each node.
 
 A node has local quota, which it does not lend. The rest of its quota is counted at its parent as well, and so is its
-usage beyond the local quota.
+usage beyond the local quota. The share says how much a node borrows of its parent's capacity.
 
-Upstream: pkg/cache/scheduler/resource_node.go and pkg/cache/hierarchy.
+Upstream: pkg/cache/scheduler/resource_node.go, pkg/cache/scheduler/fair_sharing.go and pkg/cache/hierarchy.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kschedctl.api.queueing import KueueResourceGroup
+from kschedctl.api.quantity import parse
+from kschedctl.api.queueing import FairSharing, KueueResourceGroup
 from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add_amounts, parse_quota, subtract_amounts
+
+_DEFAULT_WEIGHT = 1.0
 
 
 class QuotaLimits(NamedTuple):
@@ -86,11 +90,11 @@ class QuotaNode:
             return 0
         return max(0, subtract_amounts(self.subtree_quota.get(key, 0), lending_limit))
 
-    def compute_local_available(self, key: FlavorResource) -> int:
+    def compute_locally_available_quota(self, key: FlavorResource) -> int:
         """Return how much of the local quota, which is not lent to the parent, is free."""
         return max(0, subtract_amounts(self.compute_local_quota(key), self.get_usage(key)))
 
-    def compute_available(self, key: FlavorResource) -> int:
+    def compute_available_quota(self, key: FlavorResource) -> int:
         """Return how much more can be used, including borrowed quota. It is negative if too much is in use.
 
         This is the free local quota and what the parent has available. A borrowing limit caps the latter: at most the
@@ -100,7 +104,7 @@ class QuotaNode:
         if self.parent is None:
             return subtract_amounts(subtree_quota, usage)
 
-        available_from_parent = self.parent.compute_available(key)
+        available_from_parent = self.parent.compute_available_quota(key)
         borrowing_limit = self.get_quota(key).borrowing_limit
         if borrowing_limit is not None:
             local_quota = self.compute_local_quota(key)
@@ -108,7 +112,7 @@ class QuotaNode:
             usage_at_parent = max(0, subtract_amounts(usage, local_quota))
             unused_at_parent = subtract_amounts(quota_at_parent, usage_at_parent)
             available_from_parent = min(add_amounts(unused_at_parent, borrowing_limit), available_from_parent)
-        return add_amounts(self.compute_local_available(key), available_from_parent)
+        return add_amounts(self.compute_locally_available_quota(key), available_from_parent)
 
     def compute_capacity(self, key: FlavorResource) -> int:
         """Return how much could be used, including borrowed quota, if nothing were in use.
@@ -136,7 +140,7 @@ class QuotaNode:
             lends_all = limits is None or limits.lending_limit is None
 
             # Most nodes have no local quota, for which the call would take too long
-            local_available = 0 if lends_all and used >= 0 else node.compute_local_available(key)
+            local_available = 0 if lends_all and used >= 0 else node.compute_locally_available_quota(key)
             node.usage[key] = add_amounts(used, amount)
             if amount <= local_available:
                 return
@@ -181,7 +185,8 @@ class QuotaNode:
         """
         fits = not any(self.would_borrow(key, amount) for key, amount in requests.items())
         remaining = {
-            key: max(0, subtract_amounts(amount, self.compute_local_available(key))) for key, amount in requests.items()
+            key: max(0, subtract_amounts(amount, self.compute_locally_available_quota(key)))
+            for key, amount in requests.items()
         }
         return fits, remaining
 
@@ -217,7 +222,10 @@ class CohortNode(QuotaNode):
             yield from cohort.iter_queues()
 
     def list_queues_over_quota(self, keys: Collection[FlavorResource]) -> list[QuotaNode]:
-        """Return the ClusterQueues directly below that use more than their quota of one of these resources."""
+        """Return the ClusterQueues directly below that use more than their quota of one of these resources.
+
+        Without `keys`, the list is empty.
+        """
         if len(keys) > 1:
             return [node for node in self.queues if not node.is_within_quota(keys)]
 
@@ -253,11 +261,95 @@ def find_covering_height(node: QuotaNode, key: FlavorResource, amount: int) -> t
         return 0, node.parent is not None
 
     # Each level covers what is available there. The next level has to cover the remaining amount.
-    remaining = subtract_amounts(amount, node.compute_local_available(key))
+    remaining = subtract_amounts(amount, node.compute_locally_available_quota(key))
     root = node.parent
     for cohort in node.iter_ancestors():
         if not cohort.would_borrow(key, remaining):
             return cohort.height, cohort.parent is not None
-        remaining = subtract_amounts(remaining, cohort.compute_local_available(key))
+        remaining = subtract_amounts(remaining, cohort.compute_locally_available_quota(key))
         root = cohort
     return root.height, False
+
+
+class DominantShare(NamedTuple):
+    """The largest share that a node borrows of any resource."""
+
+    ratio: float = 0.0
+    """The borrowed amount in thousandths of the parent's capacity, not divided by the weight."""
+    weight: float = _DEFAULT_WEIGHT
+    borrowed: frozenset[FlavorResource] = frozenset()
+    """The resources of which the node uses more than its quota."""
+
+    @property
+    def is_borrowing(self) -> bool:
+        """Return whether the node uses more than its quota."""
+        return bool(self.borrowed)
+
+    @property
+    def weighted(self) -> float:
+        """Return the ratio divided by the weight. A borrower of weight 0 has an infinite share."""
+        if self.ratio == 0:
+            return 0.0
+        return math.inf if self.weight == 0 else self.ratio / self.weight
+
+    @property
+    def sort_key(self) -> tuple[bool, float]:
+        """Return the key by which shares are compared. Borrowers of weight 0 come last, ordered by their ratio."""
+        has_no_weight = self.weight == 0 and self.ratio != 0
+        return has_no_weight, self.ratio if has_no_weight else self.weighted
+
+    def is_borrowing_any(self, requests: Mapping[FlavorResource, int]) -> bool:
+        """Return whether the node borrows any of the requested resources. Requests for 0 do not count."""
+        return any(requests.get(key, 0) > 0 for key in self.borrowed)
+
+
+LOWEST_SHARE = DominantShare(ratio=-1.0)
+
+
+"""A share below every other."""
+
+
+def compute_share(node: QuotaNode) -> DominantShare:
+    """Compute the dominant share of a node. It is 0 if the node has no parent or borrows nothing."""
+    if node.parent is None:
+        return DominantShare(weight=node.weight)
+    borrowed_by_resource: dict[str, int] = {}
+    borrowed_keys = []
+    for key, quota in node.subtree_quota.items():
+        borrowed = subtract_amounts(node.get_usage(key), quota)
+        if borrowed > 0:
+            borrowed_by_resource[key.resource] = add_amounts(borrowed_by_resource.get(key.resource, 0), borrowed)
+            borrowed_keys.append(key)
+    if not borrowed_keys:
+        return DominantShare(weight=node.weight)
+
+    capacity_by_resource = _sum_capacity_by_resource(node.parent)
+    ratios = [
+        amount * 1000.0 / capacity_by_resource[resource]
+        for resource, amount in borrowed_by_resource.items()
+        if capacity_by_resource.get(resource, 0) > 0
+    ]
+    return DominantShare(max(ratios, default=0.0), node.weight, frozenset(borrowed_keys))
+
+
+def _sum_capacity_by_resource(node: QuotaNode) -> dict[str, int]:
+    """Return how much a node could use in all flavors, by resource, including what it can borrow.
+
+    The root of the tree determines the flavors, because it may have quota for more flavors than the node.
+    """
+    capacity_by_resource: dict[str, int] = {}
+    for key in node.root.subtree_quota:
+        sum_of_others = capacity_by_resource.get(key.resource, 0)
+        capacity_by_resource[key.resource] = add_amounts(sum_of_others, node.compute_capacity(key))
+    return capacity_by_resource
+
+
+def parse_weight(fair_sharing: FairSharing | None) -> float:
+    """Return the weight that a ClusterQueue or cohort has in fair sharing, 1 if none is set.
+
+    Raises QuantityError if it is malformed.
+    """
+    if fair_sharing is None or fair_sharing.weight is None:
+        return _DEFAULT_WEIGHT
+    quantity = parse(fair_sharing.weight)
+    return float(quantity.mantissa) * 10.0**quantity.scale

@@ -18,11 +18,10 @@ from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import FlavorResource, format_amount, subtract_amounts
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_empty_queue_cache
 from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_SHARE, INITIAL_SHARE
-from kschedctl.queueing.kueue.fair_share import compute_share
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate, build_feature_gates
 from kschedctl.queueing.kueue.pod_requests import adjust_pod_sets, compute_requests, read_resource_settings
 from kschedctl.queueing.kueue.queues import Events, KueueEvent, Queues, ReplaySettings, WorkloadStore
-from kschedctl.queueing.kueue.quota_tree import QuotaNode
+from kschedctl.queueing.kueue.quota_tree import QuotaNode, compute_share
 from kschedctl.queueing.kueue.scheduler import AdmissionScheduler, CycleResult
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.topology.tree import Counts, PodsOutside, TopologyTree, build_topology_tree

@@ -16,7 +16,6 @@ from kschedctl.queueing.kueue.amounts import Usage, add_amounts, subtract_amount
 from kschedctl.queueing.kueue.assignment import Assignment, AssignmentMode
 from kschedctl.queueing.kueue.cluster_queues import CycleSnapshot, QueueSnapshot
 from kschedctl.queueing.kueue.conditions import ConditionType, WorkloadCondition, truncate_event_message
-from kschedctl.queueing.kueue.fair_share import DominantShare, compute_share
 from kschedctl.queueing.kueue.feature_gates import Gate
 from kschedctl.queueing.kueue.flavor_assignment import FlavorAssigner, find_placements, requests_topology
 from kschedctl.queueing.kueue.pending_queue import RequeueReason
@@ -28,7 +27,7 @@ from kschedctl.queueing.kueue.preemption_search import (
     can_always_reclaim,
 )
 from kschedctl.queueing.kueue.queues import NAMESPACE_MISMATCH, Events, KueueEvent, Queues, matches_shape
-from kschedctl.queueing.kueue.quota_tree import CohortNode
+from kschedctl.queueing.kueue.quota_tree import CohortNode, DominantShare, compute_share
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.workloads import (
     REJECTED,
@@ -39,7 +38,7 @@ from kschedctl.queueing.kueue.workloads import (
     WorkloadUsage,
     get_queue_time,
     get_wait_start,
-    mark_evicted,
+    mark_workload_evicted,
     release_quota,
     reserve_quota,
     sync_admitted_condition,
@@ -295,7 +294,8 @@ class AdmissionScheduler:
     def _find_initial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome:
         """Find flavors for all pods or, if they do not fit and partial admission is allowed, for as many as possible.
 
-        If no number of pods fits, return the assignment for all pods without targets. Upstream: getInitialAssignments.
+        If no number of pods fits, return the assignment for all pods, with no preemption targets. Upstream:
+        getInitialAssignments.
         """
         full = assigner.assign_flavors()
         outcome = self._find_fitting_outcome(assigner, full)
@@ -579,8 +579,8 @@ class AdmissionScheduler:
                 f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_REASONS_IN_WORDS[target.reason]}; "
                 f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
             )
-            condition = WorkloadCondition(True, target.reason, message, self._now)
-            evicted = mark_evicted(
+            condition = WorkloadCondition(status=True, reason=target.reason, message=message, since=self._now)
+            evicted = mark_workload_evicted(
                 victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now
             )
             self._store.patch_status(evicted)

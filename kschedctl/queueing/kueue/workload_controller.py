@@ -21,7 +21,7 @@ from kschedctl.queueing.kueue.workloads import (
     RETRY,
     CheckState,
     WorkloadState,
-    mark_evicted,
+    mark_workload_evicted,
     release_quota,
     sync_admitted_condition,
 )
@@ -187,7 +187,7 @@ class WorkloadController:
         is_orphaned = not workload.is_owned and bool(workload.job_uid)
         if is_orphaned and Gate.FINISH_ORPHANED_WORKLOADS in self._gates and not workload.is_finished:
             message = "The workload's owner no longer exists"
-            condition = WorkloadCondition(True, "OwnerNotFound", message, self._now)
+            condition = WorkloadCondition(status=True, reason="OwnerNotFound", message=message, since=self._now)
             workload = self._store.patch_status(workload.with_condition(ConditionType.FINISHED, condition))
         if workload.is_finished:
             return
@@ -200,7 +200,7 @@ class WorkloadController:
             if self._end_backoff(workload):
                 return
         elif not workload.is_evicted:
-            self._evict_deactivated(workload)
+            self._evict_deactivated_workload(workload)
             return
         local_queue = self._queues.find_local_queue(workload)
         if self._requeue_after_queue_restart(workload, local_queue):
@@ -226,15 +226,19 @@ class WorkloadController:
         if requeued is None or requeued.status:
             return False
         if requeued.reason == _DEACTIVATED:
-            condition = WorkloadCondition(True, "Reactivated", "The workload was reactivated", self._now)
+            condition = WorkloadCondition(
+                status=True, reason="Reactivated", message="The workload was reactivated", since=self._now
+            )
         elif requeued.reason in (ADMISSION_CHECK, "PodsReadyTimeout"):
-            condition = WorkloadCondition(True, "BackoffFinished", "The workload backoff was finished", self._now)
+            condition = WorkloadCondition(
+                status=True, reason="BackoffFinished", message="The workload backoff was finished", since=self._now
+            )
         else:
             return False
         self._store.patch_status(workload.with_condition(ConditionType.REQUEUED, condition))
         return True
 
-    def _evict_deactivated(self, workload: WorkloadState) -> None:
+    def _evict_deactivated_workload(self, workload: WorkloadState) -> None:
         """Evict a Workload that was deactivated. A condition DeactivationTarget gives the reason."""
         target = workload.conditions.get(ConditionType.DEACTIVATION_TARGET)
         reason, message = _DEACTIVATED, "The workload is deactivated"
@@ -245,7 +249,7 @@ class WorkloadController:
 
     def _evict_workload(self, workload: WorkloadState, reason: str, message: str) -> None:
         """Mark a Workload as evicted, and record an Event if it has an admission."""
-        self._store.patch_status(mark_evicted(workload, reason, message, self._now))
+        self._store.patch_status(mark_workload_evicted(workload, reason, message, self._now))
         if workload.admission is not None:
             self._record_event(workload, NORMAL, f"EvictedDueTo{reason}", message)
 
@@ -266,7 +270,7 @@ class WorkloadController:
             reason, message = "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"
         else:
             return False
-        condition = WorkloadCondition(True, reason, message, self._now)
+        condition = WorkloadCondition(status=True, reason=reason, message=message, since=self._now)
         self._store.patch_status(workload.with_condition(ConditionType.REQUEUED, condition))
         return True
 
@@ -327,9 +331,9 @@ class WorkloadController:
             if blocker is None:
                 return None
             _, message = blocker
-            return WorkloadCondition(False, _INADMISSIBLE, message, self._now)
+            return WorkloadCondition(status=False, reason=_INADMISSIBLE, message=message, since=self._now)
         reason, message = self._find_missing_quota_reason(workload, blocker, name, cluster_queue)
-        return WorkloadCondition(False, reason, message, self._now) if reason else None
+        return WorkloadCondition(status=False, reason=reason, message=message, since=self._now) if reason else None
 
     def _find_missing_quota_reason(  # noqa: PLR0911 - one for each reason
         self, workload: WorkloadState, blocker: tuple[str, str] | None, name: str, cluster_queue: ClusterQueue | None
@@ -440,7 +444,7 @@ class WorkloadController:
             return False
         if workload.has_check_in(REJECTED):
             message = _describe_admission_checks(workload, REJECTED)
-            condition = WorkloadCondition(True, ADMISSION_CHECK, message, self._now)
+            condition = WorkloadCondition(status=True, reason=ADMISSION_CHECK, message=message, since=self._now)
             self._store.patch_status(workload.with_condition(ConditionType.DEACTIVATION_TARGET, condition))
             self._record_event(workload, WARNING, "AdmissionCheckRejected", f"Deactivated due to {message}")
             return True

@@ -258,17 +258,19 @@ def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: i
 
     if not has_quota and not checks_ready and not is_observable:
         message = f"{NO_RESERVATION} and not all checks ready"
-        condition = WorkloadCondition(False, "NoReservationUnsatisfiedChecks", message, now)
+        condition = WorkloadCondition(status=False, reason="NoReservationUnsatisfiedChecks", message=message, since=now)
     elif not has_quota:
-        condition = WorkloadCondition(False, "NoReservation", NO_RESERVATION, now)
+        condition = WorkloadCondition(status=False, reason="NoReservation", message=NO_RESERVATION, since=now)
     elif not checks_ready:
         reason = "UnsatisfiedAdmissionChecks" if is_observable else "UnsatisfiedChecks"
-        condition = WorkloadCondition(False, reason, "The workload has not all checks ready", now)
+        condition = WorkloadCondition(
+            status=False, reason=reason, message="The workload has not all checks ready", since=now
+        )
     elif not topology_ready:
         message = "There are pending delayed topology requests"
-        condition = WorkloadCondition(False, "PendingDelayedTopologyRequests", message, now)
+        condition = WorkloadCondition(status=False, reason="PendingDelayedTopologyRequests", message=message, since=now)
     else:
-        condition = WorkloadCondition(True, "Admitted", "The workload is admitted", now)
+        condition = WorkloadCondition(status=True, reason="Admitted", message="The workload is admitted", since=now)
     return workload.with_condition(ConditionType.ADMITTED, condition)
 
 
@@ -280,12 +282,14 @@ def reserve_quota(workload: WorkloadState, admission: QuotaAdmission, now: int) 
     message = f"Quota reserved in ClusterQueue {admission.cluster_queue}"
     workload = replace(workload, admission=admission)
     workload = workload.with_condition(
-        ConditionType.QUOTA_RESERVED, WorkloadCondition(True, "QuotaReserved", message, now)
+        ConditionType.QUOTA_RESERVED, WorkloadCondition(status=True, reason="QuotaReserved", message=message, since=now)
     )
     for kind in (ConditionType.EVICTED, ConditionType.PREEMPTED):
         if workload.has_condition(kind):
             previous = f"Previously: {workload.conditions[kind].message}"
-            workload = workload.with_condition(kind, WorkloadCondition(False, "QuotaReserved", previous, now))
+            workload = workload.with_condition(
+                kind, WorkloadCondition(status=False, reason="QuotaReserved", message=previous, since=now)
+            )
     return workload
 
 
@@ -295,17 +299,19 @@ def release_quota(workload: WorkloadState, reason: str, message: str, gates: Fea
     Upstream: UnsetQuotaReservationWithCondition.
     """
     workload = replace(workload, admission=None).with_condition(
-        ConditionType.QUOTA_RESERVED, WorkloadCondition(False, reason, message, now)
+        ConditionType.QUOTA_RESERVED, WorkloadCondition(status=False, reason=reason, message=message, since=now)
     )
     return sync_admitted_condition(workload, gates, now)
 
 
-def mark_evicted(workload: WorkloadState, reason: str, message: str, now: int) -> WorkloadState:
+def mark_workload_evicted(workload: WorkloadState, reason: str, message: str, now: int) -> WorkloadState:
     """Return the Workload with the condition Evicted, and with its admission checks reset to pending.
 
     It keeps its quota until the quota is released. Upstream: prepareForEviction.
     """
-    workload = workload.with_condition(ConditionType.EVICTED, WorkloadCondition(True, reason, message, now))
+    workload = workload.with_condition(
+        ConditionType.EVICTED, WorkloadCondition(status=True, reason=reason, message=message, since=now)
+    )
     checks = dict(workload.checks)
     for name, check in workload.checks.items():
         if check.state != PENDING:

@@ -44,7 +44,7 @@ LABELS = {
     "moves": "pods to move",
     "missing": "pods without room",
     "again": "pods evicted again",
-    "unsafe": "evictions left out",
+    "unsafe": "harmful evictions left out",
     "waiting": "waiting",
     "cleared": "pods that get a node",
     "elsewhere": "pods of other schedulers",
@@ -52,7 +52,7 @@ LABELS = {
     "inactiveQueues": "inactive queues",
     "pending": "pending pods",
     "waitingElsewhere": "objects that wait elsewhere",
-    "neverScheduled": "pods that no new node helps",
+    "neverScheduled": "pods that no new node would help",
     "pendingBefore": "pending before",
     "pendingAfter": "pending after",
     "changes": "pods affected",
@@ -215,7 +215,7 @@ def build_tiles(report: PlainReport) -> list[Tile]:
         return []
     if summary.fixes:
         tiles.append(_build_fix_tile(summary.fixes[0]))
-    tiles.append(_build_certainty_tile(summary))
+    tiles.append(_build_certainty_tile(summary, report.describe_gaps()))
     return tiles
 
 
@@ -263,11 +263,16 @@ def _build_fix_tile(fix: ShortFix) -> Tile:
     return Tile("not enough" if fix.rival_count else "best fix", printable(fix.summary), detail=printable(drawback))
 
 
-def _build_certainty_tile(summary: Summary) -> Tile:
-    """Build the tile that says if the answer could change because of something not read or not replayed."""
+def _build_certainty_tile(summary: Summary, gaps: str) -> Tile:
+    """Build the tile that says if the answer could change because of something not read or not replayed.
+
+    `gaps` says what the report leaves open, if anything.
+    """
     doubts = printable("; ".join(summary.doubts))
     if summary.undecided:
         return Tile("certainty", "undecided", "warning", doubts)
     if doubts:
         return Tile("certainty", "with caveats", "warning", doubts)
+    if gaps:
+        return Tile("certainty", "with gaps", "plain", printable(gaps))
     return Tile("certainty", "no known caveats", "good")

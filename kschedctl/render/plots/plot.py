@@ -121,7 +121,8 @@ def describe_plot(plot: Plot) -> str:
     """Describe the plot in words, for people who cannot see it."""
     if plot.has_bars:
         values = ", ".join(f"{place}: {_describe_amounts(plot, i)}" for i, place in enumerate(plot.places))
-        return printable(f"{plot.y.title} by {plot.x.title}: {values}{f', {plot.note}' if plot.note else ''}")
+        note = f", {plot.note}" if plot.note else ""
+        return printable(f"{plot.y.title} by {plot.x.title}: {values}{note}")
     lines = ((series.name, filter_finite(series.points, plot.x)) for series in plot.series)
     values = "; ".join(f"{name} {_describe_ends(points)}" for name, points in lines if points)
     return printable(f"{plot.y.title} over {plot.x.title}: {values}")
@@ -197,11 +198,11 @@ def build_scale(axis: Axis, values: Sequence[float]) -> AxisScale:
         chosen = choose_ticks(values or (0.0,))
         if all(float(value).is_integer() for value in values):
             chosen = [tick for tick in chosen if tick.is_integer()]
-        return AxisScale(False, {tick: format_number(tick) for tick in chosen})
+        return AxisScale(decades=False, ticks={tick: format_number(tick) for tick in chosen})
     powers = [math.log10(value) for value in values] or [0.0]
     first = math.floor(min(powers))
     last = max(math.ceil(max(powers)), first + 1)
-    return AxisScale(True, {float(power): format_number(10.0**power) for power in range(first, last + 1)})
+    return AxisScale(decades=True, ticks={float(power): format_number(10.0**power) for power in range(first, last + 1)})
 
 
 def choose_ticks(values: Sequence[float]) -> list[float]:

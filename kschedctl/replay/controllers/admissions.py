@@ -32,7 +32,7 @@ from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodGroup, Resource
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, get_identity
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.replay.controllers.creation_failures import report_denied, report_denied_pods
+from kschedctl.replay.controllers.creation_failures import build_denied_pods_report, report_denied_pods
 from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_pod_security_steps_from_message
 from kschedctl.replay.controllers.creation_fixes import (
     CreationAttempt,
@@ -60,6 +60,8 @@ class Admitted(NamedTuple):
     number: int
     denials: Sequence[str]
     """Messages for the pods that were not admitted; empty if all were."""
+    defaults: tuple[str, ...] = ()
+    """The requests and limits that LimitRanges set in the pods that were not admitted."""
 
 
 class Admissions:
@@ -85,8 +87,8 @@ class Admissions:
     def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
         """Admit the new pods of several workloads in order, and drop denied pods from ``changes``.
 
-        Return a report, with fixes, for each workload with denied pods. The pods that a change removes are first
-        released from quotas. Bare pods that differ only in name share their fixes.
+        Return a report, with fixes, for each workload with denied pods, or [] if no pod is denied. The pods that a
+        change removes are first released from quotas. Bare pods that differ only in name share their fixes.
         """
         # Usually all pods are admitted. Equal bare pods are then admitted at once, which is faster than one by one. If
         # any pod is denied, `_admit_all_groups` undoes all of this and returns False.
@@ -147,8 +149,9 @@ class Admissions:
         return not self.admit_up_to(workload, change.new, pod_count).denials
 
     def admit(self, workload: Struct, change: WorkloadChange) -> NotCreated | None:
-        """Admit the new pods of a workload, and drop denied pods from ``change``. Return a report if some are
-        denied.
+        """Admit the new pods of a workload, and drop denied pods from ``change``.
+
+        Return a report if some pods are denied, otherwise None.
         """
         return next(iter(self.admit_all([workload], [change])), None)
 
@@ -172,13 +175,14 @@ class Admissions:
         wanted = change.desired
         admitted = 0
         messages = self.admit_workload(owner, change)
+        defaults: tuple[str, ...] = ()
         if change.new and not messages:
-            admitted, messages = self.admit_pods_of(owner, workload, change.new, len(change.new))
+            admitted, messages, defaults = self.admit_pods_of(owner, workload, change.new, len(change.new))
         if not messages:
             return None
         change.denied = len(change.new) - admitted
         del change.new[admitted:]
-        return report_denied(owner, messages, wanted, change.denied)
+        return build_denied_pods_report(owner, messages, wanted, change.denied, defaults)
 
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
@@ -189,7 +193,7 @@ class Admissions:
         """
         example = change.new[0]
         denied_pod = DeniedPod(
-            self._cluster, owner.namespace, self._build_pod_request(owner, example).manifest, message
+            self._cluster, owner.namespace, self._build_pod_create_request(owner, example).manifest, message
         )
         fixes_by_step = (
             self._find_fixes(owner, workload, [change], example, step)
@@ -213,7 +217,7 @@ class Admissions:
         self._workloads_with_fixes += 1
         if self._workloads_with_fixes > MAX_WORKLOADS_WITH_FIXES:
             return ()
-        request = self._build_pod_request(owner, example)
+        request = self._build_pod_create_request(owner, example)
         count = sum(change.denied for change in changes)
 
         def replay(state: FixState, number: int) -> CreationAttempt:
@@ -297,7 +301,7 @@ class Admissions:
     def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int) -> Admitted:
         """Admit up to ``most`` more pods of an owner. ``workload`` is None if the owner is known only by its pods."""
         return self._admit_claims(
-            workload, pods, self._admit_identical_pods(self._build_pod_request(owner, pods[0]), most)
+            workload, pods, self._admit_identical_pods(self._build_pod_create_request(owner, pods[0]), most)
         )
 
     def copy(self) -> Admissions:
@@ -315,7 +319,7 @@ class Admissions:
 
     def find_quota_raise(self, owner: Owner, pod: Pod, count: int) -> FixStep | None:
         """Return the step that raises quotas for ``count`` more pods, or None if quotas do not deny them."""
-        stored = self.copy()._replay_creation(self._build_pod_request(owner, pod), count).stored
+        stored = self.copy()._replay_creation(self._build_pod_create_request(owner, pod), count).stored
         return next(suggest_quota_raise(stored, count), None) if stored is not None else None
 
     def iter_denied_replacements(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
@@ -332,7 +336,9 @@ class Admissions:
             if key not in cache:
                 # Try the replacement without its pod, which is gone by then
                 self.release([pod])
-                outcomes = self._try_admission(self._build_pod_request(find_owner(pod), strip_admitted_fields(pod)))
+                outcomes = self._try_admission(
+                    self._build_pod_create_request(find_owner(pod), strip_admitted_fields(pod))
+                )
                 messages = () if any(admission.allowed for admission in outcomes) else _collect_messages(outcomes)
                 cache[key] = messages, (pod.spec.containers, quotas_before)
             denials, _ = cache[key]
@@ -377,8 +383,8 @@ class Admissions:
         for pod in new_pods:  # pods of one template share their containers
             groups.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in groups.items():
-            admitted, messages = self._admit_identical_pods(
-                self._build_pod_request(owner, strip_admitted_fields(pods[0])), len(pods)
+            admitted, messages, _ = self._admit_identical_pods(
+                self._build_pod_create_request(owner, strip_admitted_fields(pods[0])), len(pods)
             )
             denied += [(pod, messages) for pod in pods[admitted:]]
         return denied
@@ -405,16 +411,18 @@ class Admissions:
         """
         outcomes = self._try_admission(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
+        denials = _collect_messages(outcomes)
         if allowed is None or allowed.object is None:
-            return Admitted(0, _collect_messages(outcomes))
-        if denials_by_chance := _collect_messages(outcomes):
-            text = f"by chance, as any LimitRange may come first, a try fails: {denials_by_chance[0]}"
+            defaults = next((outcome.resource_defaults for outcome in outcomes), ())
+            return Admitted(0, denials, defaults)
+        if denials:  # only some orders deny the pod
+            text = f"by chance, as any LimitRange may come first, a try fails: {denials[0]}"
             self.notes.append(WorkloadNote(str(create_request.owner), text))
         request = self._quotas.build_request("Pod", allowed.object, create_request.namespace)
         count = resource_quota.count_admissible_objects(request, most)
         self._quotas.charge(request, count)
-        denials = _collect_messages(self._try_admission(create_request)) if count < most else ()
-        return Admitted(count, denials)
+        denials_of_next_pod = _collect_messages(self._try_admission(create_request)) if count < most else ()
+        return Admitted(count, denials_of_next_pod, allowed.resource_defaults)
 
     def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
         """Create the claims of a StatefulSet's pods, and return how many pods are admitted with all their claims.
@@ -439,7 +447,10 @@ class Admissions:
         return self.admit_object(build_claim_request(template, namespace, name))
 
     def admit_object(self, create_request: CreateRequest) -> Sequence[str]:
-        """Admit an object other than a pod and charge it to its quotas. Return the denial messages."""
+        """Admit an object other than a pod and charge it to its quotas. Return the denial messages.
+
+        Return () if it is admitted.
+        """
         outcomes = self._try_admission(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
         if allowed is None or allowed.object is None:
@@ -509,9 +520,9 @@ class Admissions:
         existing = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         return any(obj.metadata.name == owner.name for obj in existing)
 
-    def _build_pod_request(self, owner: Owner, pod: Pod) -> CreateRequest:
+    def _build_pod_create_request(self, owner: Owner, pod: Pod) -> CreateRequest:
         """Build the request that creates a pod of an owner."""
-        return build_pod_request(owner, pod, self._written.get(owner))
+        return build_pod_create_request(owner, pod, self._written.get(owner))
 
     def _try_admission(
         self, create_request: CreateRequest, quotas: Sequence[ResourceQuota] | None = None
@@ -605,11 +616,14 @@ def _iter_denied_objects(
             owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False
         )
         if messages := admissions.admit_object(create_request):
-            yield owner, report_denied(owner, messages, 1, 1)
+            yield owner, build_denied_pods_report(owner, messages, 1, 1)
 
 
 def _is_new_to_server(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:
-    """Return whether the object lacks all fields that only a server sets."""
+    """Return whether the object lacks all fields that only a server sets.
+
+    Such fields are the uid and, by kind, the allocation, the conditions or the phase.
+    """
     if obj.metadata.uid:
         return False
     match obj:
@@ -626,7 +640,7 @@ def _is_new_to_server(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> 
 NAMED_KINDS = ("Pod", "StatefulSet")
 """Kinds whose pods get no generated name."""
 CONTROLLER_FIELDS = ("affinity", "tolerations", "nodeName")
-"""Fields of a pod spec that controllers add to."""
+"""Fields of a pod spec that controllers set or extend, so that the pod's value replaces that of the template."""
 
 
 class CreateRequest(NamedTuple):
@@ -639,7 +653,7 @@ class CreateRequest(NamedTuple):
     """Whether the manifest has all fields, not only those that scheduling reads."""
 
 
-def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> CreateRequest:
+def build_pod_create_request(owner: Owner, pod: Pod, document: JsonObject | None) -> CreateRequest:
     """Build the create request for one pod of an owner, from the workload's manifest (`document`) if it is known.
 
     Without the manifest, the request has only the fields that scheduling reads.
@@ -654,6 +668,7 @@ def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> Cr
     pod_fields = msgspec.to_builtins(pod)
     pod_spec = pod_fields["spec"]
     if document is None:
+        # The name is generated, unless `identity` has one.
         metadata = {**pod_fields["metadata"], "name": "", **identity}
         return CreateRequest(owner, {"kind": "Pod", "metadata": metadata, "spec": pod_spec}, namespace, in_full=False)
 

@@ -68,7 +68,9 @@ def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
     Raises InputError if a class does not exist or its settings conflict with the pod's.
     """
     all_known = cluster.gap("PriorityClass") is None
-    return with_runtime_class_fields(admit_priority(pod, cluster.priority_classes, all_known), cluster.runtime_classes)
+    return with_runtime_class_fields(
+        admit_priority(pod, cluster.priority_classes, all_classes_known=all_known), cluster.runtime_classes
+    )
 
 
 MAX_PODS = 150_000

@@ -160,7 +160,8 @@ class CreationFailures:
             return False
         counts = self._pod_counts.count_pods(owner)
         updated = workload.status.updated_replicas if owner.kind == "Deployment" else None
-        return counts.missing != 0 or (updated is not None and updated < (counts.wanted or 0))
+        has_outdated_pods = updated is not None and updated < (counts.wanted or 0)
+        return counts.missing != 0 or has_outdated_pods
 
     def _iter_failures(
         self, owner: Owner, condition: Condition | None, events: Iterable[Event]
@@ -253,15 +254,19 @@ def _is_before(time: str, other: str) -> bool:
         return False
 
 
-def report_denied(owner: Owner, messages: Iterable[str], wanted: int, denied: int) -> NotCreated:
+def build_denied_pods_report(
+    owner: Owner, messages: Iterable[str], wanted: int, denied: int, defaults: tuple[str, ...] = ()
+) -> NotCreated:
     """Report that ``denied`` of a workload's ``wanted`` pods are denied.
 
-    The API server gives one of the messages; which one is left to chance.
+    The API server gives one of the messages; which one is left to chance. ``defaults`` are the requests and limits that
+    LimitRanges set.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
     )
-    return add_headline(NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures))
+    report = NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures)
+    return add_headline(replace(report, defaults=defaults))
 
 
 def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
@@ -272,7 +277,7 @@ def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], w
     denied = len(messages_by_pod)
     all_messages = dict.fromkeys(message for messages in messages_by_pod for message in messages)
     if all(len(messages) == len(all_messages) for messages in messages_by_pod):
-        return report_denied(owner, all_messages, wanted, denied)
+        return build_denied_pods_report(owner, all_messages, wanted, denied)
     failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
     return add_headline(NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures))
 
@@ -289,11 +294,18 @@ def _render_headline(not_created: NotCreated) -> str:
     The reason is that of the newest failure, followed by a clause about the older ones, if there are any.
     """
     newest, *older = not_created.failures
-    reason = f"{shorten_api_message(newest.message) or NO_REASON}{_describe_other_reasons(older)}"
+    message = shorten_api_message(newest.message)
+    reason = f"{message or NO_REASON}{_describe_other_reasons(older)}"
+    if not_created.defaults and any(resource in message for resource in _DEFAULTED_RESOURCES):
+        reason += f" ({'; '.join(not_created.defaults)})"
     if not_created.past:
         ago = f" {spell_age(newest.age)} ago" if newest.age else ""
         return f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
     return f"{_describe_what_is_missing(not_created)}: {reason}"
+
+
+_DEFAULTED_RESOURCES = ("cpu", "memory", "storage")
+"""Resources for which LimitRanges usually set defaults; a denial that names none of them has another cause."""
 
 
 def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:

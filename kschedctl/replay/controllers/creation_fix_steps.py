@@ -26,6 +26,7 @@ from kschedctl.api.objects import (
     Namespace,
     ObjectMeta,
     PriorityClass,
+    Resources,
     RuntimeClass,
     ServiceAccount,
     Struct,
@@ -306,7 +307,7 @@ def _drop_spec_field(name: str, spec: Writable) -> None:
     spec.pop(name, None)
 
 
-def _drop_privileged(spec: Writable) -> None:
+def _drop_privileges(spec: Writable) -> None:
     """Make all containers of the pod spec unprivileged."""
     for container in _list_containers(spec):
         (container.get("securityContext") or {}).pop("privileged", None)
@@ -323,7 +324,7 @@ _HOST_ACCESS = (
     _HostAccess("hostNetwork", "use the node's network", partial(_drop_spec_field, "hostNetwork")),
     _HostAccess("hostPID", "see the node's processes", partial(_drop_spec_field, "hostPID")),
     _HostAccess("hostIPC", "share memory with the node's processes", partial(_drop_spec_field, "hostIPC")),
-    _HostAccess("privileged", "use the node's devices and kernel", _drop_privileged),
+    _HostAccess("privileged", "use the node's devices and kernel", _drop_privileges),
     _HostAccess("hostPort", "be reached at ports of the node", _drop_host_ports),
 )
 
@@ -449,7 +450,7 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[F
             largest[part][resource] = remaining
         if part == LIMITS and resource in largest[REQUESTS]:
             largest[REQUESTS][resource] = min(largest[REQUESTS][resource], largest[LIMITS][resource])
-    settings = list(_iter_changed_settings(original, lowered))
+    settings = list(_iter_changed_settings(original, lowered, containers))
     if settings:
         yield _build_resources_step(settings)
 
@@ -497,6 +498,8 @@ class ResourceSetting(NamedTuple):
     amount: str
     before: str
     """The old amount, or an empty string if there is none."""
+    is_default: bool
+    """Whether the old amount is a default, which the manifest does not have."""
     location: str
     """A clause that names the container if the pod has several, or an empty string."""
 
@@ -506,7 +509,10 @@ class ResourceSetting(NamedTuple):
         change = f"limit {self.resource} to {self.amount}"
         if self.part == REQUESTS:
             change = f"request {self.amount} {self.resource}"
-        return f"{change}{f' instead of {self.before}' if self.before else ''}{self.location}"
+        if self.before:
+            before = f"the default of {self.before}" if self.is_default else self.before
+            change += f" instead of {before}"
+        return f"{change}{self.location}"
 
 
 class _Bounds(NamedTuple):
@@ -536,6 +542,8 @@ def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObjec
 
     # The amounts that the containers have after admission added defaults
     request = AdmissionRequest(cluster, "Pod", copy.deepcopy(dict(drop_nulls(manifest))), namespace, ranges)
+    containers = (*request.containers, *request.init_containers)
+    written = {str(each.get("name", "")): copy.deepcopy(each.get("resources") or {}) for each in containers}
     defaults.set_defaults(request)
     limit_ranger.add_default_resources(request)
     amounts_by_container: dict[str, dict[str, Quantities]] = {}
@@ -553,7 +561,7 @@ def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObjec
     for item in items:
         if item.type == limit_ranger.POD_TYPE:
             _fit_container_sums(regular, item)
-    return list(_iter_changed_settings(original, amounts_by_container))
+    return list(_iter_changed_settings(original, amounts_by_container, written))
 
 
 def _fit_container(amounts: dict[str, Quantities], items: Iterable[LimitRangeItem]) -> None:
@@ -666,9 +674,14 @@ def _sum_amounts(containers: Iterable[Mapping[str, Quantities]], part: str, name
 
 
 def _iter_changed_settings(
-    before: Mapping[str, Mapping[str, Quantities]], after: Mapping[str, Mapping[str, Quantities]]
+    before: Mapping[str, Mapping[str, Quantities]],
+    after: Mapping[str, Mapping[str, Quantities]],
+    written: Mapping[str, Mapping[str, Resources]],
 ) -> Iterator[ResourceSetting]:
-    """Yield the settings that differ between the original and the fitted amounts."""
+    """Yield the settings that differ between the original and the fitted amounts.
+
+    ``written`` has the resources of the containers as the manifest has them, without defaults.
+    """
     for name, amounts in after.items():
         location = f" in container {name}" if len(after) > 1 else ""
         for part in PARTS:
@@ -677,7 +690,8 @@ def _iter_changed_settings(
                 if amount == old_amount:
                     continue
                 before_text = "" if old_amount is None else str(old_amount)
-                yield ResourceSetting(name, part, resource, str(amount), before_text, location)
+                is_default = resource not in (written[name].get(part) or {})
+                yield ResourceSetting(name, part, resource, str(amount), before_text, is_default, location)
 
 
 def merge_resource_steps(first: FixStep, second: FixStep) -> FixStep | None:
@@ -689,8 +703,8 @@ def merge_resource_steps(first: FixStep, second: FixStep) -> FixStep | None:
         assert isinstance(step.edit, partial)
         for setting in step.edit.args[0]:
             key = (setting.container, setting.part, setting.resource)
-            before = merged[key].before if key in merged else setting.before
-            merged[key] = setting._replace(before=before)
+            original = merged.get(key, setting)
+            merged[key] = setting._replace(before=original.before, is_default=original.is_default)
     return _build_resources_step(list(merged.values()))
 
 

@@ -121,21 +121,19 @@ class MissingPods:
     """Returns a scheduler of the cluster."""
 
     def find_fixes(self, start: FixState, replay: CreationReplay) -> Sequence[CreationFix]:
-        """Return the fixes that let all missing pods be created, each with the scheduler's answer.
+        """Return at most MAX_FIXES fixes that let all missing pods be created, each with the scheduler's answer.
 
-        Fixes that the author of the manifest can make come first.
+        If the pods are denied now, a fix that asks for fewer replicas may follow. Fixes that the author of the manifest
+        can make come first.
         """
-        fixes = [
-            self._build_fix(state, stored)
-            for state, stored in islice(self._iter_fixed_states(start, replay), MAX_FIXES)
-            if state.steps and stored is not None
-        ]
+        fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
+        fixes = [self._build_fix(state, stored) for state, stored in fixed_states if state.steps and stored is not None]
         attempt = replay(start, self.count)
         if attempt.denials and attempt.stored is not None:
-            fixes += self._iter_fewer_replicas_fixes(attempt.stored)
+            fixes += self._iter_fewer_replicas_fix(attempt.stored)
         return sorted(fixes, key=lambda fix: fix.by != "author")
 
-    def _iter_fewer_replicas_fixes(self, stored: AdmissionRequest) -> Iterator[CreationFix]:
+    def _iter_fewer_replicas_fix(self, stored: AdmissionRequest) -> Iterator[CreationFix]:
         """Yield the fix that asks only for the replicas that quotas allow.
 
         Nothing is yielded if quotas allow none, or if a HorizontalPodAutoscaler sets the replicas. ``stored`` is one of
@@ -264,7 +262,7 @@ class MissingPods:
         if patch and not any(map(_has_guessed_amounts, author_steps)):
             owner_patch = wrap_in_template(owner.kind, patch)
         changes = list(map(_build_object_change, objects))
-        patch_commands = tuple(self._iter_patch_commands(owner_patch))
+        patch_commands = tuple(self._iter_patch_command(owner_patch))
         edits: tuple[str, ...] = ()
         if patch:
             changes.append(self._build_workload_change(before, after))
@@ -286,7 +284,7 @@ class MissingPods:
             restarts=self.kept if patch and owner.kind in ROLLED_OUT_KINDS else 0,
         )
 
-    def _iter_patch_commands(self, patch: JsonObject) -> Iterator[str]:
+    def _iter_patch_command(self, patch: JsonObject) -> Iterator[str]:
         """Yield the command that patches the workload, if it is in the cluster and its kind can be patched.
 
         Nothing is yielded for an empty patch.

@@ -25,7 +25,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.text.counts import counted
 
-MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which evictions do not support"
+MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which the eviction API does not support"
 
 
 class Evictions:
@@ -95,7 +95,7 @@ class Evictions:
     def count_eviction(self, position: Position) -> None:
         """Count a pod's eviction for its budgets, unless the pod was unhealthy."""
         if not self._ignores_budgets(position) and _is_ready(self._get_pod(position)):
-            self.simulation.budgets.record_evicted([position])
+            self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
 
     def undo_eviction(self, position: Position, *, runs: bool) -> None:
@@ -108,12 +108,12 @@ class Evictions:
         if was_counted and not runs:
             self.count_recovery(position)
         elif runs and not was_counted:
-            self.simulation.budgets.record_evicted([position])
+            self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
 
     def count_recovery(self, position: Position) -> None:
         """Count the successor of an evicted pod as healthy. This gives back the disruption that the eviction used."""
-        self.simulation.budgets.record_running([position])
+        self.simulation.budgets.record_running_pods([position])
         self.change_allowed_disruptions([position], 1)
 
     def change_allowed_disruptions(self, positions: Iterable[Position], by: int) -> None:

@@ -129,7 +129,7 @@ def _explain_missing_daemon_pods(daemon_set: StoredWorkload, cluster: Cluster, o
     nodes = len(cluster.nodes)
     if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
         excluded = f"{nodes - wanted:,} of {counted(nodes, 'node')}"
-        yield f"it needs no pod on {excluded}, which its node selection and tolerations exclude"
+        yield f"it needs no pod on {excluded}, which are excluded by its node selection and tolerations"
 
 
 def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) ->
         return
     if status.failed:
         limit = DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
-        yield f"{counted(status.failed, 'pod')} failed, of {limit:,} allowed; the next one comes after a delay"
+        yield f"{counted(status.failed, 'pod')} failed, of {limit:,} allowed; it creates the next one after a delay"
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     remaining = None if spec.completions is None else spec.completions - (status.succeeded or 0)
     if remaining is not None and parallelism < remaining:
@@ -210,7 +210,10 @@ def find_fixes_for_report(
 
 
 def _find_service_account_fixes(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
-    """Return the fix that creates the missing ServiceAccount, if the message is about one."""
+    """Return the fix that creates the missing ServiceAccount, if the message is about one.
+
+    Return () otherwise, or if ServiceAccounts were not read.
+    """
     if SERVICE_ACCOUNT_MISSING not in message or cluster.gap("ServiceAccount", namespace) is not None:
         return ()
     existing = {account.metadata.name for account in cluster.in_namespace("service_accounts", namespace)}

@@ -21,7 +21,7 @@ from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, 
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import set_rollout_limits
 from kschedctl.replay.edits import add_pods, change_pods
-from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted
+from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted_pods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -69,7 +69,10 @@ def place_replicas(target: TargetPod) -> PlacedReplicas | None:
 
 
 def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
-    """Schedule the target and the other replicas of its workload, which has no pods yet."""
+    """Schedule the target and the other replicas of its workload, which has no pods yet.
+
+    Return None if there are no other replicas, or if all replicas or none of them get a node.
+    """
     cluster, others = _create_other_replicas(target)
     if not others:
         return None
@@ -86,12 +89,15 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
         placed=len(positions) - len(unplaced),
         total=len(positions),
         victims=tuple(view.pods.objects[position].key for position in list_victims(outcomes)),
-        waiting=_build_waiting_target(target, simulation, unplaced[0], own_pods=positions),
+        waiting=_retarget_to_waiting_pod(target, simulation, unplaced[0], own_pods=positions),
     )
 
 
 def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None:
-    """Replay how the controller updates a workload that has pods: it creates more, or rolls out another template."""
+    """Replay how the controller updates a workload that has pods: it creates more, or rolls out another template.
+
+    Return None if the controller creates no pods or all of its new pods get a node.
+    """
     cluster = target.scheduler.cluster
     existing = ExistingPods(cluster)
     workload = existing.with_current_replicas(workload)
@@ -110,7 +116,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     simulation = Simulation(Scheduler(cluster, target.scheduler.call_extender))
     index = simulation.view.pods.index
     rollout = Rollout(change, simulation, lambda pod: index[pod.key])
-    recreate_evicted(simulation, frozenset(rollout.old))
+    recreate_evicted_pods(simulation, frozenset(rollout.old))
     outcomes = roll_out([rollout], simulation)
     if simulation.interrupted:
         raise KeyboardInterrupt
@@ -129,14 +135,14 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
             for position in list_victims(outcomes)
             if position not in {*old_pods, *new_pods}
         ),
-        waiting=_build_waiting_target(
+        waiting=_retarget_to_waiting_pod(
             target, simulation, next(iter(rollout.waiting)), own_pods=[*old_pods, *new_pods], removed=removed
         ),
         rollout=rollout.status,
     )
 
 
-def _build_waiting_target(
+def _retarget_to_waiting_pod(
     target: TargetPod,
     simulation: Simulation,
     waiting: Position,
@@ -150,7 +156,7 @@ def _build_waiting_target(
     their nodes, and keep their uids, which tell which pods the replay created.
     """
     view = simulation.view
-    changes: dict[tuple[str, str], Pod | None] = {}
+    changes: dict[tuple[str, str], Pod | None] = {}  # None deletes a pod
     for position in own_pods:
         pod, row = view.pods.objects[position], int(view.node[position])
         key = pod.metadata.namespace, pod.metadata.name

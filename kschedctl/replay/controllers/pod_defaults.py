@@ -22,7 +22,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.text.counts import counted
 
-BY_CHANCE = "by chance, as any of several LimitRanges may come first:"
+BY_CHANCE = "depending on which of several LimitRanges the API server checks first:"
 _OPTIONAL_PLUGINS = {
     "PodNodeSelector": node_selector.add_node_selector,
     "PodTolerationRestriction": tolerations.add_namespace_tolerations,

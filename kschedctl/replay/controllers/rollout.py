@@ -16,7 +16,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.creation_failures import report_denied
+from kschedctl.replay.controllers.creation_failures import build_denied_pods_report
 from kschedctl.replay.controllers.creation_fix_steps import FixStep
 from kschedctl.replay.controllers.creation_fixes import build_object_fix
 from kschedctl.replay.controllers.workload_change import Pace, WorkloadChange, get_slot
@@ -42,7 +42,7 @@ class RolloutCreation:
         """Admit the pods in order, and return how many are created; none if the workload itself is denied."""
         if not pods or self._workload_denials:
             return 0
-        count, self.denials = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
+        count, self.denials, _ = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
         return count
 
     def release(self, pods: Collection[Pod]) -> None:
@@ -53,15 +53,15 @@ class RolloutCreation:
         """Return the step that raises quotas for ``count`` more pods, or None if quotas do not deny them."""
         return self.admissions.find_quota_raise(self._owner, pod, count)
 
-    def report_missing(self, missing: int) -> NotCreated | None:
+    def report_missing_pods(self, missing: int) -> NotCreated | None:
         """Report the ``missing`` pods, or return None if no pod is denied."""
         if not missing or not self.denials:
             return None
-        return report_denied(self._owner, self.denials, self._change.desired, missing)
+        return build_denied_pods_report(self._owner, self.denials, self._change.desired, missing)
 
 
 NOT_CREATED = "NotCreated"
-WAITING_FOR_CONTROLLER = "its controller creates it only once other pods of the workload run"
+WAITING_FOR_CONTROLLER = "its controller creates it only after other pods of the workload run"
 OLD_NAME_SUFFIX = "~old"
 """Suffix for the name of an old pod if a new pod takes its name."""
 
@@ -135,7 +135,7 @@ class Rollout:
         """A report on the pods that the API server does not create; None if there are none or after an interruption."""
         if self.creation is None or self.simulation.interrupted:
             return None
-        return self.creation.report_missing(len(self.coming))
+        return self.creation.report_missing_pods(len(self.coming))
 
     @property
     def status(self) -> str:
@@ -350,14 +350,15 @@ def find_rollout_fixes(
     def completes(changes: Sequence[WorkloadChange], quotas: Admissions) -> bool:
         """Return whether the rollout completes with these changes and quotas."""
         replayed = replay(changes, quotas)[index]
-        return replayed.denied is None and not (replayed.old or replayed.waiting or replayed.coming)
+        is_unfinished = bool(replayed.old or replayed.waiting or replayed.coming)
+        return replayed.denied is None and not is_unfinished
 
     # Remove each old pod before a new one is created
     if stuck.change.pace is Pace.ROLLING and stuck.change.surge:
         without_surge = dataclasses.replace(stuck.change, surge=0, unavailable=1)
         if completes([*changes[:index], without_surge, *changes[index + 1 :]], admissions):
             summary = f"roll {stuck.change.workload} out with maxSurge 0 and maxUnavailable 1"
-            weakens = "one pod fewer may run meanwhile"
+            weakens = "one pod fewer may run during the rollout"
             yield CreationFix(summary, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)
 
     # Raise quotas for one more pod, for the surge, or for all missing pods

@@ -29,7 +29,7 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, create_objects
+from kschedctl.replay.controllers.creation import Creation, bring_within_bounds, create_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, looks_same_to_scheduler, plan_change
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -91,7 +91,9 @@ def create_targets(
     existing = ExistingPods(scheduler.cluster)
 
     # Create the pods, as few as possible
-    unique_workloads = list({get_identity(workload): workload for workload in workloads}.values())
+    workload_by_identity = {get_identity(workload): workload for workload in workloads}
+    autoscaled = [bring_within_bounds(scheduler.cluster, workload) for workload in workload_by_identity.values()]
+    unique_workloads = [scaled.workload for scaled in autoscaled]
     reduced_workloads = []
     for workload in unique_workloads:
         group = find_group_workload(existing, workload)
@@ -115,7 +117,8 @@ def create_targets(
         target = _choose_target_pod(scheduler_by_replaced[keys], workload, pods)._replace(workload=workload)
         target = _add_group_members(target, creation)
         targets.append(target._replace(**_build_admission_fields(admissions, existing, workload)))
-    notes = (*creation.notes, *admissions.notes)
+    scaling_notes = (WorkloadNote(format_title(scaled.workload), scaled.note) for scaled in autoscaled if scaled.note)
+    notes = (*scaling_notes, *creation.notes, *admissions.notes)
     return [_add_workload_notes(target, notes, denied) for target in targets]
 
 
@@ -265,7 +268,7 @@ def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> 
     """
     if not pods:
         nodes = len(scheduler.cluster.nodes)
-        hint = f"its node selection and tolerations leave none of the {counted(nodes, 'node')}"
+        hint = f"its node selection and tolerations exclude all of the {counted(nodes, 'node')}"
         raise UsageError(f"{name} creates no pod here", hint=hint)
     unschedulable = [pod for pod in pods if not _is_schedulable(scheduler, pod)]
     pod = unschedulable[0] if unschedulable else pods[0]

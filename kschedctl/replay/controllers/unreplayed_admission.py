@@ -33,7 +33,7 @@ def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool =
     """Return the webhooks and policies that would decide about new pods and the objects that create them.
 
     Pods that the API server has already created are skipped, because they have passed. With ``denied``, the pods are
-    denied anyway, and only hooks that change pods could make a difference.
+    denied anyway, and only hooks that change pods could make a difference. Return () if there are no new pods.
     """
     unread = {} if denied else _find_unread_hook_kinds(cluster)
     if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
@@ -89,8 +89,8 @@ def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
 
 
 PRIVILEGED_LEVEL = LEVELS[0]
-NOT_REPLAYED_TEXT = "quotas, limits and policies, by which the API server may deny the pods"
-NOT_REPLAYED_POLICIES_TEXT = "webhooks and policies, by which the API server may deny the pods"
+NOT_REPLAYED_TEXT = "quotas, limits and policies that may make the API server deny the pods"
+NOT_REPLAYED_POLICIES_TEXT = "webhooks and policies that may make the API server deny the pods"
 NAMED, NAMED_IN_FULL = 3, 3
 """How many namespaces are named, and how many objects of one."""
 

@@ -71,7 +71,7 @@ class WorkloadPodCounts:
             return PodNumbers(total_wanted, sum(counts.existing for counts in numbers))
 
         workload = self.workloads.get(owner)
-        wanted = None if workload is None else _count_wanted(owner.kind, workload)
+        wanted = None if workload is None else _count_wanted_pods(owner.kind, workload)
         pods = self._pods_by_owner.get(owner, ())
         existing = sum(not (pod.terminated or pod.metadata.deletion_timestamp) for pod in pods)
         return PodNumbers(wanted, existing)
@@ -106,10 +106,13 @@ class WorkloadPodCounts:
         Only pods of certain workloads are included: the ``owners`` asked for, the workloads that created these, and all
         workloads that those created.
         """
-        # Besides the owners themselves: the workloads behind them, and all that these have created
+        # A Deployment's pods are counted over all its ReplicaSets. A pod may name a Deployment that was not read.
         owners = frozenset(self._owners)
-        top_owners = {self._find_workload_controller(owner) or owner for owner in owners}
-        top_owners |= {find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_owners_of(pod)}
+        controllers = {self._find_workload_controller(owner) or owner for owner in owners}
+        owners_named_by_pods = {
+            find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_owners_of(pod)
+        }
+        top_owners = controllers | owners_named_by_pods
         created = {created for top_owner in top_owners for created in self.find_created_workloads(top_owner)}
         relevant_owners = owners | top_owners | created
 
@@ -139,7 +142,7 @@ def _find_owners_of(pod: Pod) -> set[Owner]:
     return {Owner(controller.kind, pod.metadata.namespace, controller.name), find_owner(pod)}
 
 
-def _count_wanted(kind: str, obj: Any) -> int | None:
+def _count_wanted_pods(kind: str, obj: Any) -> int | None:
     """Return how many pods a workload wants, or None for a DaemonSet whose controller has not counted nodes yet."""
     if kind == "DaemonSet":
         wanted: int | None = obj.status.desired_number_scheduled

@@ -102,7 +102,10 @@ def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
         replica_sets = {stored.metadata.name for stored in cluster.replica_sets if is_controlled_by(owner, stored)}
 
     def is_controlled(pod: Pod) -> bool:
-        """Return whether the owner controls the pod."""
+        """Return whether the owner controls the pod.
+
+        It may do so through a ReplicaSet or, for a CronJob, through a Job.
+        """
         if is_pod_of(pod, kind, namespace, name):
             return True
         pod_owner = find_owner(pod)
@@ -155,9 +158,9 @@ def _describe_pending_group(alike: int, pods: int, owner: Owner) -> str:
         return f"the only pending pod of {owner}"
     shared = ""
     if 1 < alike < pods:
-        shared = f", {alike:,} of which are alike"
+        shared = f", {alike:,} of which are identical"
     elif alike > 1:
-        shared = ", which are alike"
+        shared = ", which are identical"
     return f"one of the {pods:,} pending pods of {owner}{shared}"
 
 
@@ -169,19 +172,41 @@ def _start_at_next_ordinal(manifest: StatefulSet, pods: Sequence[Pod]) -> Statef
 
 
 def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
-    """Build the error for an unknown workload, which suggests similar names."""
+    """Build the error for an unknown workload, which suggests workloads of other kinds, and similar names."""
     kind, namespace, name = owner
-    candidates = dict.fromkeys(workload for workload in iter_workloads(cluster) if workload.kind == kind)
-    similar_names = [name, *get_close_matches(name, {candidate.name for candidate in candidates})]
-    suggestions = [
-        f"{kind.lower()}/{candidate.name} -n {candidate.namespace}"
-        for candidate in candidates
-        if candidate.name in similar_names
-    ]
-    hint = "it has no pod and no ReplicaSet"
-    if suggestions:
-        hint = f"did you mean {' or '.join(suggestions[:3])}?"
+    suggestions = suggest_workloads(cluster, name, kind)
+    no_pod = "it has no pod and no ReplicaSet" if kind == "Deployment" else "it has no pod"
+    hint = f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else no_pod
     return UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=hint)
+
+
+def suggest_workloads(cluster: Cluster, name: str, kind: str = "") -> list[str]:
+    """Suggest workloads that the user may have meant, such as `job/train -n ml`, best first.
+
+    Workloads of the `kind` come first, by the same name and then by a similar one. If there are none, workloads of
+    other kinds are suggested that have the name.
+    """
+    candidates = dict.fromkeys((*iter_workloads(cluster), *_iter_held_back_objects(cluster)))
+    of_kind = [candidate for candidate in candidates if candidate.kind == kind]
+    similar_names = [name, *get_close_matches(name, {candidate.name for candidate in of_kind})]
+    similar = [candidate for candidate in of_kind if candidate.name in similar_names]
+    similar.sort(key=lambda candidate: candidate.name != name)
+    found = similar or [candidate for candidate in candidates if candidate.name == name and candidate.kind != "Pod"]
+    return [f"{candidate.kind.lower()}/{candidate.name} -n {candidate.namespace}" for candidate in found]
+
+
+def _iter_held_back_objects(cluster: Cluster) -> Iterator[Owner]:
+    """Yield the Workloads and PodGroups that hold pods back from kube-scheduler, and their owners."""
+    holders = [
+        *(("Workload", workload.metadata) for workload in cluster.kueue_workloads),
+        *(("PodGroup", group.metadata) for group in cluster.pod_groups),
+        *(("PodGroup", group.metadata) for group in cluster.coscheduling_pod_groups),
+        *(("PodGroup", group.metadata) for group in cluster.volcano_pod_groups),
+    ]
+    for kind, metadata in holders:
+        for reference in metadata.owner_references:
+            yield Owner(reference.kind, metadata.namespace, reference.name)
+        yield Owner(kind, metadata.namespace, metadata.name)
 
 
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:

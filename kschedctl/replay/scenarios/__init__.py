@@ -102,7 +102,7 @@ def load_scenario(document: JsonObject, where: str = "") -> Scenario:
     steps = document.get("steps") if isinstance(document, Mapping) else None
     if isinstance(steps, list | tuple) and len(steps) > MAX_STEPS:
         message = f"steps: {len(steps):,} steps are too many; at most {MAX_STEPS:,} can be replayed"
-        raise InputError(message, where=where, hint="one step can change many nodes and pods")
+        raise InputError(message, where=where, hint="combine steps: one step can change many nodes and pods")
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes longer to load than most answers
     from jsonschema.exceptions import best_match  # noqa: PLC0415
 
@@ -129,8 +129,9 @@ def _describe_schema_error(error: Any, is_step: bool) -> str:
         return f"unknown step; the steps are {', '.join(STEPS)}"
     if error.validator == "additionalProperties":
         known = list(error.schema.get("properties", {}))
-        unknown = ", ".join(sorted(set(error.instance) - set(known)))
-        return f"unknown {agreeing(unknown.count(', ') + 1, 'field', 'fields')} {unknown}; known are {', '.join(known)}"
+        unknown = sorted(set(error.instance) - set(known))
+        noun = agreeing(len(unknown), "field", "fields")
+        return f"unknown {noun} {', '.join(unknown)}; known are {', '.join(known)}"
     return str(SCHEMA_MESSAGES.get(str(error.validator), error.message))
 
 

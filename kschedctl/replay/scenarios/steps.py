@@ -180,7 +180,10 @@ def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
 
 
 def _repin_affinity(affinity: Affinity | None, source: str, node: str) -> Affinity | None:
-    """Return the affinity of a DaemonSet's pod with ``node`` in place of ``source``, the node that it requires."""
+    """Return the affinity of a DaemonSet's pod with ``node`` in place of ``source``, the node that it requires.
+
+    An affinity without required node affinity is returned unchanged, also None.
+    """
     node_affinity = affinity.node_affinity if affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     if affinity is None or node_affinity is None or required is None:
@@ -377,7 +380,7 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
         cluster = cluster.with_objects({"PriorityClass": [new_class]})
     priority_class = find_priority_class(part.name, cluster.priority_classes)
     if priority_class is None:
-        raise UsageError(f'PriorityClass "{part.name}" not found', hint="give a value to create it")
+        raise UsageError(f'PriorityClass "{part.name}" not found', hint="set a value to create it")
 
     edit = StepResult(cluster)
     policy = priority_class.preemption_policy or "PreemptLowerPriority"

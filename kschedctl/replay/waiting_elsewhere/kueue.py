@@ -44,8 +44,8 @@ QUOTA_RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 _STOPPED = frozenset({"Hold", "HoldAndDrain"})
 
 _OPTIONAL_KINDS = {
-    "KueueWorkload": "Workloads were not among the files: assumed that no other Workload holds or waits for quota",
-    "Namespace": "Namespaces were not among the files: assumed that they have no labels",
+    "KueueWorkload": "Workloads were not among the files, so no other Workload is assumed to hold or wait for quota",
+    "Namespace": "Namespaces were not among the files, so they are assumed to have no labels",
 }
 """The kinds that files may leave out, and what a replay assumes then."""
 _FIELD_BY_KIND = {"ClusterQueue": "cluster_queues", "LocalQueue": "local_queues", "ResourceFlavor": "resource_flavors"}
@@ -97,7 +97,7 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
     if in_part := [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]:
-        assumptions.append(f"Assumed that there are no other {', '.join(in_part)} than those in the files")
+        assumptions.append(f"Assumption: there are no {', '.join(in_part)} besides those in the files")
     installation = find_installation(cluster)
     if installation.doubt:
         assumptions.append(f"Not certain: {installation.doubt}")
@@ -142,7 +142,9 @@ def find_workload_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None
         return owner
     uid = meta.labels.get(JOB_UID_LABEL)
     for job in cluster.in_namespace("jobs", meta.namespace):
-        if (uid and job.metadata.uid == uid) or (job.metadata.name == meta.name and is_queued(job)):
+        has_uid = bool(uid) and job.metadata.uid == uid
+        has_name = job.metadata.name == meta.name
+        if has_uid or (has_name and is_queued(job)):
             return Owner("Job", meta.namespace, job.metadata.name)
     return None
 
@@ -242,7 +244,7 @@ def _explain_wait_despite_free_quota(workload: KueueWorkload, queue: ClusterQueu
     name = queue.metadata.name
     if queues.outlook is not None:
         return WaitReason(_build_outlook_headline(queues.outlook.workloads.get(format_key(workload)), name))
-    details = [*_describe_cohort_quota(queue, queues), f"What ClusterQueue {name} has free is enough by itself"]
+    details = [*_describe_cohort_quota(queue, queues), f"The free quota of ClusterQueue {name} is enough on its own"]
     return WaitReason(f"waits in ClusterQueue {name}: {_build_status_headline(workload)}", details)
 
 
@@ -264,9 +266,9 @@ def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
     if outlook.admitted_in and place == 1:
         return f"is next in ClusterQueue {queue}: there is enough quota for it"
     if outlook.admitted_in:
-        return f"waits its turn in ClusterQueue {queue}: it is number {place} of {outlook.position.length}"
+        return f"is number {place} of {outlook.position.length} in ClusterQueue {queue}"
     if outlook.is_undecided and not outlook.message:
-        return f"waits for its turn in ClusterQueue {queue}; the replay of Kueue ended before it came"
+        return f"waits in ClusterQueue {queue}; the replay of Kueue ended before its turn"
     return f"waits in ClusterQueue {queue}: {outlook.message or 'Workloads before it take the quota'}"
 
 
@@ -362,7 +364,7 @@ class WaitingQueues:
 
     @cached_property
     def _placements(self) -> dict[str, PodPlacement]:
-        """The placements of the pods of Workloads that get quota."""
+        """The placements of the pods of Workloads that get quota. It is empty without an outlook."""
         if self.outlook is None:
             return {}
         jobs = {
@@ -401,8 +403,8 @@ class WaitingQueues:
         placement = self._placements.get(key)
         if placement is not None and placement.placed < placement.pods:
             yield (
-                f"Its pods would not all get a node then: {placement.placed} of {placement.pods} fit. kube-scheduler: "
-                f"{placement.message}"
+                f"Not all of its pods would then get a node: {placement.placed} of {placement.pods} fit. "
+                f"kube-scheduler: {placement.message}"
             )
         elif placement is not None:
             yield f"kube-scheduler would then place {counted(placement.pods, 'pod')}"
@@ -469,7 +471,7 @@ def _iter_shortages(
         requests = sum_template_requests(pod_set.template, pod_set.count)
         requests = {name: amount for name, amount in requests.items() if amount > NOTHING}
         for name in requests.keys() - covered - {PODS}:
-            words = f"pod set {pod_set.name} requests {name}, of which ClusterQueue {queue.metadata.name} has no quota"
+            words = f"pod set {pod_set.name} requests {name}, for which ClusterQueue {queue.metadata.name} has no quota"
             yield _Shortage(words, name, ())
         for group in queue.spec.resource_groups:
             group_requests = {name: amount for name, amount in requests.items() if name in group.covered_resources}

@@ -229,7 +229,7 @@ def forecast_queues(
         build_started_pods(cluster, workload, predicted, outlook.owner)
         for outlook in replayed.outlooks
         if isinstance(outlook.job, OperatorResource | StoredJob)
-        for workload, predicted in replayed.iter_admitted(outlook.owner)
+        for workload, predicted in replayed.iter_admitted_workloads(outlook.owner)
     ]
 
     # Start the pods of Workloads that wait already
@@ -300,7 +300,7 @@ class _ReplayedJobs(NamedTuple):
     workloads: Mapping[Owner, Sequence[KueueWorkload]] = MappingProxyType({})
     """The new Workloads of each job."""
 
-    def iter_admitted(self, owner: Owner) -> Iterator[tuple[KueueWorkload, WorkloadOutlook]]:
+    def iter_admitted_workloads(self, owner: Owner) -> Iterator[tuple[KueueWorkload, WorkloadOutlook]]:
         """Yield the Workloads of a job that get quota, with their outlook."""
         outlook = self.queues.outlook if self.queues is not None else None
         for workload in self.workloads.get(owner, ()):
@@ -434,7 +434,7 @@ def _build_outlook(
     is_admitted = len(admitted) == len(workloads)
     shown = next(iter(waiting or workloads), None)
     parts = "replicas" if owner.kind == "LeaderWorkerSet" else "pods"
-    reason = _find_job_reason(shown, queues)
+    reason = _find_job_wait_reason(shown, queues)
     pods = sum(pod_set.count for workload in workloads for pod_set in workload.spec.pod_sets)
     report = build_entry(
         owner.kind,
@@ -452,7 +452,7 @@ def _build_outlook(
     return JobOutlook(owner, job, report, admitted, len(workloads), reason=reason.headline)
 
 
-def _find_job_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> WaitReason:
+def _find_job_wait_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> WaitReason:
     """Return what a job waits for, judged by the Workload that its report shows.
 
     If Kueue will admit this Workload once it has preempted others, that is the reason, in place of what the Workload
@@ -460,13 +460,12 @@ def _find_job_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> Wait
     """
     if shown is None:
         return WaitReason("has no pods, so Kueue admits it at once")
-    reason = find_wait_reason(shown, queues)
     outlook = queues.outlook.workloads.get(format_key(shown)) if queues.outlook is not None else None
     if outlook is not None and outlook.admission is not None and outlook.victims:
         victims = counted(len(outlook.victims), "Workload")
         queue = outlook.admission.cluster_queue
-        return WaitReason(f"is admitted in ClusterQueue {queue} once Kueue has preempted {victims}")
-    return reason
+        return WaitReason(f"will be admitted in ClusterQueue {queue} once Kueue has preempted {victims}")
+    return find_wait_reason(shown, queues)
 
 
 def _build_job_headline(reason: WaitReason, admitted: int, count: int, parts: str) -> str:

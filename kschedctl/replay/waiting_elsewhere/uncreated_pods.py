@@ -61,7 +61,8 @@ def _build_resource_report(
         state = WaitingState.NOT_CHECKED
         existing_clause = f" ({existing:,} {agreeing(existing, 'exists', 'exist')})" if existing else ""
         headline = (
-            f"{_render_pod_count(missing)} expected by {title}{existing_clause}; kschedctl cannot know their shape"
+            f"{_render_pod_count(missing)} expected by {title}{existing_clause}; "
+            "kschedctl does not know what they request"
         )
     return build_entry(
         kind,
@@ -71,12 +72,12 @@ def _build_resource_report(
         now=now,
         pods=missing,
         decides=f"the operator of {kind}",
-        details=_iter_status_details(resource),
+        details=_iter_status_line(resource),
         conditions=[condition for condition in resource.conditions if condition.message or condition.status != "True"],
     )
 
 
-def _iter_status_details(resource: OperatorResource) -> Iterator[str]:
+def _iter_status_line(resource: OperatorResource) -> Iterator[str]:
     """Yield a line with the phase and the message in the resource's status, if it has either."""
     texts = [text for text in (resource.phase, resource.message) if text]
     if texts:

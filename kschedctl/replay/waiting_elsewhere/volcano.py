@@ -71,13 +71,13 @@ def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
         if owner in with_group or state.phase not in _WAITING_JOB_PHASES:
             continue
         message = state.message or state.reason
-        headline = f"waits for {VOLCANO}, which has made no PodGroup of it yet" + (f": {message}" if message else "")
+        headline = f"waits for {VOLCANO}, which has not created its PodGroup yet" + (f": {message}" if message else "")
         pods = sum(task.replicas for task in job.spec.tasks)
         yield build_entry("Job", job.metadata, WaitingState.NOT_ADMITTED, headline, now=now, pods=pods, decides=VOLCANO)
 
 
 def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
-    """Return the controller of a PodGroup. Without one, return the Job with the PodGroup's name, if any.
+    """Return the controller of a PodGroup. Without one, return the Job with the PodGroup's name, or None.
 
     Volcano may append the Job's UID to the PodGroup's name.
     """
@@ -135,7 +135,7 @@ class _Queues:
         """Return the highest allocatable amount of each resource over the nodes."""
         return find_largest_allocatable(self.cluster)
 
-    def explain_unplaceable(self, group: VolcanoPodGroup) -> str:
+    def explain_unplaceable_pod(self, group: VolcanoPodGroup) -> str:
         """Return a clause about a pod of the group that requests more than any node has.
 
         Return an empty string if there is none, or if nodes were not read. Raises QuantityError.
@@ -170,7 +170,7 @@ class _WaitReason(NamedTuple):
 def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
     """Return what a PodGroup waits for: its pods, a missing or closed Queue, or resources of its Queue."""
     if group.status.phase == "Inqueue":
-        return _WaitReason(f"is let in by {VOLCANO}'s queue, but none of its pods exists yet")
+        return _WaitReason(f"is admitted by {VOLCANO}'s queue, but none of its pods exists yet")
     name = group.spec.queue or DEFAULT_QUEUE
     queue = queues.find_queue(name)
     if queue is None:
@@ -213,7 +213,7 @@ def _explain_quota_wait(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Qu
 
     shortages = "; ".join(
         f"it needs {render_amount(amount)} {resource}, and {render_amount(held.get(resource, NOTHING))} of the queue's "
-        f"{render_amount(capability[resource])} are held"
+        f"{render_amount(capability[resource])} are in use"
         for resource, amount in short_requests.items()
     )
     holders = list(_iter_quota_holders(admitted, short_requests, queues))
@@ -234,4 +234,4 @@ def _iter_quota_holders(
         }
         if amounts:
             title = f"PodGroup {group.metadata.namespace}/{group.metadata.name} ({group.status.phase})"
-            yield f"{title}, which holds {render_amounts(amounts)}{queues.explain_unplaceable(group)}"
+            yield f"{title}, which holds {render_amounts(amounts)}{queues.explain_unplaceable_pod(group)}"

@@ -186,7 +186,8 @@ def _validate_tls(extenders: tuple[Extender, ...]) -> None:
     """
     for extender in extenders:
         tls = extender.tls_config
-        if tls is not None and tls.insecure and (tls.ca_file or tls.ca_data):
+        has_root_certificate = tls is not None and bool(tls.ca_file or tls.ca_data)
+        if tls is not None and tls.insecure and has_root_certificate:
             problem = "specifying a root certificates file with the insecure flag is not allowed"
             raise ConfigurationError(f"couldn't build extenders: {problem}")
 

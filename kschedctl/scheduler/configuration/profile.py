@@ -262,7 +262,7 @@ def _expand_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) ->
     sets = plugins.map_sets_by_point()
     explicit = {point: _list_explicit_plugins(point, plugin_set, registry) for point, plugin_set in sets.items()}
     return {
-        point: _expand_multi_point(point, explicit[point], plugin_set.disabled_names, plugins.multi_point, registry)
+        point: _merge_multi_point(point, explicit[point], plugin_set.disabled_names, plugins.multi_point, registry)
         for point, plugin_set in sets.items()
     }
 
@@ -282,7 +282,7 @@ def _list_explicit_plugins(
     return tuple(names)
 
 
-def _expand_multi_point(
+def _merge_multi_point(
     point: str,
     explicit: tuple[str, ...],
     disabled: frozenset[str],

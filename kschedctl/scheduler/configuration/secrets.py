@@ -45,7 +45,7 @@ def redact_secrets(document: Any, secret: bool = False) -> Any:
             redacted = {}
             for key, value in document.items():
                 is_secret = secret or bool(_SECRET.search(str(key)))
-                redacted[key] = redact_secrets(value, is_secret)
+                redacted[key] = redact_secrets(value, secret=is_secret)
             return redacted
         case list() | tuple():
             return [redact_secrets(value, secret) for value in document]

@@ -125,12 +125,13 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
     NodeResourcesFit are not validated.
     """
     seen = set()
+    removed_plugins = INVALID_PLUGINS.at(gates.release)
     for i, config in enumerate(profile.plugin_config):
         entry_path = f"{path}.pluginConfig[{i}]"
         if config.name in seen:
             yield duplicate(entry_path, config.name)
         seen.add(config.name)
-        if config.name in INVALID_PLUGINS.at(gates.release):
+        if config.name in removed_plugins:
             yield _format_removed_plugin(entry_path, config.name)
         # Upstream checks for this name, which is not a plugin's, by mistake.
         elif config.name == "NodeResourcesFitArgs":

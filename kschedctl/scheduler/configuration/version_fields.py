@@ -254,7 +254,7 @@ def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> It
     yield from _iter_requirements(used_fields, gates)
 
 
-def iter_ignored_group_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
+def iter_ignored_groups_line(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
     """Yield a line if the groups of pods are ignored because the feature gate GenericWorkload is off."""
     is_off = gates.minor >= find_first_minor("PodGroup") and not gates.enabled("GenericWorkload")
     if is_off and any(spec.scheduling_group is not None for spec in specs):

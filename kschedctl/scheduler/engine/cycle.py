@@ -179,7 +179,7 @@ class FilterOutcome:
         return mask
 
     @cached_property
-    def failed(self) -> Bools:
+    def failed_nodes(self) -> Bools:
         """A mask (N,) of the nodes on which a plugin fails before any plugin rejects the pod."""
         mask = np.zeros(len(self.first), np.bool_)
         for _, verdict, reported in self.iter_reported_verdicts():
@@ -266,17 +266,18 @@ class Cycle:
         return mask
 
     @property
-    def unschedulable_plugins(self) -> frozenset[str]:
-        """The plugins that rejected the pod according to the diagnosis. All extenders count as one plugin.
+    def rejecting_plugins(self) -> frozenset[str]:
+        """The plugins that rejected the pod, as upstream's diagnosis has them. All extenders count as one plugin.
 
-        In newer versions, plugins that restricted the nodes in PreFilter count, too.
+        Since v1.31, plugins that restricted the nodes in PreFilter count, too.
         """
-        # If PreFilter rejects the pod, the rejecting plugin counts alone, or with those that restricted the nodes.
-        narrowing = self.pre_filter.narrowed_by if NARROWING_REJECTS.at(self.framework.release) else ()
+        does_narrowing_count = NARROWING_REJECTS.at(self.framework.release)
+        narrowing = self.pre_filter.narrowed_by if does_narrowing_count else ()
+
+        # If PreFilter rejects the pod, the rejecting plugin counts alone, unless the code is Unschedulable.
         if self.pre_filter.status.rejected and self.pre_filter.plugin:
-            if self.pre_filter.status.code is Code.UNSCHEDULABLE:
-                return frozenset((self.pre_filter.plugin, *narrowing))
-            return frozenset((self.pre_filter.plugin,))
+            is_unschedulable = self.pre_filter.status.code is Code.UNSCHEDULABLE
+            return frozenset((self.pre_filter.plugin, *(narrowing if is_unschedulable else ())))
 
         # Otherwise, these are the plugins whose rejection is reported for an examined node.
         rejecting = {
@@ -347,7 +348,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
                 offered = np.flatnonzero(select_allowed_nodes(pre_filter, view) & view.in_placement)
                 terms = SearchTerms.from_profile(framework.profile, framework.release, len(consultation.statuses))
                 terms = terms._replace(nodes=view.nodes_in_placement)
-                search = sampling.search(~outcome.passing, offered, terms, outcome.failed, nominated_row)
+                search = sampling.search(~outcome.passing, offered, terms, outcome.failed_nodes, nominated_row)
                 considered = search.examined
             feasible = nominated_node or _find_feasible_nodes(outcome, considered, consultation, view)
             scores = run_score(framework, pre_filter.results, info, view, feasible)

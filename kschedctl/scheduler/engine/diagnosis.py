@@ -45,7 +45,7 @@ def find_rejectors(cycle: Cycle) -> Rejectors:
     """
     if cycle.error is not None or cycle.schedulable:
         return NO_REJECTORS
-    return Rejectors(cycle.unschedulable_plugins)
+    return Rejectors(cycle.rejecting_plugins)
 
 
 class PostFilterOutcome(msgspec.Struct, frozen=True):
@@ -155,13 +155,13 @@ def count_nodes_by_reason(cycle: Cycle) -> Counter[str]:
     counts = cycle.filter.count_nodes_by_reason(cycle.considered & ~has_extender_status)
     for status in cycle.consultation.statuses.values():
         counts.update(status.reasons)
-    unexamined = _count_unexamined(cycle, has_extender_status)
+    unexamined = _count_unexamined_nodes(cycle, has_extender_status)
     if unexamined > 0 and ABSENT_COUNT.at(cycle.framework.release):
         counts.update(dict.fromkeys(cycle.build_unexamined_status().reasons, unexamined))
     return counts
 
 
-def _count_unexamined(cycle: Cycle, has_extender_status: Bools) -> int:
+def _count_unexamined_nodes(cycle: Cycle, has_extender_status: Bools) -> int:
     """Count the nodes that upstream did not examine because PreFilter plugins left them out.
 
     If extenders were called, every node without a status from an extender is counted. If extenders gave a status to

@@ -534,7 +534,7 @@ class Consultation:
                     continue
                 raise PluginError(str(error)) from None
             except UnknownAnswerError as error:
-                self._record_unknown(Effect.NARROWS, error)
+                self._record_unknown_answer(Effect.NARROWS, error)
                 continue
             self._record_filter_messages(extender, answer)
             offered = answer.remaining
@@ -589,7 +589,7 @@ class Consultation:
             except ExtenderError:
                 continue
             except UnknownAnswerError as error:
-                self._record_unknown(Effect.SCORES, error)
+                self._record_unknown_answer(Effect.SCORES, error)
                 continue
 
             # Weight the scores, whose scale is 0 to 10, like the scores of plugins.
@@ -627,7 +627,7 @@ class Consultation:
         try:
             return self._record_call(call, lambda: extender.preempt(self.pod, victims))
         except UnknownAnswerError as error:
-            self._record_unknown(Effect.VICTIMS, error)
+            self._record_unknown_answer(Effect.VICTIMS, error)
             return None
 
     def _record_call(self, call: ExtenderCall, make_call: Callable[[], Answer]) -> Answer:
@@ -643,7 +643,7 @@ class Consultation:
         self.calls.append(call)
         return answer
 
-    def _record_unknown(self, effect: Effect, error: UnknownAnswerError) -> None:
+    def _record_unknown_answer(self, effect: Effect, error: UnknownAnswerError) -> None:
         """Record that the unknown answer of an extender affects the answers about the pod.
 
         `effect` says what depends on it.

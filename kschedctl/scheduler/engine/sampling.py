@@ -167,8 +167,10 @@ class Sampling:
         # The nominated node was examined, too, if a plugin rejected it.
         examined = np.zeros(len(rejected), np.bool_)
         examined[order[:examined_count]] = True
-        if nominated_row is not None and rejected[nominated_row] and (failed is None or not failed[nominated_row]):
-            examined[nominated_row] = True
+        if nominated_row is not None and rejected[nominated_row]:
+            has_failed = failed is not None and failed[nominated_row]
+            if not has_failed:
+                examined[nominated_row] = True
 
         # Move the start index by the number of nodes with a result.
         processed = int(examined.sum()) + terms.extender_statuses

@@ -23,7 +23,7 @@ COUNTED = ByVersion(
 )
 
 
-def find_cycle_unknowns(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
+def iter_cycle_unknown(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
     """Yield an unknown if the pod's answer depends on the unsure nominations.
 
     It does if counting them leaves the pod without a node or changes the best nodes. Nothing is yielded for a pod that
@@ -38,7 +38,7 @@ def find_cycle_unknowns(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unkn
         yield _build_nominations_unknown(cycle.view, Effect.SCORES)
 
 
-def find_choice_unknowns(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
+def iter_choice_unknown(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
     """Yield an unknown if the pod fits on `row` only because unsure nominations for that row are not counted."""
     if row in view.unsure_nominations[0].tolist():
         counted = run_cycle(framework, info, _nominate_unsure_pods(view))

@@ -361,10 +361,10 @@ def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tupl
     return tuple(dict.fromkeys(kinds))
 
 
-def find_needless_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[str, str]:
+def find_irrelevant_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[str, str]:
     """Return the kinds that cannot affect any answer about these pods, each with the reason.
 
-    A kind is needless if it matters only to pods with some property that none of these pods has. `specs` are all pods
+    A kind is irrelevant if it matters only to pods with some property that none of these pods has. `specs` are all pods
     of the cluster, including running ones, since a displaced pod may have to be placed again.
     """
     plugin_list, pod_specs = list(plugins), list(specs)

@@ -54,7 +54,7 @@ class RowVerdicts(Protocol):
     def distinctions(self) -> Sequence[Distinction]:
         """The topology domains with the values that decide the answer for a node."""
 
-    def find_rejected(self, rows: Rows) -> Bools:
+    def find_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the rejected rows."""
 
 
@@ -94,6 +94,30 @@ class DistinguishingFilter(Plugin, Protocol):
         """Return Filter's answers for any rows, or None if this needs a full run.
 
         Raises PluginError if a plugin fails.
+        """
+
+
+class AlikeNodes(Protocol):
+    """Groups of nodes to which a plugin gives equal scores, while copies of one pod are placed one after another."""
+
+    group: Rows
+    """The group of each node (N,)."""
+
+    def score_groups(self) -> Scores:
+        """Return the normalized score of each group. Groups without feasible nodes have any score."""
+
+    def update_row(self, row: int, is_feasible: bool) -> None:
+        """Update the group of a node on which a copy was placed. An infeasible node does not count any more."""
+
+
+@runtime_checkable
+class NodeGroupingScore(Plugin, Protocol):
+    """A plugin that can score copies of one pod by groups of nodes."""
+
+    def group_nodes(self, info: PodInfo, view: Fork, feasible: Bools) -> AlikeNodes | None:
+        """Group the nodes for copies of the pod, or return None if the nodes cannot be grouped.
+
+        `feasible` (N,) marks the nodes that are scored. Raises PluginError if a plugin fails.
         """
 
 

@@ -86,6 +86,8 @@ class Wanted(Detail, frozen=True):
     """The value that the node has; None if it has none."""
     field: bool = False
     """Whether the requirement is on a field rather than a label."""
+    absent: bool = False
+    """Whether the cluster has none of the nodes that a requirement on the name names."""
 
     def describe_need(self) -> str:
         """Describe the requirement.
@@ -94,9 +96,13 @@ class Wanted(Detail, frozen=True):
         ('disk=ssd', 'zone=a or b')
         >>> Wanted("pool", "Exists").describe_need(), Wanted("age", "Gt", ("3",)).describe_need()
         ('a label pool', 'age > 3')
+        >>> Wanted("metadata.name", "In", ("n9",), field=True).describe_need()
+        'node n9'
         """
         values = ", ".join(self.values)
         match self.operator:
+            case "In" if self.field:  # metadata.name is the only field that a term may name
+                return f"node {' or '.join(self.values)}{', which does not exist' if self.absent else ''}"
             case "In":
                 return f"{self.key}={' or '.join(self.values)}"
             case "NotIn":

@@ -12,7 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
-from kschedctl.api.kube_version import ByVersion, includes_change_of
+from kschedctl.api.kube_version import ByVersion, includes_change
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -60,7 +60,7 @@ class NotedChange(NamedTuple):
 
     def applies(self, gates: FeatureGates) -> bool:
         """Return whether the version has the change and its feature gate is on."""
-        return includes_change_of(gates.release, self.change.from_notes) and (not self.gate or gates.enabled(self.gate))
+        return includes_change(gates.release, self.change.from_notes) and (not self.gate or gates.enabled(self.gate))
 
 
 def find_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:

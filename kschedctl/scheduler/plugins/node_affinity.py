@@ -205,7 +205,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             matches_profile & ~matches_pod,
             Code.UNRESOLVABLE,
             REASON,
-            lambda row: _build_unmet_fact(info.spec, view, row),
+            lambda row: _build_node_affinity_unmet_fact(info.spec, view, row),
         )
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[CompiledPreferredTerms]:
@@ -261,7 +261,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        demands = _describe_node_demands(info, self.added_required is not None)
+        demands = _describe_node_demands(info, has_added_affinity=self.added_required is not None)
         if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node with {demands} is added or changes")
             return
@@ -315,7 +315,7 @@ def _find_allowed_node_names(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[s
     return frozenset(names)
 
 
-def _build_unmet_fact(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
+def _build_node_affinity_unmet_fact(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
     """Build the fact about the labels of the pod's nodeSelector that the node lacks.
 
     If the nodeSelector matches, the fact is about the unmet requirements of each required term instead.

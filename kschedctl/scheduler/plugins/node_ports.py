@@ -97,7 +97,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
                 rejected |= _find_nodes_using_port(port, view, delta)
 
         def build_fact(row: int) -> HostPortHeld:
-            return _build_port_user_fact(requested_ports, view, Row(row))
+            return _build_host_port_held_fact(requested_ports, view, Row(row))
 
         yield Rejection(rejected, Code.UNSCHEDULABLE, REASON, build_fact)
 
@@ -148,7 +148,7 @@ def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
     return in_use
 
 
-def _build_port_user_fact(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
+def _build_host_port_held_fact(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
     """Build the fact about the first pod on the node that uses a requested host port.
 
     If no pod on the node uses one, the port must be held by a pod that is nominated for the node, so the fact names

@@ -148,7 +148,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         num_nodes = len(view.nodes)
 
         @cache
-        def count_uninitialized() -> int:
+        def count_uninitialized_nodes() -> int:
             """Count the nodes with the taint of uninitialized nodes, when the first fact is asked for."""
             is_uninitialized = [any(taint.key == UNINITIALIZED for taint in taints) for taints in taint_sets]
             return int(np.array(is_uninitialized, np.bool_)[set_of_node].sum())
@@ -161,7 +161,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         def find_fact(row: int) -> UntoleratedTaint | None:
             """Return the fact about the node at `row`, or None if no taint rejects the pod there."""
             taint_set = set_of_node[row]
-            num_uninitialized = count_uninitialized()
+            num_uninitialized = count_uninitialized_nodes()
             are_all_uninitialized = num_uninitialized == num_nodes
             taint = find_untolerated_uninitialized_taint(taint_sets[taint_set]) if are_all_uninitialized else None
             if taint is None:
@@ -177,10 +177,10 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_further_taints(self, info: PodInfo, view: Fork) -> npt.NDArray[np.float64]:
         """Return each node's number of untolerated taints after the first, as its distance from fitting."""
         taint_sets, set_of_node = view.nodes.taint_sets
-        counts = self._count_untolerated(taint_sets, info.spec.tolerations, HARD_EFFECTS)
+        counts = self._count_untolerated_taints(taint_sets, info.spec.tolerations, HARD_EFFECTS)
         return np.maximum(np.array(counts, np.float64) - 1, 0)[set_of_node]
 
-    def _count_untolerated(
+    def _count_untolerated_taints(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
         """Return the number of untolerated taints with one of the effects in each list of taints."""
@@ -201,7 +201,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         """
         tolerations = require_state(state, 'failed to read "PreScoreTaintToleration" from cycleState: not found')
         taint_sets, set_of_node = view.nodes.taint_sets
-        counts = self._count_untolerated(taint_sets, tolerations, (SOFT_EFFECT,))
+        counts = self._count_untolerated_taints(taint_sets, tolerations, (SOFT_EFFECT,))
         return np.array(counts, np.int64)[set_of_node[rows]]
 
     def normalize(self, state: list[Toleration] | None, scores: Scores) -> Scores:

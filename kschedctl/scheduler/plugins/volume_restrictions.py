@@ -197,12 +197,15 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         frees it. A hypothetical pod uses a claim only on its node. Raises PluginError if PreFilter did not run.
         """
         conflicts_with_disk = _find_infos_with_conflicting_disk(info, view)
-        num_conflicting_pods = view.count_by_node(conflicts_with_disk)
-        num_conflicting_pods = num_conflicting_pods + delta.count_changes(conflicts_with_disk, len(view.nodes))
-        is_mounted = num_conflicting_pods > 0
+        # Disks come first, as they need nothing from PreFilter.
+        existing_conflicts = view.count_by_node(conflicts_with_disk)
+        changed_conflicts = delta.count_changes(conflicts_with_disk, len(view.nodes))
+        is_mounted = existing_conflicts + changed_conflicts > 0
         yield Rejection(
             is_mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _build_disk_mounted_fact(info, view, row)
         )
+
+        # Then the claims, on nodes where no disk conflicts.
         if state is None:
             raise PluginError(f'cannot read "PreFilter{self.name}" from cycleState')
         is_claim_in_use = state.conflicts + _count_claim_use_changes(state.claims, view, delta) > 0

@@ -151,7 +151,7 @@ class ExactSearch:
         """
         offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)
-        search = self.sampling.search(~cycle.filter.passing, offered, terms, cycle.filter.failed, rejected_first)
+        search = self.sampling.search(~cycle.filter.passing, offered, terms, cycle.filter.failed_nodes, rejected_first)
         return np.sort(search.feasible), int(search.examined.sum())
 
     def _sort_by_score(self, cycle: Cycle, rows: Rows) -> deque[Row]:

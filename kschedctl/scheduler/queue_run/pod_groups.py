@@ -250,14 +250,14 @@ class _GroupAttempt:
         """
         # A member's preemption also clears nominations for its node.
         for member in result.members:
-            if victims := self._exclude_terminating(member.victims):
+            if victims := self._exclude_terminating_victims(member.victims):
                 self.run.preempt(member.position, victims, member.row)
                 self._gate_preemptor(member.position)
-        if victims := self._exclude_terminating(result.victims):
+        if victims := self._exclude_terminating_victims(result.victims):
             self.run.record.victims += victims
             self._gate_preemptor(self.order[0])  # any member stands for the group
 
-    def _exclude_terminating(self, victims: Sequence[Position]) -> tuple[Position, ...]:
+    def _exclude_terminating_victims(self, victims: Sequence[Position]) -> tuple[Position, ...]:
         """Return the victims that are not already being deleted."""
         return tuple(victim for victim in victims if not self.run.info(victim).terminating)
 
@@ -269,4 +269,6 @@ class _GroupAttempt:
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
             pod = self.run.exact.get_pod(position)
-            self.run.view.preempting.add(get_preemptor_key(pod, gates.enabled("WorkloadAwarePreemption")))
+            self.run.view.preempting.add(
+                get_preemptor_key(pod, workload_aware=gates.enabled("WorkloadAwarePreemption"))
+            )

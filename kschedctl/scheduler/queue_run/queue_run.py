@@ -147,7 +147,7 @@ class QueueReplay(SchedulingLoop):
         not applied. At the end, parked pods return to the queue.
         """
         cycles_in_vain = 0
-        while record := self.schedule_one() or self.time_out_waiting():
+        while record := self.schedule_one() or self.time_out_waiting_pods():
             yield record
             cycles_in_vain = 0 if record.bound or record.victims else cycles_in_vain + 1
             waiting_pods = sum(1 for _ in self.queue)
@@ -186,7 +186,7 @@ class QueueReplay(SchedulingLoop):
         self.end_completed_waits()
         return record
 
-    def time_out_waiting(self) -> CycleRecord | None:
+    def time_out_waiting_pods(self) -> CycleRecord | None:
         """Take the pods that waited too long at Permit off their nodes, and return a record of it.
 
         Return None if no pod waited too long.
@@ -217,14 +217,14 @@ class QueueReplay(SchedulingLoop):
 
     # -- what a cycle does ----------------------------------------------------------------------------------------
 
-    def get_queued(self, position: Position) -> QueuedPod:
+    def get_queued_pod(self, position: Position) -> QueuedPod:
         """Return the queue entry of a pod that is being tried."""
         return self._queued[position]
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
         """Do nothing, because each pod's rejectors are determined in its own cycle."""
 
-    def record_bound(self, position: Position, choice: Choice) -> None:
+    def record_bound_pod(self, position: Position, choice: Choice) -> None:
         """Record that a pod is bound to the chosen node.
 
         For the pod of the current cycle, the choice is recorded too.
@@ -237,7 +237,7 @@ class QueueReplay(SchedulingLoop):
     def put_back(self, position: Position, failure: Failed) -> None:
         """Put a rejected pod back into the queue, and record its failure and its nomination."""
         pod = self._queued[position]
-        self.queue.add_unschedulable(pod, failure.rejectors or NO_REJECTORS)
+        self.queue.add_unschedulable_pod(pod, failure.rejectors or NO_REJECTORS)
         # A plugin may have gated the pod meanwhile.
         self.record.failed[position] = failure._replace(rejectors=pod.rejectors)
         if failure.nominated is not None:
@@ -278,7 +278,7 @@ class QueueReplay(SchedulingLoop):
         PDBs stay unchanged, because no controller recounts their pods. Gangs whose pods would preempt each other
         forever are stopped, and their failures are added to the record.
         """
-        ended_waits = self.waiting.remove_preempted(record.victims, record.popped)
+        ended_waits = self.waiting.remove_preempted_pods(record.victims, record.popped)
         evicted = [
             victim for victim in record.victims if victim not in ended_waits and self.view.node[victim] != NO_ROW
         ]

@@ -111,9 +111,9 @@ class BackoffQueue:
         """
         return self._pods.pop()
 
-    def pop_completed(self) -> list[QueuedPod]:
+    def pop_pods_after_backoff(self) -> list[QueuedPod]:
         """Remove and return all pods whose backoff is over."""
-        return [pod for queue in (self._pods, self._errors) for pod in self._iter_completed(queue)]
+        return [pod for queue in (self._pods, self._errors) for pod in self._iter_pods_after_backoff(queue)]
 
     def find_next_completion(self) -> int | None:
         """Return the first time at which the backoff of some pod is over, or None if no pod backs off."""
@@ -137,7 +137,7 @@ class BackoffQueue:
             pod.backoff_expiration = self.backoff.align_to_window(ends)
         return pod.backoff_expiration
 
-    def _iter_completed(self, queue: PodHeap | ChangingHeap) -> Iterator[QueuedPod]:
+    def _iter_pods_after_backoff(self, queue: PodHeap | ChangingHeap) -> Iterator[QueuedPod]:
         """Remove and yield the pods of one queue whose backoff is over."""
         while (first := queue.peek()) and not self.is_backing_off(first):
             queue.delete(first.position)

@@ -189,7 +189,7 @@ class PodsOnNodes:
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good, and use up disruptions of their PDBs."""
-        self.budgets.record_evicted(positions)
+        self.budgets.record_evicted_pods(positions)
         self.remove(positions)
 
     def remove(self, positions: Sequence[Position]) -> None:
@@ -241,10 +241,11 @@ class ServingProfiles:
         Forks that were made by leaving out nodes share the answer, unless the pod has claims or disks, for which the
         nodes may matter. `key` is equal for pods with equal answers.
         """
-        part_of = self.view.part_of
-        if part_of is not None and key is not None and not (info.spec.resource_claims or has_disks(info.spec)):
-            answer = part_of.find_answer(
-                (self.scheduler, key), lambda whole: self.scheduler.find_framework_for(info, whole)
+        parent = self.view.part_of
+        may_depend_on_nodes = bool(info.spec.resource_claims) or has_disks(info.spec)
+        if parent is not None and key is not None and not may_depend_on_nodes:
+            answer = parent.find_answer(
+                (self.scheduler, key), lambda whole_view: self.scheduler.find_framework_for(info, whole_view)
             )
             if answer is not None:
                 return answer

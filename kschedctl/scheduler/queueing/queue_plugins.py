@@ -111,7 +111,9 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
     if not plugins:
         return False
     if event.resource in registrations.pre_checked:
-        return choose_strategy(registrations, Rejectors(plugins), info, occurrence, view) is not SKIP
+        # The pre-check depends on which plugins rejected the pod: assume all that registered for the event.
+        all_registered = Rejectors(plugins)
+        return choose_strategy(registrations, all_registered, info, occurrence, view) is not SKIP
     hints: list[HintFunction | None] = []
     for plugin in plugins:
         hints += registrations.find_hints(plugin, event)
@@ -132,7 +134,8 @@ def does_event_concern_pod(
         return is_same_pod(occurrence.change.new, info.pod)
     if occurrence.up_to_priority is not None and info.priority > occurrence.up_to_priority:
         return False
-    if gating_plugin and not GATE_DECIDES.at(registrations.gates.release):
+    does_gating_plugin_decide = GATE_DECIDES.at(registrations.gates.release)
+    if gating_plugin and not does_gating_plugin_decide:
         return SchedulingGates.name not in rejectors.unschedulable
     return not gating_plugin or is_registered(registrations, gating_plugin, occurrence.event)
 

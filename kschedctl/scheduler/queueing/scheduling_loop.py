@@ -80,7 +80,7 @@ class SchedulingLoop(ABC):
     # -- what subclasses define -----------------------------------------------------------------------------------
 
     @abstractmethod
-    def get_queued(self, position: Position) -> QueuedPod:
+    def get_queued_pod(self, position: Position) -> QueuedPod:
         """Return the queue entry of a pod that is being tried."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class SchedulingLoop(ABC):
         """Prepare for moves that are about to happen: pods that come to nodes and pods that leave their nodes."""
 
     @abstractmethod
-    def record_bound(self, position: Position, choice: Choice) -> None:
+    def record_bound_pod(self, position: Position, choice: Choice) -> None:
         """Record that a pod is bound to the chosen node."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class SchedulingLoop(ABC):
             self.prepare_moves((position,), ())
             self.pods.bind(position, choice.row, choice.before)
             if not framework.plugins_at("permit") or self._run_permit(position, framework, choice):
-                self.record_bound(position, choice)
+                self.record_bound_pod(position, choice)
         except PluginError as error:
             self.record_error(position, str(error))
 
@@ -151,7 +151,7 @@ class SchedulingLoop(ABC):
         # The plugin of a gang may have other pods of the gang tried at once.
         gang_plugin = find_gang_plugin(framework)
         if gang_plugin:
-            siblings = gang_plugin.record_permitted(info.pod, self.view, waits=gang_plugin.name in outcome.waiting)
+            siblings = gang_plugin.record_permitted_pod(info.pod, self.view, waits=gang_plugin.name in outcome.waiting)
             self.queue.activate(siblings)
 
         # Wait for the plugins that have not allowed the pod yet.
@@ -159,7 +159,7 @@ class SchedulingLoop(ABC):
         if not pending:
             return True
         self.waiting.pods[position] = PermitWait(
-            self.get_queued(position),
+            self.get_queued_pod(position),
             framework,
             info=info,
             choice=choice,
@@ -175,7 +175,7 @@ class SchedulingLoop(ABC):
         """
         position = waiting.pod.position
         if outcome.status.code is Code.SUCCESS:
-            self.record_bound(position, waiting.choice)
+            self.record_bound_pod(position, waiting.choice)
             return
         self.prepare_moves((), (position,))
         self._leave_node(position, waiting.framework, waiting.info.pod)
@@ -245,10 +245,7 @@ class SchedulingLoop(ABC):
             self.preempt(position, effect.victims, effect.row)
 
     def _leave_node(self, position: Position, framework: Framework, pod: Pod) -> None:
-        """Take a pod off its node, and release the waiting pods of its gang.
-
-        The failure of the gang is recorded.
-        """
+        """Take a pod off its node. If it belongs to a gang, record the gang's failure and reject its pods at Permit."""
         self.pods.take_back(position)
         if plugin := find_gang_plugin(framework):
             plugin.record_failure(pod, self.view)

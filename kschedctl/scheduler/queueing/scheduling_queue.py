@@ -175,7 +175,7 @@ class SchedulingQueue:
 
         Return None if the pod is gated or in no queue.
         """
-        self._activate_waiting(position)
+        self._activate_waiting_pod(position)
         queued = self.active.delete(position)
         if queued is not None:
             self._start_attempt(queued)
@@ -187,7 +187,7 @@ class SchedulingQueue:
         if not self._in_flight:
             self._in_flight_events = []
 
-    def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors, time: int | None = None) -> None:
+    def add_unschedulable_pod(self, pod: QueuedPod, rejectors: Rejectors, time: int | None = None) -> None:
         """Put back a pod that these plugins rejected, now or at an earlier time.
 
         If there are no rejectors, the attempt ended with an error. Upstream: AddUnschedulableIfNotPresent.
@@ -259,17 +259,17 @@ class SchedulingQueue:
         A pod that is being tried is tried again afterwards in versions that do so.
         """
         for position in positions:
-            if not self._activate_waiting(position) and self.rules.activation_lasts:
+            if not self._activate_waiting_pod(position) and self.rules.activation_lasts:
                 if position in self._in_flight:
                     self._in_flight_events.append((ACTIVATE, position))
                 self._latest_move_cycle = self.cycle
 
     def flush_backoff(self) -> None:
         """Move pods whose backoff is over to the active queue."""
-        for pod in self.backoff.pop_completed():
+        for pod in self.backoff.pop_pods_after_backoff():
             self._activate(pod, checked=self.rules.backoff.pops_early)
 
-    def flush_unschedulable(self) -> None:
+    def flush_unschedulable_pods(self) -> None:
         """Requeue the pods that waited longer than MAX_UNSCHEDULABLE_TIME.
 
         Gated pods stay, since gating plugins only react to events.
@@ -288,7 +288,7 @@ class SchedulingQueue:
         self._in_flight[pod.position] = len(self._in_flight_events)
         self.cycle += 1
 
-    def _activate_waiting(self, position: Position) -> bool:
+    def _activate_waiting_pod(self, position: Position) -> bool:
         """Activate a pod that backs off or waits for an event, and return whether it is now active.
 
         Return False if the pod is gated or in neither of these queues.

@@ -154,7 +154,7 @@ class PermitWaits:
         for pod in parked.values():
             queue.restore(pod)
 
-    def remove_preempted(self, victims: Iterable[Position], preemptor: Position) -> dict[Position, PermitWait]:
+    def remove_preempted_pods(self, victims: Iterable[Position], preemptor: Position) -> dict[Position, PermitWait]:
         """Remove the waits of the victims that wait at Permit, and return them by position.
 
         One round is counted for each of their gangs. These pods leave their nodes as PREEMPTED and are tried again

@@ -119,9 +119,13 @@ def find_third_party_plugins() -> ThirdPartyPlugins:
     Raises ConfigurationError if a name is taken by an in-tree plugin or by another package, as kube-scheduler's
     registry does.
     """
+    # Modification times are part of the key of the cache, so that newly installed packages are found.
+    search_paths = tuple((path, _get_modification_time(path)) for path in sys.path)
     points: dict[str, EntryPoint] = {}
-    for point in find_entry_points(tuple((path, _get_modification_time(path)) for path in sys.path)):
-        if point.name in IN_TREE or points.get(point.name, point) != point:
+    for point in find_entry_points(search_paths):
+        # Equal entry points are one package that is on the path twice.
+        is_from_other_package = point.name in points and points[point.name] != point
+        if point.name in IN_TREE or is_from_other_package:
             raise ConfigurationError(f"a plugin named {point.name} already exists", where=_describe_package(point))
         points[point.name] = point
     return ThirdPartyPlugins(points)

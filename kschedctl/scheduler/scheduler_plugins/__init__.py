@@ -1,7 +1,7 @@
 """Plugins of kubernetes-sigs/scheduler-plugins, which some scheduler builds include besides the built-in plugins.
 
 `coscheduling`, `capacity_scheduling` (with `elastic_quotas`), `node_resources_allocatable` and
-`node_resource_topology_match` (with `topology_match_args`, `numa_nodes`, `numa_cache` and `least_numa`) have a plugin
+`node_resource_topology_match` (with `topology_match_args`, `numa_nodes` and `numa_cache`) have a plugin
 each. The class here is a mixin for several of them.
 """
 

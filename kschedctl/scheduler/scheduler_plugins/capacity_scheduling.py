@@ -18,7 +18,7 @@ from kschedctl.api.quantity import INT64_MAX
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.preemption.candidates import Positions
 from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
-from kschedctl.scheduler.engine.preemption.victims import find_never_started, order_by_importance
+from kschedctl.scheduler.engine.preemption.victims import find_pods_never_started, order_by_importance
 from kschedctl.scheduler.framework import Code, PreFilterResult, Status, require_state
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
@@ -115,7 +115,7 @@ class _QuotaVictims:
         Upstream sorts twice, first with the least important pod first, which reverses the order of equal pods.
         """
         arrival = self.view.arrivals.place[pods]
-        return np.where(find_never_started(self.view, pods), arrival, -arrival)
+        return np.where(find_pods_never_started(self.view, pods), arrival, -arrival)
 
     def _find_borrowing_pods(self, pods: Positions) -> Bools:
         """Return a mask over `pods` of the pods that can be evicted before their quota is back within its min.

@@ -326,7 +326,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             return TOO_FEW.format(name, size, min_member)
         if not self._counts_gated:
             return ""
-        gated_count = pods.count_gated(view)
+        gated_count = pods.count_gated_pods(view)
         if is_new and info.spec.scheduling_gates:
             gated_count += 1
         return GATED.format(name) if size - gated_count < min_member else ""
@@ -374,7 +374,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             history.back_off(gang.key, self.args.pod_group_backoff_seconds)
         history.record_failure(gang.key)
 
-    def record_permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
+    def record_permitted_pod(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
         """Record that a pod passed Permit, or return the pods to activate if it waits there.
 
         A pod passes if its group has enough pods, so an earlier failure of the group is removed from the view's

@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unkno
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
-from kschedctl.scheduler.plugins.helper.scoring_strategy import DEFAULT_RESOURCES
+from kschedctl.scheduler.plugins.helper.resource_allocation import DEFAULT_RESOURCES
 from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.effective_requests import (
     QualityOfService,
@@ -28,7 +28,6 @@ from kschedctl.scheduler.scheduler_plugins.effective_requests import (
     parse_container_requests,
     sum_effective_requests,
 )
-from kschedctl.scheduler.scheduler_plugins.least_numa import score_containers, score_pod
 from kschedctl.scheduler.scheduler_plugins.numa_cache import OverReserve
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import (
     KIND,
@@ -43,7 +42,9 @@ from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
     LEAST_NUMA_NODES,
     STRATEGIES,
     NodeResourceTopologyMatchArgs,
+    score_containers,
     score_numa_nodes,
+    score_pod,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -192,7 +193,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             depends_on_amounts = numa.single & _depends_on_amounts(info, numa)
             yield from self.cache.doubts(view, depends_on_amounts, self._find_nodes_scored_by_amounts(info, view))
             if self.frees_victims:
-                yield from self.cache.find_preemption_unknowns(info, view, depends_on_amounts)
+                yield from self.cache.iter_preemption_unknown(info, view, depends_on_amounts)
         if self.discards and _can_any_pod_wait(view):
             yield Unknown(Dependency(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
 
@@ -285,7 +286,7 @@ def _find_fitting_numa_nodes(
     for resource, amount in requests.items():
         if not amount:
             continue
-        available = remaining.get(resource, numa.get_available(resource))
+        available = remaining.get(resource, numa.get_available_amounts(resource))
         exists = available >= 0
         if qos_class is not QualityOfService.GUARANTEED and is_affine(resource):
             satisfies = exists  # the pod shares the resource, so the available amount does not matter
@@ -330,11 +331,11 @@ def _subtract_requests(
 def _describe_most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
     """Describe each request and the largest amount that one NUMA node of the node in this row offers.
 
-    Resources that no NUMA node has are left out.
+    Resources that no NUMA node has are left out. Return "" if no resource remains.
     """
     comparisons = []
     for resource, amount in requests.items():
-        max_available = int(numa.get_available(resource)[row].max())
+        max_available = int(numa.get_available_amounts(resource)[row].max())
         if max_available >= 0:  # -1 if no NUMA node has the resource
             (requested, available), unit = format_for_sentence(resource, amount, max_available)
             comparisons.append(f"{requested} of {available} {unit}")

@@ -14,7 +14,7 @@ from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, truncating_divide
-from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec
+from kschedctl.scheduler.plugins.helper.resource_allocation import ResourceSpec
 from kschedctl.snapshot.fork import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 

@@ -108,7 +108,7 @@ class OverReserve:
         elif scored.any():
             yield Unknown(Dependency(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
 
-    def find_preemption_unknowns(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
+    def iter_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
         """Yield an unknown if evictions would free amounts on NUMA nodes whose topology publishes container placements.
 
         `decided` (N,) masks the nodes on which available amounts decide whether the pod fits.
@@ -274,17 +274,22 @@ def has_exclusive_resources(pod: Pod, published_names: frozenset[str]) -> bool:
     guaranteed = compute_qos_class(pod) is QualityOfService.GUARANTEED
     containers = (*(c for c in pod.spec.init_containers if c.restart_policy == "Always"), *pod.spec.containers)
     return any(
-        _is_exclusive(name, amount, guaranteed, published_names)
+        _is_exclusive(name, amount, is_guaranteed=guaranteed, published_names=published_names)
         for container in containers
         for name, amount in parse_container_requests(pod, container).items()
     )
 
 
 def _is_exclusive(name: str, amount: int, is_guaranteed: bool, published_names: frozenset[str]) -> bool:
-    """Return whether a container gets the requested resource exclusively."""
+    """Return whether a container gets the requested resource exclusively.
+
+    A native resource is exclusive in a Guaranteed pod, CPU only in whole cores. Any other resource is exclusive if the
+    topology publishes it.
+    """
     if not is_native(name):
         return name in published_names
-    return is_guaranteed and is_affine(name) and amount > 0 and (name != CPU or amount % 1000 == 0)
+    is_whole = name != CPU or amount % 1000 == 0
+    return is_guaranteed and is_affine(name) and amount > 0 and is_whole
 
 
 def _collect_resource_names(topology: NodeResourceTopology) -> frozenset[str]:

@@ -85,14 +85,14 @@ class NumaNodes(NamedTuple):
     width: int
     """Z, the highest NUMA node number plus 1."""
 
-    def get_available(self, resource: str) -> Amounts:
+    def get_available_amounts(self, resource: str) -> Amounts:
         """Return the available amounts (nodes, NUMA nodes) of a resource, or -1 where it is missing."""
         amounts = self.available.get(resource)
         return np.full((len(self.single), self.width), -1, np.int64) if amounts is None else amounts
 
     def subtract(self, reserved: Mapping[str, Amounts]) -> NumaNodes:
         """Return the NUMA nodes with the amounts (N,) in `reserved` subtracted from every NUMA node of each node."""
-        return self._replace(available=_subtract_reserved(self.available, reserved)) if reserved else self
+        return self._replace(available=_subtract_reserved_amounts(self.available, reserved)) if reserved else self
 
 
 @dataclass(frozen=True)
@@ -121,14 +121,14 @@ class NumaList:
         exists: Bools = self.numbers >= 0
         return exists
 
-    def get_available(self, resource: str) -> Amounts:
+    def get_available_amounts(self, resource: str) -> Amounts:
         """Return the available amounts (nodes, NUMA nodes) of a resource, or -1 where it is missing."""
         amounts = self.available.get(resource)
         return np.full(self.numbers.shape, -1, np.int64) if amounts is None else amounts
 
     def subtract(self, reserved: Mapping[str, Amounts]) -> NumaList:
         """Return the NUMA nodes with the amounts (N,) in `reserved` subtracted from every NUMA node of each node."""
-        return replace(self, available=_subtract_reserved(self.available, reserved)) if reserved else self
+        return replace(self, available=_subtract_reserved_amounts(self.available, reserved)) if reserved else self
 
     def select_rows(self, rows: Rows) -> NumaList:
         """Return the NUMA nodes of only the nodes in these rows."""
@@ -172,7 +172,7 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
         zone_numbers[row, : len(numbers)] = numbers
         for place, (_, zone) in enumerate(zones[row]):
             costs[row, place, : len(numbers)] = _list_costs(zone, numbers)
-            for resource, amount in _parse_available(topology, zone).items():
+            for resource, amount in _parse_available_amounts(topology, zone).items():
                 if resource not in available:
                     available[resource] = np.full((node_count, width), -1, np.int64)
                 available[resource][row, place] = amount
@@ -187,7 +187,7 @@ def _list_numbered_zones(topology: NodeResourceTopology) -> list[tuple[int, Topo
     return [(number, zone) for number, zone in numbered if number is not None]
 
 
-def _subtract_reserved(available: Mapping[str, Amounts], reserved: Mapping[str, Amounts]) -> dict[str, Amounts]:
+def _subtract_reserved_amounts(available: Mapping[str, Amounts], reserved: Mapping[str, Amounts]) -> dict[str, Amounts]:
     """Return the available amounts minus the reserved amounts (N,) of each node, but at least 0.
 
     The value -1, which marks a missing resource, is kept.
@@ -230,7 +230,7 @@ def build_numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[
         single[row] = True
         by_pod[row] = manager.scope == POD_SCOPE
         for number, zone in _list_numbered_zones(topology):
-            for resource, amount in _parse_available(topology, zone).items():
+            for resource, amount in _parse_available_amounts(topology, zone).items():
                 zone_amounts.append(_ZoneAmount(row, number, resource, amount))
 
     width = max((zone_amount.number for zone_amount in zone_amounts), default=0) + 1
@@ -264,7 +264,7 @@ def _parse_numa_number(name: str) -> int | None:
     return int(match[1]) if match and int(match[1]) < MAX_NUMA_NODES else None
 
 
-def _parse_available(topology: NodeResourceTopology, zone: TopologyZone) -> Mapping[str, int]:
+def _parse_available_amounts(topology: NodeResourceTopology, zone: TopologyZone) -> Mapping[str, int]:
     """Parse the available amounts of a zone. Raises InputError for an invalid amount."""
     try:
         return to_amounts(parse_quantities({resource.name: resource.available for resource in zone.resources}))

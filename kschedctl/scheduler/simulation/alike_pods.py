@@ -35,6 +35,7 @@ from kschedctl.scheduler.simulation.claim_answers import (
     mask_named_rows,
     reads_claims,
 )
+from kschedctl.scheduler.simulation.copy_ranking import CopyRanking
 from kschedctl.scheduler.simulation.grouped_ranking import ConsultedPlugins, FixedScores, GroupedRanking, RowAnswers
 from kschedctl.scheduler.simulation.local_scores import (
     INFEASIBLE,
@@ -197,9 +198,23 @@ class AlikePods:
             scorers=scorers,
         )
 
+    def build_copy_ranking(self) -> CopyRanking | None:
+        """Build the ranking of nodes for copies of one pod, or return None if nodes have to be ranked in another way.
+
+        Raises PluginError if a plugin fails.
+        """
+        in_turn = self.view.group_since is not None or self.view.closed is not None
+        if self.hopeless or self.claims or in_turn:
+            return None
+        self.local.bring_up_to_date(NO_ROWS)
+        return CopyRanking.from_plugins(self._consulted_plugins)
+
     @cached_property
     def _row_answers(self) -> RowAnswers | None:
-        """The answers about any rows, used while nodes are not in groups. Raises PluginError if a plugin fails."""
+        """The answers about any rows, used while nodes are not in groups.
+
+        They are None if a plugin cannot answer for single rows. Raises PluginError if a plugin fails.
+        """
         return RowAnswers.from_plugins(self._consulted_plugins)
 
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
@@ -309,9 +324,14 @@ class AlikePods:
 
     def _sum_scores_of_all_plugins(self, local: Scores, rows: Rows) -> Scores:
         """Return the scores of the rows: their local scores plus the weighted scores of all other Score plugins."""
-        total = local.copy() if rows is self.view.nodes.rows else local.take(rows)
+        are_all_rows = rows is self.view.nodes.rows
+        total = local.copy() if are_all_rows else local.take(rows)
+
+        # Raw scores that pods do not change were computed once for all nodes. Normalization depends on the rows.
         for plugin, state, raw in self.fixed_scores:
             total += self._get_weight(plugin) * plugin.normalize(state, raw[rows])
+
+        # All other raw scores depend on the pods that run now.
         for plugin, prepare in self.changing_scores:
             pre_score = prepare(self.info, self.view, rows)
             if not pre_score.skip:
@@ -325,12 +345,14 @@ class AlikePods:
 
     # -- filters -------------------------------------------------------------------------------------------------
 
-    def _iter_lasting_filters(self, pre_filter: PreFilterOutcome) -> Iterator[FilterPlugin]:
+    def _iter_constant_filters(self, pre_filter: PreFilterOutcome) -> Iterator[FilterPlugin]:
         """Yield the Filter plugins whose verdict about the identical pods never changes."""
         for plugin in self._list_plugins("filter"):
             result = pre_filter.results.get(plugin.name)
-            if offers(plugin, FilterPlugin) and _get_answer_reads(plugin, result) is Reads.NODES:
-                yield plugin
+            if offers(plugin, FilterPlugin):
+                ignores_pods = _get_answer_reads(plugin, result) is Reads.NODES
+                if ignores_pods:
+                    yield plugin
 
     @cached_property
     def allowed(self) -> Bools:
@@ -346,7 +368,7 @@ class AlikePods:
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}
-        for plugin in self._iter_lasting_filters(pre_filter):
+        for plugin in self._iter_constant_filters(pre_filter):
             if plugin.name in filter_names:
                 result = self.lasting_pre_filter.results.get(plugin.name)
                 rejected |= find_nodes_rejected_by_filter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.engine.permit import find_permit_rejection
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import SEVERAL_SCHEDULERS
+from kschedctl.scheduler.engine.reserve import find_reserve_plugins
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
@@ -25,7 +26,7 @@ from kschedctl.scheduler.simulation.outcome import (
     Eviction,
     Outcome,
 )
-from kschedctl.scheduler.simulation.placement import Placements
+from kschedctl.scheduler.simulation.placement import NodeChooser, Placements
 from kschedctl.scheduler.simulation.reused_answers import KnownFailures, ReusedAnswers
 from kschedctl.snapshot.fork import Fork
 
@@ -92,6 +93,39 @@ class Attempts(PodsOnNodes):
             return self._try_single_pod(position, framework)
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
+
+    def attempt_copies(self, positions: Iterable[Position]) -> Iterator[Outcome]:
+        """Try copies of one pod one after another, and yield their outcomes until a copy gets no node.
+
+        The outcomes are those of `attempt`, except that a copy that does not fit anywhere is Unschedulable. Copies may
+        differ in their claims. Answers that depend only on the pod are found once for all copies.
+        """
+        choose_node: NodeChooser | None = None
+        for number, position in enumerate(positions):
+            if number == 1:
+                choose_node = self._build_node_chooser(position)
+            choice = choose_node() if choose_node else None
+            if choice is None:
+                outcome = self.attempt(position) or Outcome(position, UNSCHEDULABLE)
+            else:
+                self.view.assume(position, choice.row)
+                outcome = Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
+            yield outcome
+            if outcome.row < 0:
+                return
+
+    def _build_node_chooser(self, position: Position) -> NodeChooser | None:
+        """Return a function that chooses the node of the next copy of a pod, or None if copies must be tried in full.
+
+        Copies are tried in full if they are members of a group, or if Permit or Reserve plugins look at them.
+        """
+        framework = self.framework(position)
+        if framework is None or self.gangs.find_group_key(position) is not None:
+            return None
+        info = self.get_shared_incoming_info(position)
+        if framework.plugins_at("permit") or find_reserve_plugins(framework, info.spec):
+            return None
+        return self.placements.build_node_chooser(framework, position)
 
     def _try_single_pod(self, position: Position, framework: Framework) -> Outcome | None:
         """Bind the pod to the best feasible node, evicting victims first if necessary.
@@ -169,7 +203,7 @@ class Attempts(PodsOnNodes):
 
         # Try without preemption first.
         priority = self.gangs.find_preemption_priority(key, members)
-        preempts = self.search.preemption and self.search.preemptors.has_victim_of_lower_priority(priority)
+        preempts = self.search.preemption and self.search.preemptors.has_placed_pod_of_lower_priority(priority)
         all_or_none = preempts and self.gangs.preempts_per_pod(key)
         attempt = self.gangs.place_members(framework, key, members, all_or_none=all_or_none)
         if attempt.placed or not preempts:

@@ -258,7 +258,8 @@ class Gangs:
 
         Upstream validates PodGroups since v1.37. Gangs of Coscheduling are always valid.
         """
-        if isinstance(key, GangKey) or not LIKE_ITS_PODS.at(self.scheduler.gates.release):
+        is_validated_upstream = LIKE_ITS_PODS.at(self.scheduler.gates.release)
+        if isinstance(key, GangKey) or not is_validated_upstream:
             return ""
         infos = {position: self.build_own_info(position) for position in members}
         return find_validation_error(find_pod_group(self.view, key), infos, self.view, self.scheduler.gates.release)
@@ -360,7 +361,8 @@ class Gangs:
 
         Return True if the group has no minCount, or if Permit checks the minimum instead of this method.
         """
-        if isinstance(key, GangKey) or not UNTIL_INFEASIBLE.at(self.scheduler.gates.release):  # Permit checks it
+        does_permit_check = not UNTIL_INFEASIBLE.at(self.scheduler.gates.release)
+        if isinstance(key, GangKey) or does_permit_check:
             return True
         if not self.is_gang_scheduling_enabled:
             return True

@@ -109,7 +109,7 @@ class RowAnswers:
         """Return a mask over `rows` of the rows that at least one filter rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
-            rejected |= verdicts.find_rejected(rows)
+            rejected |= verdicts.find_rejected_rows(rows)
         return rejected
 
     def score_rows(self, rows: Rows, counts: Counts) -> Scores:
@@ -142,6 +142,7 @@ class GroupedRanking:
 
         Raises PluginError if a plugin fails.
         """
+        # A group of equal nodes is scored by one of its nodes, which is wrong if a score depends on all other nodes.
         if any(get_peers(fixed.plugin) is Peers.ALL for fixed in consulted.fixed):
             return None
         answers = RowAnswers.from_plugins(consulted)
@@ -253,7 +254,7 @@ class GroupedRanking:
     def _find_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the rows that the filters or the pod's rejections exclude."""
         rejected = self.answers.find_rejected_rows(rows)
-        return rejected | self.rejections.find_rejected(rows) if self.rejections else rejected
+        return rejected | self.rejections.find_rejected_rows(rows) if self.rejections else rejected
 
     def find_rows_rejected_by_filters(self) -> Bools:
         """Return a mask (N,) of the rows that the filters reject, judging one example of each group.
@@ -303,7 +304,7 @@ class RejectedRows:
         """Return the mask, as the value that distinguishes nodes."""
         return self.mask
 
-    def find_rejected(self, rows: Rows) -> Bools:
+    def find_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the rejected rows."""
         is_rejected: Bools = self.mask.take(rows) > 0
         return is_rejected

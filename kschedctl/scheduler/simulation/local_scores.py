@@ -86,14 +86,14 @@ class LocalScores:
         self._crowded: dict[int, Crowded] = {}
         self._requests_devices = has_backed_resources(info, view)
         self._replaced_count = view.objects.replaced_count
-        shared_scores = self._find_shared_scores(key)
+        shared_scores = self._get_or_compute_shared_scores(key)
         if shared_scores is None:
             shared_scores = self._compute_scores(view, view.nodes.rows)
         else:
             self.seen = 0  # nodes whose pods moved since then are brought up to date later
         self._store_scores(view.nodes.rows, shared_scores)
 
-    def _find_shared_scores(self, key: Hashable) -> Scores | None:
+    def _get_or_compute_shared_scores(self, key: Hashable) -> Scores | None:
         """Return the nodes' scores before all moves in this fork, or None if forks cannot share them.
 
         Forks that leave out nodes of the same parent fork share the scores under ``key``, which are computed once, for
@@ -101,9 +101,10 @@ class LocalScores:
         parent since, if nodes are closed, or if the pod requests devices.
         """
         view = self.view
-        if view.part_of is None or view.closed is not None or self._requests_devices:
+        parent = view.part_of
+        if parent is None or view.closed is not None or self._requests_devices:
             return None
-        return view.part_of.find_column(key, lambda whole: self._compute_scores(whole, whole.nodes.rows))
+        return parent.find_column(key, lambda whole_view: self._compute_scores(whole_view, whole_view.nodes.rows))
 
     @property
     def is_outdated(self) -> bool:

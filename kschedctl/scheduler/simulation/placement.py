@@ -7,7 +7,7 @@ are cached (scheduler/simulation/alike_pods.py).
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,7 @@ from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tied
 from kschedctl.scheduler.simulation.local_scores import NO_ROWS, LocalScores
-from kschedctl.snapshot.delta import NO_CHANGE
+from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -39,6 +39,8 @@ CACHED_KINDS_WHEN_CLOSING = 32 * CACHED_KINDS
 NODE_DOES_NOT_EXIST = (
     "the best node does not exist: an extender returned it, and kube-scheduler would bind the pod to it"
 )
+NodeChooser = Callable[[], Choice | None]
+"""A function that returns the node for the next copy of a pod, or None if only a full attempt can tell."""
 
 
 class _LatestCycle(NamedTuple):
@@ -79,15 +81,47 @@ class Placements(IncomingPods):
         """
         choice = self._choose_with_cache(framework, position)
         if choice and self._has_unsure_nominations and not is_any_extender_called(framework.extenders, choice.info.pod):
-            unknowns = unsure_nominations.find_choice_unknowns(choice.info, choice.row, framework, self.view)
+            unknowns = unsure_nominations.iter_choice_unknown(choice.info, choice.row, framework, self.view)
             self.unheard.update(dict.fromkeys(unknowns))
         return choice
+
+    def build_node_chooser(self, framework: FrameworkLike, position: Position) -> NodeChooser | None:
+        """Return a function that chooses the node of the next copy of a pod as `choose_node` does.
+
+        Return None if copies may get different answers, because the pod has claims or was nominated, because extenders
+        are called, or because it is not sure which pods are nominated.
+        """
+        info = self.build_arriving_info(position)
+        is_nominated = position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW
+        if is_nominated or self._has_unsure_nominations or self._uses_claims_cached(info):
+            return None
+        if is_any_extender_called(framework.extenders, info.pod):
+            return None
+        try:
+            alike_pods = self._get_alike_pods(framework, info, int(self.view.pods.info[position]))
+            ranking = None if self.sampling or self._has_nominations else alike_pods.build_copy_ranking()
+        except PluginError:
+            return None
+
+        def choose_node_of_copy() -> Choice | None:
+            """Choose a node from cached answers. Return None if no node is feasible or a plugin fails."""
+            try:
+                best_rows = ranking.find_best_rows() if ranking else None
+                tied, feasible = best_rows or alike_pods.find_best_rows(
+                    info, self.sampling, self._get_pods_nominated_ahead(info)
+                )
+            except PluginError:
+                return None
+            return self._pick_node(info, tied, feasible, {})
+
+        return choose_node_of_copy
 
     def _choose_with_cache(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Choose a node from cached answers if they suffice, otherwise by a full cycle.
 
         A pod that lost its nomination, or for which extenders are called, needs a full cycle. So does a nominated pod
-        unless it surely fits on its nominated node. Raises PluginError if a plugin fails.
+        unless it surely fits on its nominated node. Return None if no node is feasible. Raises PluginError if a plugin
+        fails.
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
@@ -101,8 +135,7 @@ class Placements(IncomingPods):
                 if alike_pods.certainly_fits(row, self.view.build_nominated_delta_besides(position, info.priority)):
                     return Choice(info, row, np.array([row]), 1, {})
                 return self._choose_by_full_cycle(framework, position)
-            nominated = self.view.get_nominated_delta(info.priority) if self._has_nominations else NO_CHANGE
-            tied, feasible = alike_pods.find_best_rows(info, self.sampling, nominated)
+            tied, feasible = alike_pods.find_best_rows(info, self.sampling, self._get_pods_nominated_ahead(info))
             return self._pick_node(info, tied, feasible, alike_pods.claim_pre_filter_results)
         except PluginError:  # an error on a node that another plugin rejects would not count
             return self._choose_by_full_cycle(framework, position)
@@ -201,6 +234,10 @@ class Placements(IncomingPods):
         rows, _ = self.view.nominations
         return len(rows) > 0
 
+    def _get_pods_nominated_ahead(self, info: PodInfo) -> Delta:
+        """Return the nominated pods that count as placed for this pod, because their priority is not lower."""
+        return self.view.get_nominated_delta(info.priority) if self._has_nominations else NO_CHANGE
+
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Return the answers for pods that differ at most in their claims, from a cache if possible."""
         from kschedctl.scheduler.simulation.alike_pods import AlikePods  # noqa: PLC0415 - only for pods that are alike
@@ -246,7 +283,10 @@ class Placements(IncomingPods):
         return local
 
     def _choose_by_full_cycle(self, framework: FrameworkLike, position: Position) -> Choice | None:
-        """Choose a node by a full cycle of the pod. Raises PluginError if a plugin fails."""
+        """Choose a node by a full cycle of the pod, or return None if no node is feasible.
+
+        Raises PluginError if a plugin fails.
+        """
         cycle = self._run_placing_cycle(framework, position)
         if cycle.error is not None:
             raise PluginError(cycle.error)

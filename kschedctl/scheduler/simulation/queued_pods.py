@@ -139,7 +139,7 @@ class QueuedPods:
 
     def put_back(self, position: Position, rejectors: Rejectors) -> None:
         """Put a tried pod back into the scheduling queue as unschedulable, rejected by these plugins."""
-        self.scheduling_queue.add_unschedulable(self.get_queued_pod(position), rejectors)
+        self.scheduling_queue.add_unschedulable_pod(self.get_queued_pod(position), rejectors)
 
     def build_departure_event(self, position: Position) -> Occurrence:
         """Build the event that a pod that waited at Permit left its node.
@@ -208,7 +208,7 @@ class QueuedPods:
             woken_pods += self._unjudged.pop(number)
         for pod in sorted(woken_pods, key=_get_timestamp):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
-            self.scheduling_queue.add_unschedulable(pod, rejectors, pod.timestamp)
+            self.scheduling_queue.add_unschedulable_pod(pod, rejectors, pod.timestamp)
 
     def find_rejectors_before_nomination_loss(self, position: Position) -> None:
         """Determine the unknown rejectors of all pods with at most this pod's priority.
@@ -247,7 +247,7 @@ class QueuedPods:
     def _put_groups_back(self) -> None:
         """Put the group members that did not fit back into the scheduling queue, because a pod has moved."""
         for pod, rejectors, rejected_at in self._rejected_members:
-            self.scheduling_queue.add_unschedulable(pod, rejectors, rejected_at)
+            self.scheduling_queue.add_unschedulable_pod(pod, rejectors, rejected_at)
         self._rejected_members = []
 
     def _has_retry_of_higher_priority(self) -> bool:
@@ -299,7 +299,7 @@ class QueuedPods:
         if first == backoff_end:
             self.scheduling_queue.flush_backoff()
         else:
-            self._flush_unschedulable()
+            self._flush_unschedulable_pods()
         return True
 
     def _find_next_flush(self) -> int | None:
@@ -314,12 +314,12 @@ class QueuedPods:
         gang_return = history.find_next_return() if history else None
         return None if gang_return is None else max(flush_time, gang_return + 1)
 
-    def _flush_unschedulable(self) -> None:
+    def _flush_unschedulable_pods(self) -> None:
         """Put all pods that waited for MAX_UNSCHEDULABLE_TIME back into the active queue."""
         self._moves_at_flush = self._count_moves()
         if self.view.gang_history:
             self.view.gang_history.forget_ended_backoffs()
-        self.scheduling_queue.flush_unschedulable()
+        self.scheduling_queue.flush_unschedulable_pods()
         for pod in chain.from_iterable(self._unjudged.values()):
             pod.moved_by, pod.flushed = TIMEOUT, True
             self.scheduling_queue.active.add(pod)
@@ -415,14 +415,14 @@ class _SharedQueuePlugins(QueuePlugins):
             return []
         self._additions_at_event[event_id] = additions
 
-        listening = info_numbers & self._find_listening_infos(info_numbers, occurrence.event)
+        listening = info_numbers & self._check_and_find_affected_infos(info_numbers, occurrence.event)
         unaffected = self._unaffected.setdefault(event_id, set())
         to_ask = listening - unaffected
         woken = {number for number in to_ask if self._may_wake(number, occurrence)}
         unaffected |= to_ask - woken
         return sorted(woken)
 
-    def _find_listening_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
+    def _check_and_find_affected_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
         """Return the numbers of all PodInfos that events of this kind may affect, from this and earlier calls.
 
         Those among `info_numbers` that no earlier call checked for this kind of event are checked now. A PodInfo is

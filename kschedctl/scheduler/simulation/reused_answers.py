@@ -76,10 +76,10 @@ class Preemptors:
     def may_find_victim(self, framework: FrameworkLike, priority: int) -> bool:
         """Return whether a pod is on a node that a preemptor of this priority might be allowed to evict."""
         if preempts_only_lower_priority(framework):
-            return self.has_victim_of_lower_priority(priority)
+            return self.has_placed_pod_of_lower_priority(priority)
         return bool((self.view.node >= 0).any())
 
-    def has_victim_of_lower_priority(self, priority: int) -> bool:
+    def has_placed_pod_of_lower_priority(self, priority: int) -> bool:
         """Return whether a pod of lower priority has a node."""
         view, pods = self.view, self.view.pods
 

@@ -279,7 +279,7 @@ class SettlingLoop(SchedulingLoop):
 
     # -- what a cycle does ----------------------------------------------------------------------------------------
 
-    def get_queued(self, position: Position) -> QueuedPod:
+    def get_queued_pod(self, position: Position) -> QueuedPod:
         """Return the queue entry of a pod that is being tried."""
         return self.queued_pods.get_queued_pod(position)
 
@@ -294,7 +294,7 @@ class SettlingLoop(SchedulingLoop):
             )
         self.queued_pods.find_rejectors_before_moves(coming, leaving)
 
-    def record_bound(self, position: Position, choice: Choice) -> None:
+    def record_bound_pod(self, position: Position, choice: Choice) -> None:
         """Record the outcome of a pod that is bound to the chosen node."""
         if self.queued_pods.gangs:
             self.queued_pods.done(position)
@@ -410,7 +410,7 @@ class SettlingLoop(SchedulingLoop):
         """
         if self.queued_pods.gangs:
             placed = [victim for victim in victims if self.view.node[victim] != NO_ROW]
-            waiting = self.waiting.remove_preempted(placed, preemptor)
+            waiting = self.waiting.remove_preempted_pods(placed, preemptor)
             objects = self.view.pods.objects
             for position in sorted(waiting, key=lambda position: objects[position].key):
                 self.end_wait(waiting[position], PREEMPTED)

@@ -91,12 +91,12 @@ def _describe_strings_in_expressions(expressions: Expressions) -> Iterator[str]:
     count = len(expressions.kept_expressions)
     if count:
         verb = agreeing(count, "computes", "compute")
-        description = f"the texts in {counted(count, 'CEL expression')} that {verb} with them"
+        description = f"strings in {counted(count, 'CEL expression')} that {verb} with them"
         if expressions.kept_attributes:
             description += f", and the values of the attributes {', '.join(sorted(expressions.kept_attributes))}"
         yield description
     if expressions.keeps_drivers:
-        yield "the names of device drivers, because a CEL expression computes with them"
+        yield "names of device drivers, because a CEL expression computes with them"
 
 
 def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:

@@ -102,7 +102,10 @@ def _replace_check_controller(rewriter: Rewriter, value: str, obj: object) -> st
 
 
 def _drop_unknown_phase(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Drop a phase that is not in KNOWN_PHASES, because operators may write anything."""
+    """Drop a phase that is not in KNOWN_PHASES, because operators may write anything.
+
+    Return "" in place of a phase that is dropped.
+    """
     return value if value in KNOWN_PHASES else ""
 
 

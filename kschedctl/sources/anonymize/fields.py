@@ -166,7 +166,10 @@ REASONS = frozenset(
 
 
 def _drop_unknown_reason(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Drop the reason of a condition unless it is well known, because other reasons may contain anything."""
+    """Drop the reason of a condition unless it is well known, because other reasons may contain anything.
+
+    Return "" in place of a dropped reason.
+    """
     return value if value in REASONS else ""
 
 

@@ -43,7 +43,10 @@ def replace_kubelet_reason(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def drop_unknown_container_reason(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Drop the reason of a container's state unless it is well known, because runtimes may write anything."""
+    """Drop the reason of a container's state unless it is well known, because runtimes may write anything.
+
+    Return "" in place of a dropped reason.
+    """
     return value if value in CONTAINER_STATES else ""
 
 
@@ -70,7 +73,7 @@ def _replace_reporting_instance(rewriter: Rewriter, value: str, obj: api.Event) 
 
 
 def _replace_event_message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
-    """Replace the names in an event's message, or drop the message if its form is unknown.
+    """Replace the names in an event's message, or return "" if its form is unknown.
 
     The message of a failed pod creation becomes its class, which contains no names.
     """

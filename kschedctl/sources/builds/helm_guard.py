@@ -59,7 +59,7 @@ def explain_disallowed_call(arguments: Sequence[str], environment: Mapping[str, 
     return ""
 
 
-HOME_REFUSAL = "a repository must not choose helm's configuration and plugin folders"
+HOME_REFUSAL = "a repository must not set helm's configuration or plugin folders"
 
 
 def explain_unsafe_value(option: str, value: str, top: str) -> str:
@@ -72,9 +72,9 @@ def explain_unsafe_value(option: str, value: str, top: str) -> str:
     if option == "--name-template" and _READS_ENVIRONMENT.search(value):
         return f'"{value}" reads the environment'
     if (option == "--repo" or _SCHEME.match(value)) and not value.lower().startswith(_ALLOWED_SCHEMES):
-        return f'"{value}" is neither an HTTP URL nor in an OCI registry'
+        return f'"{value}" must be an HTTP URL or in an OCI registry'
     if option == "--untardir" and not (_is_within(value, top) or _is_kustomize_folder(value)):
-        return f'"{value}" is outside of the repository, where charts must not be written'
+        return f'"{value}" is outside the repository, so charts must not be written there'
     return ""
 
 

@@ -245,7 +245,7 @@ class _UnsafeField(NamedTuple):
     @property
     def error(self) -> InputError:
         """An error that names the field and its file."""
-        return InputError(f"{self.field}: {self.message}; it is not built", where=make_relative_path(self.file))
+        return InputError(f"{self.field}: {self.message}; not built", where=make_relative_path(self.file))
 
 
 def _find_unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[_UnsafeField]:
@@ -281,7 +281,10 @@ def _iter_unsafe_fields(file: str, document: JsonObject, top: str) -> Iterator[_
 
 
 def _explain_unsafe_reference(reference: str) -> str:
-    """Return why a reference to a base is unsafe, or "" if it is safe. The base may be in another repository."""
+    """Return why a reference to a base is unsafe, or "" if it is safe.
+
+    Bases in repositories of other machines are safe. Options of git and repositories of this machine are not.
+    """
     query = parse_qs(reference.partition("?")[2])
     for value in (*query.get("ref", ()), *query.get("version", ())):
         if value.startswith("-"):
@@ -289,7 +292,7 @@ def _explain_unsafe_reference(reference: str) -> str:
     if reference.startswith("-"):
         return f'"{reference}" would be an option of git'
     if reference.lower().removeprefix("git::").startswith("file:"):
-        return f'"{reference}" is a repository of this machine'
+        return f'"{reference}" is a repository on this machine'
     return ""
 
 
@@ -347,7 +350,7 @@ def _explain_unsafe_chart_field(key: str, text: str, file: str, top: str) -> str
     if key == "charthome":
         return explain_unsafe_value("--untardir", os.path.join(os.path.dirname(file), text), top)
     if key in _PATH_FIELDS and (".." in text.split("/") or text.startswith("/")):
-        return f'"{text}" points outside the folder'
+        return f'"{text}" points outside the folder of the chart'
     return explain_unsafe_value(_OPTIONS.get(key, ""), text, top)
 
 

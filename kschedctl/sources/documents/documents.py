@@ -41,7 +41,7 @@ def read_content(reader: Reader, data: bytes = b"") -> Content:
     """
     data = data or reader.read(SMALL).removeprefix(codecs.BOM_UTF8)
     begins_as_json = bool(_JSON.match(data))
-    if not begins_as_json:
+    if not begins_as_json:  # reject binary data before a large rest is read
         _validate_text(data[:_SNIFFED_BYTES], reader.name)
     if len(data) >= SMALL:
         data += reader.read(MAX_SIZE)

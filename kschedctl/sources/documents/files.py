@@ -76,10 +76,10 @@ def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
         is_cluster_dump = is_dump_folder(path)
         if is_cluster_dump:
             dumps.append(path)
-        entries = list(_iter_regular_files(path, recursive or is_cluster_dump))
+        entries = list(_iter_regular_files(path, recursive=recursive or is_cluster_dump))
         documents = [entry for entry in entries if entry.lower().endswith(EXTENSIONS)]
         if not documents:
-            hint = "" if recursive or not _has_subfolders(path) else "-R also reads the folders in it"
+            hint = "" if recursive or not _has_subfolders(path) else "add -R to read the folders in it, too"
             raise InputError("no .json, .yaml or .yml file in this folder", where=format_file_path(path), hint=hint)
         files += documents
         skipped_count += len(entries) - len(documents)
@@ -149,7 +149,7 @@ def _await_pipe_writer(file: int) -> bytes:
             with suppress(BlockingIOError):
                 first = os.read(file, 1)
                 if not first:
-                    raise OSError(errno.EPIPE, "nobody writes to this pipe")
+                    raise OSError(errno.EPIPE, "no program writes to this pipe")
     if hasattr(os, "O_NONBLOCK"):
         os.set_blocking(file, True)
     return first

@@ -149,7 +149,7 @@ class _DocumentBuilder:
         """Return the value of a scalar with a tag. Raises InputError if the value does not fit the tag."""
         value = resolve_scalar(event.value)
         if event.tag not in _TYPES:
-            raise self._build_error(event, f"Kubernetes does not support the tag {event.tag}")
+            raise self._build_error(event, f"Kubernetes does not support the YAML tag {event.tag}")
         if not isinstance(value, _TYPES[event.tag]):
             raise self._build_error(event, f"cannot decode {event.value[:40]!r} as a !!{event.tag.removeprefix(_TAG)}")
         return value
@@ -157,7 +157,7 @@ class _DocumentBuilder:
     def _open_container(self, event: CollectionStartEvent, value: dict[str, Json] | list[Json]) -> None:
         """Begin a mapping or list. Raises InputError if it is nested too deeply or has an unknown tag."""
         if event.tag not in _CONTAINER_TAGS:
-            raise self._build_error(event, f"Kubernetes does not support the tag {event.tag}")
+            raise self._build_error(event, f"Kubernetes does not support the YAML tag {event.tag}")
         if len(self.open) >= MAX_DEPTH:
             raise self._build_error(event, f"nested more than {MAX_DEPTH} levels deep")
         if event.anchor:

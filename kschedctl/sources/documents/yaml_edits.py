@@ -79,7 +79,7 @@ class EditableText:
             for key, value in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.value == step:
                     return value
-        raise NotEditableError("not there, or merged from elsewhere")
+        raise NotEditableError("missing, or merged from elsewhere")
 
     def _build_replacement(self, node: object, value: str | int) -> TextEdit:
         """Build the edit that replaces a scalar on one line. Raises NotEditableError for any other node."""
@@ -98,7 +98,7 @@ class EditableText:
         """
         key, value = mapping.value[index]
         if len(mapping.value) == 1 or not isinstance(value, yaml.ScalarNode) or value.style in ("|", ">"):
-            raise NotEditableError("the only field, or one with others in it")
+            raise NotEditableError("the only field of its object, or one with fields of its own")
         start = key.start_mark.index
         end = value.end_mark.index
         if mapping.flow_style:
@@ -124,7 +124,7 @@ class EditableText:
         Raises NotEditableError if there is no next field, or if a comment would be removed as well.
         """
         if index + 1 == len(mapping.value):
-            raise NotEditableError("nothing follows that could take its place")
+            raise NotEditableError("nothing follows that could replace it")
         start = mapping.value[index][0].start_mark.index
         end = mapping.value[index + 1][0].start_mark.index
         return self._build_range_removal(start, end)
@@ -143,7 +143,7 @@ class EditableText:
     def _build_range_removal(self, start: int, end: int) -> TextEdit:
         """Build the edit that removes the text between two offsets. Raises NotEditableError if it has a comment."""
         if "#" in self.text[start:end]:
-            raise NotEditableError("a comment would go with it")
+            raise NotEditableError("a comment would be removed with it")
         return TextEdit(start, end, "")
 
 
@@ -152,7 +152,7 @@ def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
     next_start = len(text)
     for edit in sorted(edits, reverse=True):  # from the end, so that the offsets of earlier edits stay valid
         if edit.end > next_start:
-            raise NotEditableError("two edits of one place")
+            raise NotEditableError("two edits of the same place")
         text = text[: edit.start] + edit.text + text[edit.end :]
         next_start = edit.start
     return text

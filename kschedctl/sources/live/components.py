@@ -156,7 +156,7 @@ def read_version(server: Server) -> ReplayedVersion:
     server_info = _get_object_if_permitted(server, "/version", _Version) or _Version()
     minor_match = re.match(r"\d{1,4}", server_info.minor)
     if server_info.major != "1" or minor_match is None:
-        warning = f"the server does not report its version: replaying {KUBE_VERSION}"
+        warning = f"the API server does not report its version, so {KUBE_VERSION} is replayed"
         return ReplayedVersion(KUBE_VERSION, server_info.git_version, (warning,))
     server_minor = int(minor_match[0])
     replayed_minor = clamp_minor(server_minor)
@@ -197,9 +197,11 @@ def read_setup(server: Server) -> SchedulerSetup:
 
     found = _find_configuration(server, pod_spec, flags.get("config", ""))
     if found.problem:
-        warnings += (f"{found.problem}: replaying kube-scheduler's defaults, unless --config says otherwise",)
+        warnings += (
+            f"{found.problem}, so kube-scheduler's default configuration is replayed unless --config is given",
+        )
     elif flags.get("config") and found.document is None:
-        hint = "give a copy of it with --config"
+        hint = "pass a copy of it with --config"
         warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
 
     return SchedulerSetup(
@@ -304,7 +306,7 @@ def _get_object_if_permitted(
     Raises ClusterError if the request fails otherwise.
     """
     try:
-        return server.get_decoded(path, query, get_json_decoder(struct).decode)
+        return server.get_decoded_body(path, query, get_json_decoder(struct).decode)
     except RefusedError as error:
         log.info("%s: %s", path, error.message)
         return None
@@ -326,7 +328,7 @@ def list_container_owners(server: Server, path: str, selector: str) -> tuple[Con
 
     Raises RefusedError if the server denies the request, and ClusterError if the request fails otherwise.
     """
-    return server.get_decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
+    return server.get_decoded_body(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
 
 
 def read_autoscaler_flags(server: Server) -> AutoscalerInstance | None:

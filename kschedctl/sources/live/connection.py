@@ -125,7 +125,7 @@ def _find_kubeconfig_files(access: Access) -> list[str]:
     """
     if access.kubeconfig:
         if not os.path.isfile(access.kubeconfig):
-            raise ClusterError("no such file", where=access.kubeconfig, hint="name a kubeconfig file with --kubeconfig")
+            raise ClusterError("no such file", where=access.kubeconfig, hint="pass a kubeconfig file with --kubeconfig")
         return [access.kubeconfig]
     listed = os.environ.get("KUBECONFIG") or "~/.kube/config"
     paths = [os.path.expanduser(part) for part in listed.split(os.pathsep) if part]
@@ -204,7 +204,7 @@ def _build_no_cluster_error() -> ClusterError:
     """Build the error for a missing kubeconfig, with the ways to name a cluster."""
     kubeconfig = os.environ.get("KUBECONFIG")
     problem = f"KUBECONFIG names {kubeconfig}, which does not exist" if kubeconfig else "no kubeconfig: set KUBECONFIG"
-    return ClusterError("no cluster to read", hint=f"{problem}, give files with -f, or use --demo")
+    return ClusterError("no cluster to read", hint=f"{problem}; or give files with -f, or use --demo")
 
 
 def _choose_context(merged: Any, access: Access, where: str) -> str:

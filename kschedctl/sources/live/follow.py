@@ -150,7 +150,8 @@ class Follower:
                         return
                 self.stopped.wait(FIRST_WAIT)
             except RefusedError as error:
-                if error.code == GONE:
+                is_version_too_old = error.code == GONE
+                if is_version_too_old:
                     if failures:  # the new list was too old as well
                         self._back_off(failures)
                     failures += 1
@@ -163,7 +164,7 @@ class Follower:
                 if failures > MAX_FAILURES:
                     self.updates.put(Update(kind, ClusterError(str(error), where=self.server.host)))
                     return
-                log.info("the watch of %s broke off: %s", KINDS[kind].plural, error)
+                log.info("the watch of %s ended: %s", KINDS[kind].plural, error)
                 self._back_off(failures)
             except ClusterError as error:
                 self.updates.put(Update(kind, error))
@@ -180,7 +181,9 @@ class Follower:
         """
         if rejection.code != GONE:
             plural = KINDS[kind].plural
-            log.warning("warning: %s cannot be watched (%s): listed every %g s", plural, rejection, POLL_SECONDS)
+            log.warning(
+                "warning: %s cannot be watched (%s), so they are listed every %g s", plural, rejection, POLL_SECONDS
+            )
             self.stopped.wait(POLL_SECONDS)
         try:
             fresh = read_list_at(self.server, kind, listing.path, listing.fields)

@@ -114,9 +114,9 @@ class Server:
 
         Raises RefusedError if the server denies the request, and ClusterError if the request fails otherwise.
         """
-        return self.get_decoded(path, query, lambda body: body)
+        return self.get_decoded_body(path, query, lambda body: body)
 
-    def get_decoded(
+    def get_decoded_body(
         self, path: str, query: Mapping[str, str] | None, decode: Callable[[bytes], T], end: Deadline | None = None
     ) -> T:
         """Send a GET request and return the decoded body.
@@ -281,12 +281,12 @@ class Server:
         message = _parse_status_message(body) or f"HTTP {code} {response.reason or ''}".rstrip()
         if code == UNAUTHORIZED:
             hint = "check the credentials of this kubeconfig context"
-            what = f"the API server does not accept our credentials: {message}"
+            what = f"the API server does not accept these credentials: {message}"
             return UnauthorizedError(what, where=self.host, hint=hint)
         if code in RETRIED_CODES:
             return _TemporaryError(f"the API server answers {code}: {message}", seconds=_parse_retry_after(response))
         if 300 <= code < 400:
-            return ClusterError(f"not an API server: it redirects ({code})", where=self.host)
+            return ClusterError(f"not an API server, since it redirects ({code})", where=self.host)
         return RefusedError(code, message)
 
     def _build_request_error(self, error: Exception, end: Deadline) -> Exception:

@@ -157,7 +157,7 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
     if not group or api_kind.read_for is ReadFor.HISTORY:
         return ()
     try:
-        api_group = server.get_decoded(f"/apis/{group}", None, get_json_decoder(_ApiGroup).decode)
+        api_group = server.get_decoded_body(f"/apis/{group}", None, get_json_decoder(_ApiGroup).decode)
     except (RefusedError, ClusterError) as error:
         log.info("versions of %s: %s", group, error)
         return ()
@@ -199,7 +199,7 @@ def read_list_at(server: Server, kind: str, path: str, fields: str = "") -> List
         except RefusedError as error:
             if error.code != GONE or restart == MAX_RESTARTS:
                 raise
-            log.info("%s changed too fast to be listed at once: starting over", KINDS[kind].plural)
+            log.info("%s changed too fast to be listed at one point in time: starting over", KINDS[kind].plural)
     raise AssertionError("unreachable")
 
 
@@ -217,7 +217,7 @@ def _read_all_pages(server: Server, kind: str, path: str, fields: str) -> Listin
         with _report_unexpected_shape(plural, server.host):
             object_count += collector.add_page(page)
         if object_count > MAX_OBJECTS:
-            raise ClusterError(f"more than {MAX_OBJECTS:,} {plural}: no cluster has so many", where=server.host)
+            raise ClusterError(f"more than {MAX_OBJECTS:,} {plural}, which no real cluster has", where=server.host)
     return Listing(collector.build_objects(), version, path, fields, tuple(collector.warnings))
 
 
@@ -237,7 +237,7 @@ def _iter_pages(server: Server, kind: str, path: str, fields: str) -> Iterator[P
             next_page = None
             if token:
                 if token in tokens or len(tokens) == MAX_PAGES:
-                    raise ClusterError(f"the list of {KINDS[kind].plural} has no end", where=server.host)
+                    raise ClusterError(f"the list of {KINDS[kind].plural} never ends", where=server.host)
                 tokens.add(token)
                 next_page = thread.submit(_fetch_page, server, kind, path, {**selector, "continue": token}, end)
             yield page
@@ -252,7 +252,7 @@ def _fetch_page(server: Server, kind: str, path: str, parameters: Mapping[str, s
     while True:
         query = {"limit": str(limit), **parameters}
         try:
-            return server.get_decoded(path, query, lambda body: _decode_page(kind, body), end)
+            return server.get_decoded_body(path, query, lambda body: _decode_page(kind, body), end)
         except TooLargeError:
             if limit <= MIN_PAGE_SIZE:
                 raise
@@ -333,7 +333,9 @@ class PodCollector:
                 self._builder.extend(rows)
                 return len(page.items)
             except msgspec.ValidationError:
-                pass  # a field that stayed JSON so far is null: the pods are decoded without nulls below
+                pass  # a field of a pod is null, which only the slower way below accepts
+
+        # Decode the whole page again, without nulls.
         pods = _decode_items(page._replace(items=None), Pod)
         validate_stored_names(chain.from_iterable(map(get_key, pods)))
         self._builder.add(pods)

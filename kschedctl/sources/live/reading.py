@@ -22,7 +22,7 @@ from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import AUTOSCALER_MAPS, KINDS, KUEUE_MAP, OTHER_CUSTOM_RESOURCE, get_home
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.versions_read import describe_accepted, is_newer_version
+from kschedctl.api.versions_read import describe_accepted_version, is_newer_version
 from kschedctl.cluster import (
     ADMISSION_HOOK_KINDS,
     CLUSTER_SCOPED,
@@ -140,7 +140,7 @@ class Reading:
         return replace(self.scheduler, provenance=provenance, **objects)
 
 
-def read_live(connection: Connection, options: ReadingOptions = ReadingOptions()) -> Reading:
+def read_live_cluster(connection: Connection, options: ReadingOptions = ReadingOptions()) -> Reading:
     """Read all kinds that the scheduler's plugins need. If the cache is used, save complete lists in it.
 
     Raises ClusterError if the API server fails, and ConfigurationError or InputError if what it returns cannot be used.
@@ -167,7 +167,7 @@ def _open_cache(connection: Connection, options: ReadingOptions) -> ReadingCache
     """
     server = connection.server
     try:
-        cluster = server.get_decoded(OLDEST_NAMESPACE, None, get_json_decoder(Namespace).decode).metadata.uid
+        cluster = server.get_decoded_body(OLDEST_NAMESPACE, None, get_json_decoder(Namespace).decode).metadata.uid
     except RefusedError as error:
         log.warning("warning: --cache has no effect, since the cluster cannot be identified: %s", error)
         return None
@@ -214,10 +214,10 @@ def _read_kinds(
     # Then come the kinds that its plugins read. Some of them may be needless, which depends on the pods
     creation_kinds = () if options.pods_alone else READ_FOR_NEW_PODS
     plugin_kinds = [kind for kind in (*scheduler.list_kinds_read(), *creation_kinds) if kind not in futures]
-    possibly_needless = scheduler.find_needless_kinds(()) if options.pods_alone else {}
+    possibly_needless = scheduler.find_irrelevant_kinds(()) if options.pods_alone else {}
     futures |= submit_lists(kind for kind in plugin_kinds if kind not in possibly_needless)
     pods = futures["Pod"].result().listing
-    needless = scheduler.find_needless_kinds(_iter_pod_specs(pods)) if possibly_needless else {}
+    needless = scheduler.find_irrelevant_kinds(_iter_pod_specs(pods)) if possibly_needless else {}
     futures |= submit_lists(kind for kind in plugin_kinds if kind in possibly_needless and kind not in needless)
     futures |= submit_lists(sorted(find_group_kinds(_get_pod_templates(pods)) - futures.keys()))
     results = {kind: future.result() for kind, future in futures.items()}
@@ -227,7 +227,7 @@ def _read_kinds(
     unwatched_listings = {kind: listings.pop(kind) for kind in UNWATCHED_KINDS if kind in listings}
     synchronized = _synchronize_lists(server, listings, threads, cached_lists)
     listings = synchronized.listings | unwatched_listings
-    still_needless = scheduler.find_needless_kinds(_iter_pod_specs(listings["Pod"]))
+    still_needless = scheduler.find_irrelevant_kinds(_iter_pod_specs(listings["Pod"]))
     if needless.keys() - still_needless.keys():
         return _read_kinds(connection, replace(options, pods_alone=False), threads, cached_lists)
 
@@ -263,7 +263,7 @@ def _iter_version_warnings(listings: Mapping[str, Listing]) -> Iterator[str]:
     """Yield a warning for each kind that was read in a newer version than kschedctl knows."""
     for kind, listing in listings.items():
         if is_newer_version(kind, listing.version):
-            yield describe_accepted(kind, listing.version)
+            yield describe_accepted_version(kind, listing.version)
 
 
 def read_served_groups(server: Server) -> frozenset[str] | None:
@@ -272,7 +272,7 @@ def read_served_groups(server: Server) -> frozenset[str] | None:
     If a group is missing, objects of its kinds cannot exist.
     """
     try:
-        groups = server.get_decoded("/apis", None, get_json_decoder(_ServedGroups).decode).groups
+        groups = server.get_decoded_body("/apis", None, get_json_decoder(_ServedGroups).decode).groups
     except (RefusedError, ClusterError) as error:
         log.info("API groups: %s", error)
         return None
@@ -328,8 +328,8 @@ def _check_configuration(setup: SchedulerSetup, version: str) -> tuple[JsonObjec
     try:
         Scheduler(Cluster(configuration=setup.configuration, kube_version=version))
     except ConfigurationError as error:
-        problem = f"{setup.configured_by}: {error}: replaying kube-scheduler's defaults, unless --config says otherwise"
-        return None, (problem,)
+        consequence = "so kube-scheduler's default configuration is replayed unless --config is given"
+        return None, (f"{setup.configured_by}: {error}, {consequence}",)
     return setup.configuration, ()
 
 
@@ -342,7 +342,7 @@ def _list_kind(server: Server, kind: str, namespace: str, fields: str, cached_li
     if cached_list is not None:
         return _KindResult(cached_list, None)
     try:
-        return _list_if_permitted(server, kind, get_home(kind) or namespace, fields)
+        return _list_kind_if_permitted(server, kind, get_home(kind) or namespace, fields)
     except LeftOutError as error:
         return _KindResult(None, Gap(error.what))
 
@@ -369,7 +369,9 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
     If several objects could not be read, only the first gap is returned. Raises ClusterError if the API server fails.
     """
     try:
-        results = [_list_if_permitted(server, kind, get_home(kind, name), f"metadata.name={name}") for name in names]
+        results = [
+            _list_kind_if_permitted(server, kind, get_home(kind, name), f"metadata.name={name}") for name in names
+        ]
     except LeftOutError as error:
         return _KindResult(None, Gap(error.what))
     listings = [result.listing for result in results if result.listing is not None]
@@ -380,7 +382,7 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
     return _KindResult(listings[0]._replace(objects=objects), gap)
 
 
-def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
+def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> _KindResult:
     """List a kind in all namespaces, or only in ``namespace`` if that is forbidden.
 
     If a kind that is not essential is denied or not served, the result is a gap. Raises LeftOutError if an object has

@@ -196,7 +196,7 @@ class MetricsReading:
         scheduler_keys = {metric.key for metric in METRICS if not metric.shared}
         return not any(self.histograms.get(key) or self.numbers.get(key) for key in scheduler_keys)
 
-    def explain_missing(self) -> dict[str, str]:
+    def explain_missing_metrics(self) -> dict[str, str]:
         """Return the probable reason for each missing metric of kube-scheduler by its newest name.
 
         Metrics that have counted nothing are often missing.

@@ -77,14 +77,14 @@ def compute_difference(old: Exposition, new: Exposition, seconds: float | None =
     If their times are unknown, they are ``seconds`` apart. If the scheduler restarted in between, return its metrics
     since the restart, as PromQL treats decreasing counters. Raises InputError if the readings are in the wrong order.
     """
-    if _has_scheduler_restarted(old, new):
+    if _detect_scheduler_restart(old, new):
         return _build_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
     if old.read_at is not None and new.read_at is not None:
         seconds = new.read_at - old.read_at
     return _build_reading(new, _subtract_counters(old.samples, new.samples), Period.BETWEEN, seconds)
 
 
-def _has_scheduler_restarted(old: Exposition, new: Exposition) -> bool:
+def _detect_scheduler_restart(old: Exposition, new: Exposition) -> bool:
     """Return whether the scheduler restarted between two readings, judging by its start time or its counters.
 
     Raises InputError if the readings are in the wrong order.
@@ -94,7 +94,7 @@ def _has_scheduler_restarted(old: Exposition, new: Exposition) -> bool:
     if old_start is None or new_start is None:
         return _has_any_counter_decreased(old, new)
     if old_start > new_start + 1:  # start times may differ by a second
-        raise InputError("from an older process than the first reading", where=new.source, hint=IN_ORDER)
+        raise InputError("from an older scheduler process than the first reading", where=new.source, hint=IN_ORDER)
     if new_start > old_start + 1:
         return True
     if _has_any_counter_decreased(old, new):
@@ -230,7 +230,7 @@ def parse_exposition(body: bytes, source: str, read_at: float | None = None) -> 
         series = samples.setdefault(name, {})
         if labels in series:
             problem = f"{name} occurs twice with the same labels"
-            hint = "give the text of one scheduler at a time"
+            hint = "pass the metrics of one scheduler at a time"
             raise InputError(problem, where=f"{source}, line {number}", hint=hint)
         series[labels] = value if value >= 0 and math.isfinite(value) else math.nan
 
@@ -251,7 +251,7 @@ def _iter_catalogue_lines(body: bytes, source: str) -> Iterator[tuple[int, str]]
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise InputError("not UTF-8, so not a text of metrics", where=source) from None
+        raise InputError("not UTF-8, so not metrics", where=source) from None
     names = get_sample_names()
     for number, line in enumerate(text.split("\n"), 1):
         name = _NAME.match(line)
@@ -276,7 +276,7 @@ def _parse_sample(line: str, where: str) -> tuple[str, tuple[tuple[str, str], ..
         raise InputError(f"not a sample: {shorten(line[:200])}", where=where) from None
 
 
-NO_SCHEDULER_METRIC = "contains no metric of kube-scheduler"
+NO_SCHEDULER_METRIC = "contains no metrics of kube-scheduler"
 
 
 def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | None = None) -> MetricsReading:
@@ -287,7 +287,7 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
     fit the places.
     """
     if len(places) > 2:
-        raise UsageError("more than two readings", where="--metrics", hint="one, or an older and a newer one")
+        raise UsageError("more than two readings", where="--metrics", hint="pass one, or an older and a newer one")
     first = _read_exposition(places[0], access)
     if len(places) == 2:
         second = _read_exposition(places[1], access)
@@ -333,8 +333,8 @@ def compute_reading_since_start(exposition: Exposition) -> MetricsReading:
 
 
 def _require_scheduler_metrics(reading: MetricsReading) -> MetricsReading:
-    """Return the reading unchanged. Raises InputError if it has no metric of kube-scheduler."""
+    """Return the reading unchanged. Raises InputError if it has no metrics of kube-scheduler."""
     if reading.is_empty:
-        hint = "give the text of kube-scheduler's /metrics"
+        hint = "pass what kube-scheduler serves at /metrics"
         raise InputError(NO_SCHEDULER_METRIC, where=reading.source, hint=hint)
     return reading

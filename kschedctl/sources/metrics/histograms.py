@@ -40,7 +40,7 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
     """
     if not 0 <= q <= 1:
         return math.nan if math.isnan(q) else math.copysign(math.inf, q)
-    merged = _make_counts_ascending(_merge_equal_bounds(buckets))
+    merged = _make_counts_ascending(_merge_buckets_with_equal_bounds(buckets))
     if len(merged) < 2 or merged[-1].bound != math.inf or not merged[-1].observations > 0:
         return math.nan
 
@@ -64,7 +64,7 @@ def find_lowest_bucket_limit(q: float, buckets: Iterable[Bucket]) -> float | Non
 
     Return None if it is in another bucket, or if the lowest bucket has no positive finite bound.
     """
-    merged = _make_counts_ascending(_merge_equal_bounds(buckets))
+    merged = _make_counts_ascending(_merge_buckets_with_equal_bounds(buckets))
     if not merged or not merged[-1].observations > 0:
         return None
     bound, count = merged[0]
@@ -74,7 +74,7 @@ def find_lowest_bucket_limit(q: float, buckets: Iterable[Bucket]) -> float | Non
 
 def find_finite_buckets(buckets: Iterable[Bucket]) -> list[Bucket]:
     """Return the finite buckets by ascending bound, up to the first one that contains all observations."""
-    merged = _make_counts_ascending(_merge_equal_bounds(buckets))
+    merged = _make_counts_ascending(_merge_buckets_with_equal_bounds(buckets))
     all_observations = merged[-1].observations if merged else 0.0
     first_full = bisect_left(merged, all_observations, key=lambda bucket: bucket.observations)
     return [bucket for bucket in merged[: first_full + 1] if math.isfinite(bucket.bound)]
@@ -82,11 +82,11 @@ def find_finite_buckets(buckets: Iterable[Bucket]) -> list[Bucket]:
 
 def is_quantile_in_highest_bucket(q: float, buckets: Iterable[Bucket]) -> bool:
     """Return whether the quantile is above all finite bounds, so that its estimate is only a lower limit."""
-    merged = _make_counts_ascending(_merge_equal_bounds(buckets))
+    merged = _make_counts_ascending(_merge_buckets_with_equal_bounds(buckets))
     return len(merged) > 1 and q * merged[-1].observations > merged[-2].observations
 
 
-def _merge_equal_bounds(buckets: Iterable[Bucket]) -> list[Bucket]:
+def _merge_buckets_with_equal_bounds(buckets: Iterable[Bucket]) -> list[Bucket]:
     """Add up buckets with the same bound, and return the buckets sorted by bound."""
     counts: dict[float, float] = {}
     for bound, count in buckets:

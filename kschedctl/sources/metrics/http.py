@@ -70,7 +70,7 @@ class MetricsAccess:
 
         Raises the errors of ``connect``.
         """
-        # Connect only if the URL looks like one of a proxy, perhaps below the path of the API server's own URL
+        # Most URLs need no connection. The path of a proxy may follow the path of the API server's own URL.
         if not PROXY.search(urlsplit(url).path):
             return None
         if self._connection is None:
@@ -209,6 +209,6 @@ def _build_connection_error(error: Exception, shown_url: str, limit: Limit, seco
         cause = cause.removesuffix(")")
     message = strip_url(shorten(cause or text)) or type(error).__name__
     if isinstance(error, SSLError) or isinstance(reason, SSLError):
-        hint = "name its certificate authority with --metrics-ca-file, or skip the check with --metrics-insecure"
+        hint = "pass its certificate authority with --metrics-ca-file, or skip the check with --metrics-insecure"
         return ClusterError(f"no trusted connection: {message}", where=shown_url, hint=hint)
     return ClusterError(f"cannot be reached: {message}", where=shown_url)

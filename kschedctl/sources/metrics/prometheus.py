@@ -97,8 +97,8 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     numbers = {key: value for key, value in numbers.items() if value}
     reading = MetricsReading(strip_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
     if reading.is_empty:
-        hint = "does it scrape kube-scheduler? See --prometheus-labels and --window"
-        raise InputError("it has no metric of kube-scheduler", where=strip_url(url), hint=hint)
+        hint = "check that it scrapes kube-scheduler; see also --prometheus-labels and --window"
+        raise InputError("it has no metrics of kube-scheduler", where=strip_url(url), hint=hint)
     return reading
 
 
@@ -143,11 +143,11 @@ def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
         if response.status != "success":
             raise ClusterError(f"rejects a query: {shorten(response.error)}", where=where)
         if response.data.result_type != "vector":
-            raise ClusterError("does not answer a query with a vector", where=where)
+            raise ClusterError("did not answer a query with a vector", where=where)
         return convert_builtins(response.data.result, list[_Sample])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         message = f"answers {status}, and not" if status != 200 else "does not answer"
-        raise ClusterError(f"{message} as Prometheus' HTTP API", where=where, hint="name its base URL") from None
+        raise ClusterError(f"{message} as Prometheus' HTTP API", where=where, hint="pass its base URL") from None
 
 
 def _read_numbers(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:

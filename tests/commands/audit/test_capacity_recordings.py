@@ -12,7 +12,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing import build_packing_section
 from kschedctl.commands.audit.races import build_races_section
-from kschedctl.commands.drain.runs import drain_nodes
+from kschedctl.commands.drain import drain_nodes
 from kschedctl.scheduler.scheduler import Scheduler
 
 NODES = {d["metadata"]["name"]: d for d in PENDING["objects"] if d["kind"] == "Node"}

@@ -167,7 +167,7 @@ def test_a_sound_scheduler_is_sound() -> None:
     assert (found.findings, found.state, found.undecided) == ((), "sound", False)
     # All of 1,000 are in the bucket from 4 to 8 ms: P50 6, P90 7.6, P99 7.96.
     quantiles = "P50 6 ms, P90 7.6 ms, P99 7.96 ms"
-    assert found.headline == f"Attempts: scheduled, default-scheduler: {quantiles}, within the target of 100 ms"
+    assert found.headline == f"Attempts (scheduled, default-scheduler) are within the target of 100 ms: {quantiles}"
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -260,3 +260,8 @@ def test_curves_tell_how_many_attempts_are_done_within_a_time() -> None:
 
 def test_of_what_lies_in_one_bucket_there_is_no_curve() -> None:
     assert section({"attempts": attempts({0.0005: 10})}).attempt_curves == ()
+
+
+def test_the_headline_says_that_nothing_was_bound() -> None:
+    found = section({**SOUND, "points": point("Filter", {0.002: 1000})})
+    assert found.headline.endswith("; nothing was bound")

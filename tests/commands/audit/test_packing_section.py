@@ -11,7 +11,7 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing import DEFAULT_LIMITS, build_packing_section
 from kschedctl.commands.audit.packing.emptying import TrialLimits
 from kschedctl.commands.audit.packing.report import PackingSection
-from kschedctl.commands.drain.runs import drain_nodes
+from kschedctl.commands.drain import drain_nodes
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]

@@ -139,10 +139,21 @@ def test_pods_that_may_not_preempt_evict_nobody() -> None:
         build_tier_pod(HIGH, "pay-1", "n2", preemptionPolicy="Never"),
         *(each for each in FULL if each is not FULL[6]),
     ]
-    found = section(*gentle, grow=2)
+    found = section(*gentle, grow=2, tier="high")
     assert found.grown is not None
     assert (found.grown.placed, found.victims) == (0, ())
     assert not found.tiers[0].preempts
+
+
+def test_the_highest_tier_that_preempts_grows_by_default() -> None:
+    """Of all that may not preempt, it is the highest."""
+    gentle = build_tier_pod(HIGH, "pay-1", "n2", preemptionPolicy="Never")
+    found = section(gentle, *(each for each in FULL if each is not FULL[6]), grow=1)
+    assert found.grown is not None
+    assert (found.grown.tier, [each.workload for each in found.victims]) == ("middle", ["Job d/nightly"])
+    found = section(gentle, *FULL[:2], grow=1)
+    assert found.grown is not None
+    assert (found.grown.tier, found.victims) == ("high", ())
 
 
 def test_pods_of_daemons_and_of_the_system_do_not_grow() -> None:
@@ -205,6 +216,16 @@ def test_who_waits_while_lower_tiers_run_starves() -> None:
     assert starving.preemption == "not eligible due to preemptionPolicy=Never."
     assert rules(found) == [("starving", "warning", "Pod d/pay-1")]
     assert found.headline == "2 tiers; 1 pod starving"
+
+
+def test_pods_that_starve_for_one_cause_share_a_finding() -> None:
+    """The report has each of them; the finding is about the first and names the other."""
+    other = with_times(build_tier_pod(HIGH, "pay-2", preemptionPolicy="Never"), created="10:30")
+    found = section(*STARVING, other, grow=0)
+    assert [starving.pods for starving in found.starving] == [("d/pay-1",), ("d/pay-2",)]
+    assert rules(found) == [("starving", "warning", "Pod d/pay-1")]
+    (finding,) = found.findings
+    assert "2 pods of tier high, the oldest pending for 120 min (also Pod d/pay-2)" in finding.message
 
 
 def test_nobody_starves_before_the_threshold() -> None:

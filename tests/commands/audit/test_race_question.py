@@ -17,7 +17,7 @@ from kschedctl.commands.audit.races.question import (
     build_race_question,
     measure_cluster,
     measure_kubelet_lags,
-    measure_peak_rate,
+    measure_peak_creation_rate,
     parse_expiry,
 )
 from kschedctl.errors import UsageError
@@ -78,7 +78,7 @@ def test_the_busiest_minute() -> None:
     """Six in the minute from 8:01 on, and one in each of the next six."""
     times = [f"2026-05-06T08:{minute:02}:{10 * i:02}Z" for i in range(6) for minute in (1, i + 2)]
     pods = [pod(i, "", "", created=time) for i, time in enumerate(times)]
-    assert measure_peak_rate(Cluster.from_objects([node("n1"), *pods])) == pytest.approx(0.1)
+    assert measure_peak_creation_rate(Cluster.from_objects([node("n1"), *pods])) == pytest.approx(0.1)
 
 
 def test_a_cluster_tells_its_size_and_how_full_it_is() -> None:
@@ -156,7 +156,9 @@ def test_each_size_with_each_expiry() -> None:
     assert short.share == short.double_booked / short.pods > 0
     assert short.least_share <= short.share <= short.most_share
     assert short.expected_expired == pytest.approx(short.pods * 0.36787944)  # exp(-1)
-    assert report.headline.startswith("Never expire: with expiry 10s, ")
+    assert report.headline.startswith(
+        "Nothing to change, as kube-scheduler has not expired assumed pods since 1.25: with expiry 10s, "
+    )
     assert f"{short.share * 100:.1f}% of pods" in report.headline or "20 nodes" in report.headline
     assert compare_expiries(replace(SMALL, expiries=[parse_expiry("10s"), parse_expiry("never")], runs=3)) == report
 

@@ -8,7 +8,7 @@ import pytest
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.races import build_races_section, find_rivals
+from kschedctl.commands.audit.races import build_races_section, find_competing_schedulers
 from kschedctl.commands.audit.races.report import RacesSection
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -54,7 +54,9 @@ def section(objects: list[Json], complete: bool = True) -> RacesSection:
 def test_one_scheduler_and_quick_kubelets_are_sound() -> None:
     found = section(filled(4))
     assert (found.state, found.findings, found.rivals) == ("sound", (), ())
-    assert found.headline.startswith("kube-scheduler 1.36 never expires assumed pods; with 30s, 0% double-booked")
+    assert found.headline.startswith(
+        "kube-scheduler 1.36 never expires assumed pods; with an expiry of 30s, 0% of pods would be double-booked"
+    )
     assert found.races is not None
     assert [result.double_booked for result in found.races.results] == [0, 0]
     assert found.races.assumptions.from_cluster
@@ -78,7 +80,7 @@ def test_two_schedulers_on_the_same_nodes_are_a_finding() -> None:
 
 def test_schedulers_that_keep_to_their_own_nodes_do_not_race() -> None:
     objects = [node("n1"), node("n2"), pod("a", "n1"), pod("b", "n2", "volcano")]
-    assert find_rivals(Scheduler(Cluster.from_objects(objects)).view) == ((), ())
+    assert find_competing_schedulers(Scheduler(Cluster.from_objects(objects)).view) == ((), ())
     assert section(objects).state == "sound"
 
 

@@ -9,10 +9,19 @@ import pytest
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import run_sections
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.sampling.report import SamplingCosts, SamplingPoint
+from kschedctl.commands.audit.sampling.report import (
+    SampledKind,
+    SampledProfile,
+    SamplingAdvice,
+    SamplingCosts,
+    SamplingPoint,
+    SamplingSetting,
+)
 from kschedctl.commands.audit.sampling.sampled_searches import (
     PodKind,
     SamplingLimits,
+    build_sampling_advice,
+    build_sampling_headline,
     compute_default_sampling_costs,
     compute_sampling_costs,
     iter_default_pod_kinds,
@@ -222,3 +231,38 @@ def test_the_section_of_an_audit(found: Scheduler, rules: list[str], state: str)
     assert ([finding.rule for finding in section.findings], section.state) == (rules, state)
     if rules == ["audit-sampling-loses"]:
         assert "144 of 300 nodes are evaluated, and a pod loses 52.0 points" in section.findings[0].message
+
+
+def test_a_raise_that_gains_next_to_nothing_is_not_advised() -> None:
+    """At 30% a pod loses 5.4 points of at most 5, at 50% 5.0, at 60% 4.0: only the last gains a fifth of 5 points."""
+    setting = SamplingSetting(configured=30, origin="profile", nodes=200, effective=30, enough=60)
+    for then_loss, verdict in ((5.0, "keep"), (4.0, "raise")):
+        curve = tuple(_make_point(percentage, loss) for percentage, loss in ((30, 5.4), (60, then_loss), (100, 0.0)))
+        kind = SampledKind(
+            workload="ReplicaSet web", pod="web-0", pods=1, offered=200, fitting=200, best=600, curve=curve
+        )
+        advice = build_sampling_advice(setting, (kind,), curve, 5)
+        assert (advice.verdict, advice.percentage) == (verdict, 60)
+        headline = build_sampling_headline((_make_profile(setting, advice, kind),))
+        if verdict == "keep":
+            assert headline.endswith("; 60% would gain ReplicaSet web, which loses most, only 0.4 of 600 points")
+        else:
+            assert (
+                "pods of ReplicaSet web lose 5.4 of 600 points of score (0.9%) on average, more than the 5" in headline
+            )
+
+
+def _make_point(percentage: int, loss: float) -> SamplingPoint:
+    """Return a point of a curve with a mean loss."""
+    nodes = 2 * percentage
+    losses = {"loss": loss, "loss_p50": loss, "loss_p90": loss, "loss_max": loss}
+    return SamplingPoint(
+        percentage=percentage, enough=nodes, scored=nodes, examined=nodes, examined_most=nodes, missed=0, **losses
+    )
+
+
+def _make_profile(setting: SamplingSetting, advice: SamplingAdvice, kind: SampledKind) -> SampledProfile:
+    """Return a profile with one kind of pods."""
+    return SampledProfile(
+        scheduler_name="default-scheduler", setting=setting, advice=advice, kinds=(kind,), curve=kind.curve
+    )

@@ -119,7 +119,8 @@ def test_a_constraint_that_no_longer_holds() -> None:
     assert list_findings(found)[0] == ("skew", "warning", "StatefulSet d/web")
     message = f"maxSkew 1 (DoNotSchedule over {ZONE}) is 2 now: a has 3 pods, c 1"
     assert found.findings[0].message == message
-    assert found.headline == "1 workload, none on a single node or in a single zone; 1 of 1 spread constraint broken"
+    placed = "1 workload with two or more pods, none on a single node or in a single zone"
+    assert found.headline == f"{placed}; 1 of 1 spread constraint broken"
 
 
 def test_with_as_many_domains_as_minimum_the_fewest_pods_count() -> None:
@@ -134,14 +135,17 @@ def test_one_that_only_prefers_is_uneven_not_broken() -> None:
     found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
     assert ("skew", "note", "StatefulSet d/web") in list_findings(found)
     uneven = "1 of 1 spread constraint uneven (ScheduleAnyway)"
-    assert found.headline == f"1 workload, none on a single node or in a single zone; {uneven}"
+    assert found.headline == f"1 workload with two or more pods, none on a single node or in a single zone; {uneven}"
     assert found.state == "sound"
 
 
 def test_one_that_holds() -> None:
     found = section(*pods("web", "a1", "a2", "b1", "c1", **spread("web")))
     assert not [each for each in list_findings(found) if each[1] != "note"]
-    assert found.headline == "1 workload, none on a single node or in a single zone; 1 spread constraint holds"
+    assert (
+        found.headline
+        == "1 workload with two or more pods, none on a single node or in a single zone; 1 spread constraint holds"
+    )
     assert (found.promises, found.state) == ((), "sound")
 
 

@@ -33,10 +33,11 @@ from kschedctl.scheduler.scheduler import Scheduler
 NO_SENSE = {
     "priority=one": 'as if: priority "one" is not a number',
     "priority=2147483648": "as if: priority 2147483648 is out of range: it must be a 32-bit integer",
-    "cpu=lots": "as if: cpu: quantities must match the regular expression",
+    "cpu=lots": 'as if: cpu: "lots" is not a quantity, write 500m or 2',
+    "memory=8GB": 'as if: memory: "8GB" is not a quantity, write 8G or 8Gi',
     "cpu=-1": "as if: cpu: -1 is negative",
     "cpi=1": 'as if: "cpi" is not a resource that the scheduler counts',
-    "nonsense": 'as if: "nonsense" is not NAME=VALUE',
+    "nonsense": 'as if: "nonsense" must have the form NAME=VALUE',
     "tolerate=gpu:Never": 'as if: "Never" is not a taint effect (NoSchedule, PreferNoSchedule, NoExecute)',
     "class=nope": 'no PriorityClass "nope" (there are: batch-low,',
     "node=nope": 'node "nope" not found',
@@ -52,7 +53,9 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
         assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
         assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
         await press(browser, pilot, "down")
-        assert flat(browser).startswith("batch/etl-ln6zq Not for this scheduler: no profile serves scheduler name")
+        assert flat(browser).startswith(
+            "batch/etl-ln6zq Handled by another scheduler: no profile serves scheduler name"
+        )
 
     drive(demo(), steps)
 
@@ -69,7 +72,7 @@ def test_search_finds_pods_by_name_and_cause_and_nodes_and_workloads() -> None:
             "general-a1", "general-a2", "general-a3",
         ]  # fmt: skip
         await write(browser, pilot, "slash", "no such thing")
-        assert " ".join(lines(browser.pod_list)) == "no pod, node or workload has this in its name"
+        assert " ".join(lines(browser.pod_list)) == "no pod, node or workload has a name with this text"
         await press(browser, pilot, "escape")
         assert len(browser.pod_list.subjects) == 10
 
@@ -81,7 +84,7 @@ def test_a_pod_named_on_a_node_is_gone_to_and_the_search_ends() -> None:
         await write(browser, pilot, "slash", "general-b2")
         await press(browser, pilot, "enter")
         found = shown(browser)
-        fitting = "Would fit here, each by itself: 1 of 10 pending pods"
+        fitting = "Would fit here on their own: 1 of 10 pending pods"
         assert found[found.index(fitting) + 1] == "shop/web-6d4cf56db6-h8s2k"
         await press(browser, pilot, "enter")
         assert browser.chosen_key == "shop/web-6d4cf56db6-h8s2k"
@@ -339,7 +342,7 @@ def test_d_describes_what_enter_opens() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "general-b2")
         await press(browser, pilot, "d")
-        assert "Would fit here, each by itself: 1 of 10 pending pods" in shown(browser)
+        assert "Would fit here on their own: 1 of 10 pending pods" in shown(browser)
         await press(browser, pilot, "escape", "escape")
         await press(browser, pilot, "d")
         assert not browser.pod_list.has_focus

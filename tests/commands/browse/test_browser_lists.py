@@ -124,3 +124,55 @@ def test_comments_are_not_copied() -> None:
     remedy = Remedy("", "operator", None, (), told, ())
     assert format_fix_commands(remedy) == "kubectl uncordon n1\nkubectl get nodes # all"
     assert format_fix_commands(Remedy("", "operator", None, (), ("# call somebody",), ())) == ""
+
+
+def test_a_pod_that_a_quota_denies_is_listed_and_explained() -> None:
+    """No pod is pending: the ReplicaSet's event is all there is of the third pod."""
+    replica_set = {
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web-5f", "namespace": "shop", "uid": "u1"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {"spec": {}}},
+        "status": {"replicas": 0},
+    }
+    event = {
+        "kind": "Event",
+        "metadata": {"name": "e1", "namespace": "shop"},
+        "type": "Warning",
+        "reason": "FailedCreate",
+        "message": 'Error creating: pods "web-5f-x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, '
+        "limited: pods=2",
+        "involvedObject": {"kind": "ReplicaSet", "name": "web-5f", "namespace": "shop", "uid": "u1"},
+        "lastTimestamp": "2026-03-01T00:00:00Z",
+    }
+
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        assert "Pods that could not be created" in lines(browser.pod_list)
+        assert "1 workload lacks pods" in text(browser, "#head")
+        await press(browser, pilot, "enter")
+        assert "exceeded quota: q" in " ".join(shown(browser))
+        await press(browser, pilot, "escape")
+        await write(browser, pilot, "slash", "nothing-like-it")
+        assert "Pods that could not be created" not in lines(browser.pod_list)
+
+    drive(of_objects(replica_set, event), steps)
+
+
+def test_an_object_that_waits_before_the_scheduler_sees_its_pods_is_listed_and_explained() -> None:
+    job = {
+        "kind": "Job",
+        "apiVersion": "batch/v1",
+        "metadata": {"name": "train", "namespace": "ml", "uid": "u1"},
+        "spec": {
+            "suspend": True,
+            "parallelism": 2,
+            "completions": 2,
+            "template": {"spec": {"containers": [{"name": "c"}]}},
+        },
+    }
+
+    async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
+        assert lines(browser.pod_list) == ["Not seen by kube-scheduler yet", "Job ml/train"]
+        await press(browser, pilot, "enter")
+        assert any("suspend" in line for line in shown(browser))
+
+    drive(of_objects(job), steps)

@@ -227,7 +227,7 @@ def test_a_watch_that_is_too_late_is_taken_up_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refusal", "why"),
     [
-        (status(401, "Unauthorized", "Unauthorized"), "does not accept our credentials"),
+        (status(401, "Unauthorized", "Unauthorized"), "does not accept these credentials"),
         (Response(raw=(b"",)), ""),
     ],
     ids=["401", "connection lost"],
@@ -241,7 +241,7 @@ def test_a_lost_cluster_is_told_stays_on_the_screen_and_is_read_again(
             changes.refusal = refusal
             changes.end()
             await until(pilot, lambda: text(browser, "#head").startswith("not live since "))
-            assert text(browser, "#note").startswith("not live any more, r reads it again: ")
+            assert text(browser, "#note").startswith("no longer live (press r to read the cluster again): ")
             assert why in text(browser, "#note")
             await press(browser, pilot, "down", "2", "escape")
             assert len(browser.pod_list.subjects) == len(WAITING)

@@ -77,7 +77,7 @@ def test_where_no_pod_is_pending(objects: tuple[dict[str, Any], ...]) -> None:
         assert [each.name for each in browser.pod_list.subjects] == ["n"] * bool(objects)
         if objects:
             await press(browser, pilot, "enter")
-            assert "Would fit here, each by itself: 0 of 0 pending pods" in shown(browser)
+            assert "Would fit here on their own: 0 of 0 pending pods" in shown(browser)
 
     drive(of_objects(*objects), steps)
 
@@ -102,7 +102,7 @@ def test_five_thousand_nodes_and_a_thousand_pending_pods() -> None:
         assert len(browser.answer_pane.node_list.subjects) == 5000
         await press(browser, pilot, "slash", *"n4321", "enter", "enter")
         assert shown(browser)[0].startswith("Node n4321")
-        assert "Would fit here, each by itself: 0 of 1,000 pending pods" in shown(browser)
+        assert "Would fit here on their own: 0 of 1,000 pending pods" in shown(browser)
         await press(browser, pilot, "escape", "escape", "escape", "end")
         assert browser.chosen_key == browser.pod_list.subjects[-1].name
         await write(browser, pilot, "a", "cpu=1")

@@ -19,7 +19,7 @@ from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts
 from kschedctl.commands.consolidate.plan import ConsolidationWishes, find_removable_nodes
 from kschedctl.commands.consolidate.report import NodeConsolidation, ZoneLoss
 from kschedctl.commands.consolidate.safety import remove_nodes
-from kschedctl.commands.drain.runs import drain_nodes
+from kschedctl.commands.drain import drain_nodes
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS

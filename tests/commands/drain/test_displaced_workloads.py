@@ -8,8 +8,8 @@ from kueue_objects import NODES, QUEUES, build_admitted_workload, build_workload
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
+from kschedctl.commands.drain import drain_nodes
 from kschedctl.commands.drain.report import Drain, QuotaOutcome
-from kschedctl.commands.drain.runs import drain_nodes
 
 
 def _build_pod(name: str, gpus: int, owner: tuple[str, str]) -> JsonObject:

@@ -9,8 +9,8 @@ import pytest
 from small import Json, budget, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.drain import drain_nodes
 from kschedctl.commands.drain.report import Drain
-from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.errors import InputError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS

@@ -79,7 +79,7 @@ def test_ways_to_name_a_pod(run: Run, write: Write, arguments: list[str]) -> Non
         (["a/b/c"], '"a/b/c" does not name a pod'),
         (["/web"], '"/web" does not name a pod'),
         (["shop/"], '"shop/" does not name a pod'),
-        (["shop/web", "-l", "app=web"], "-l chooses among many pods"),
+        (["shop/web", "-l", "app=web"], "POD and -l cannot be combined"),
         (["-A", "--as-if-priority", "7"], "need a POD"),
     ],
 )
@@ -221,7 +221,7 @@ def test_options_of_the_scheduler(run: Run, write: Write, tmp_path: Path) -> Non
     file = write(node("n1", "1"), pod("web", "2"))
     code, out, _ = run("explain", "web", "-f", file, "--config", str(config))
     assert code == 1
-    assert out.startswith("default/web Not for this scheduler")
+    assert out.startswith("default/web Handled by another scheduler")
     assert run("explain", "web", "-f", file, "--config", str(config), "--scheduler-name", "batch").code == 0
     assert run("explain", "web", "-f", file, "-f", str(config), "--scheduler-name", "batch").code == 0
     document = json.loads(run("explain", "web", "-f", file, "--kube-version", "1.33", "-o", "json").out)

@@ -166,7 +166,7 @@ def test_the_pending_pods_of_a_workload_are_explained(run: Run, write: Write, wo
     cluster = write(node("n1", "4"), *pods, pod("other", "9"), owned("webs-5f-a", "ReplicaSet", "webs-5f", "9"))
     document = explain_document(run, *words, "-f", cluster)
     assert (document["pod"], document["verdict"]) == ("default/web-5f-0", "Unschedulable")
-    assert document["standsFor"] == "one of the 3 pending pods of Deployment default/web, which are alike"
+    assert document["standsFor"] == "one of the 3 pending pods of Deployment default/web, which are identical"
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,25 @@ def test_absent_workloads_suggest_others(run: Run, write: Write) -> None:
         code, _, err = run("explain", *words, "-f", cluster)
         assert code == 2
         assert "did you mean deployment/web -n default?" in err
-    assert "drain says where" in run("explain", "node/n1", "-f", cluster).err
+    assert "use drain to see where" in run("explain", "node/n1", "-f", cluster).err
+
+
+def test_absent_names_suggest_workloads_of_other_kinds(run: Run, write: Write) -> None:
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "spec": {"minMember": 1}}
+    group["metadata"] = {"name": "small", "namespace": "ml"}
+    cluster = write(node("n1"), owned("train-a", "Job", "train"), group)
+    assert "did you mean job/train -n default?" in run("explain", "deploy/train", "-f", cluster).err
+    assert "did you mean podgroup/small -n ml?" in run("explain", "ml/small", "-f", cluster).err
+
+
+def test_a_workload_of_the_files_is_suggested_with_its_namespace(run: Run, write: Write, tmp_path: Path) -> None:
+    manifest = tmp_path / "web.yaml"
+    deployment = workload("Deployment")
+    deployment["metadata"]["namespace"] = "d"
+    manifest.write_text(json.dumps(deployment))
+    run("snapshot", "save", "-f", write(node("n1")), "-o", tmp_path / "state.ksnap")
+    err = run("explain", "deploy/web", "-f", manifest, "--snapshot", tmp_path / "state.ksnap").err
+    assert "did you mean deployment/web -n d?" in err
 
 
 def test_several_pods_at_once(run: Run, write: Write) -> None:

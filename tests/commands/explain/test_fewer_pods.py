@@ -56,7 +56,7 @@ FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", 
         (workload("Job", {"conditions": [FAILED]}), ["it has ended, Failed: Job has reached its limit"]),
         (
             workload("Job", {"failed": 2}, backoffLimit=4),
-            ["2 pods failed, of 4 allowed; the next one comes after a delay"],
+            ["2 pods failed, of 4 allowed; it creates the next one after a delay"],
         ),
         (
             workload("Job", {"succeeded": 1}, parallelism=2, completions=9),
@@ -64,7 +64,7 @@ FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", 
         ),
         (
             workload("DaemonSet", {"desiredNumberScheduled": 1}),
-            ["it needs no pod on 1 of 2 nodes, which its node selection and tolerations exclude"],
+            ["it needs no pod on 1 of 2 nodes, which are excluded by its node selection and tolerations"],
         ),
         (workload("Job"), []),
         (workload("Deployment", replicas=1), []),

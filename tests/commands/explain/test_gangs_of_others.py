@@ -98,7 +98,9 @@ def test_a_gang_of_volcano_that_fits() -> None:
     found = report["podGroup"]
     assert (report["verdict"], found["verdict"], found["decidedBy"]) == ("NotResponsible", "Placed", "Volcano")
     assert (found["minCount"], found["pods"], found["fitting"], found["queue"]) == (3, 3, 3, "research")
-    assert report["headline"] == "by kube-scheduler's filters all 3 of its gang train fit at once; Volcano decides"
+    assert report["headline"] == (
+        "according to kube-scheduler's filters, all 3 pods of its gang train fit at once; Volcano decides"
+    )
     assert len(report["notReplayed"]) == 1
     assert report["notReplayed"][0].startswith("Volcano's own rules about gangs")
 
@@ -107,7 +109,9 @@ def test_how_many_fit_of_one_that_does_not() -> None:
     report = explain(*map(of_volcano, "abcd"), group(VOLCANO, 4))
     found = report["podGroup"]
     assert (found["verdict"], found["fitting"], found["missing"]) == ("Unschedulable", 3, 0)
-    assert report["headline"] == "by kube-scheduler's filters 3 of 4 of its gang train fit at once; Volcano decides"
+    assert report["headline"] == (
+        "according to kube-scheduler's filters, 3 of 4 pods of its gang train fit at once; Volcano decides"
+    )
     assert sorted(verdicts(report).values()) == ["Placed"] * 3 + ["Unschedulable"]
 
 
@@ -175,9 +179,13 @@ def test_a_gang_that_kueue_holds_back() -> None:
     found = report["podGroup"]
     assert (report["verdict"], found["verdict"], found["decidedBy"]) == ("Gated", "Unschedulable", "Kueue")
     assert (found["minCount"], found["fitting"], found["heldBack"]) == (4, 3, 4)
-    assert report["headline"] == "by kube-scheduler's filters 3 of 4 of its gang train fit at once; Kueue decides"
+    assert report["headline"] == (
+        "according to kube-scheduler's filters, 3 of 4 pods of its gang train fit at once; Kueue decides"
+    )
     three = explain(*(of_kueue(name, "3") for name in "abc"))
-    assert three["headline"] == "by kube-scheduler's filters all 3 of its gang train fit at once; Kueue decides"
+    assert three["headline"] == (
+        "according to kube-scheduler's filters, all 3 pods of its gang train fit at once; Kueue decides"
+    )
 
 
 def test_who_is_missing_in_a_gang_of_kueue() -> None:
@@ -226,7 +234,7 @@ def test_what_kueue_makes_nothing_of(counts: list[str], said: str) -> None:
 def test_a_gang_of_coscheduling_that_does_not_fit() -> None:
     report = explain(*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4), config=CONFIG)
     assert (report["verdict"], report["feasible"], report["notReplayed"]) == ("Unschedulable", ["n1", "n2"], [])
-    assert report["headline"] == "its gang train needs a node for 4 pods at once, and 3 fit"
+    assert report["headline"] == "its gang train needs nodes for 4 pods at once, but only 3 fit"
     assert report["message"] == "0/1 nodes are available: 1 optimistic rejection in PostFilter."
     assert (report["podGroup"]["policy"], report["podGroup"]["fitting"]) == ("gang", 3)
 
@@ -239,7 +247,7 @@ def test_a_gang_of_coscheduling_that_fits() -> None:
 
 def test_a_gang_of_coscheduling_that_is_not_complete() -> None:
     report = explain(*map(of_coscheduling, "ab"), group(COSCHEDULING, 4), config=CONFIG)
-    assert report["headline"] == "its gang train has 2 of the 4 pods that it needs: no pod is tried before"
+    assert report["headline"] == "its gang train has 2 of the 4 pods that it needs; until they exist, no pod is tried"
     assert "cannot find enough sibling pods, current pods number: 2, minMember of group: 4" in report["message"]
 
 
@@ -247,7 +255,7 @@ def test_pods_that_leave_are_siblings_but_not_tried() -> None:
     pods = [of_coscheduling("a"), leaving(of_coscheduling("b")), of_coscheduling("c", schedulerName="other")]
     report = explain(*pods, group(COSCHEDULING, 3), config=CONFIG)
     assert verdicts(report) == {"a": "Placed", "b": "Terminating", "c": "NotTried"}
-    assert report["headline"] == "its gang train needs a node for 3 pods at once, and 1 fits"
+    assert report["headline"] == "its gang train needs nodes for 3 pods at once, but only 1 fits"
     late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
     assert report["message"] == late
 
@@ -308,7 +316,7 @@ def test_a_gang_whose_other_pods_are_done_is_no_deadlock() -> None:
     done = [of_volcano("v", phase="Succeeded"), of_volcano("w", nodeName="n1"), group(VOLCANO, 2)]
     report = explain(*ours, *done, pod("taken", nodeName="n2"), config=CONFIG)
     assert report["podGroup"]["deadlockedWith"] == []
-    assert report["headline"] == "its gang train needs a node for 2 pods at once, and 1 fits"
+    assert report["headline"] == "its gang train needs nodes for 2 pods at once, but only 1 fits"
 
 
 def test_gangs_that_kueue_admitted_may_block_each_other() -> None:
@@ -356,11 +364,13 @@ def test_the_page_tells_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert main(["explain", "ml/a", "-f", str(file)]) == 5  # who decides is not replayed
     page = capsys.readouterr().out
-    first = "ml/a Not for this scheduler: its gang train has 4 of the 5 pods that Volcano waits for"
+    first = "ml/a Handled by another scheduler: its gang train has 4 of the 5 pods that Volcano waits for"
     assert " ".join(page.split()).startswith(first)
     words = " ".join(page.split())
     assert "gang of Volcano of 5 pods at once: 4 exist, 0 of them with a node, 1 is missing" in words
-    fitting = "3 of its pods fit at once by kube-scheduler's filters; 3 of task worker, which needs at least 4"
+    fitting = (
+        "3 of its pods fit at once according to kube-scheduler's filters; 3 of task worker, which needs at least 4"
+    )
     told = f"{fitting}; queue research"
     assert told in words
     assert "Terminating" in page
@@ -387,10 +397,10 @@ def test_who_decides_is_asked_why() -> None:
     told = [each["text"] for each in explain(of_volcano("a"), group(VOLCANO, 3))["advice"]]
     assert told == [
         "Volcano waits for 2 more pods of train to be created",
-        "Volcano says: kubectl describe podgroups.scheduling.volcano.sh train -n ml",
+        "Ask Volcano: kubectl describe podgroups.scheduling.volcano.sh train -n ml",
     ]
     told = [each["text"] for each in explain(of_kueue("a", "1"))["advice"]]
-    assert told == ["Kueue says: kubectl get workloads.kueue.x-k8s.io -n ml"]
+    assert told == ["Ask Kueue: kubectl get workloads.kueue.x-k8s.io -n ml"]
 
 
 # -- audit ------------------------------------------------------------------------------------------------------------
@@ -460,5 +470,5 @@ def test_a_deadlock_is_named_everywhere(project: str, capsys: pytest.CaptureFixt
         holds = "deadlock: 1 of the 2 pods of its gang one holds a node"
         held = f"{holds}, and its other pods need the nodes that gang ml/two holds"
         assert held in page, command
-        told = "Suspend or delete ml/two: in a replay, ml/one then fits in its place; or the other way round"
+        told = "Suspend or delete ml/two: in a replay, ml/one then fits in its place, or vice versa"
         assert (told in page) == (command[-1] != "-A"), command

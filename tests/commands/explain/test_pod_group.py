@@ -47,7 +47,7 @@ def test_a_pod_that_fits_alone_waits_for_its_gang() -> None:
     report = explain([*NODES, group(4), *map(member, range(4))])
     found = report["podGroup"]
     assert (report["verdict"], report["feasible"]) == ("Unschedulable", ["n1", "n2"])
-    assert report["headline"] == "its gang train needs a node for 4 pods at once, and 3 fit"
+    assert report["headline"] == "its gang train needs nodes for 4 pods at once, but only 3 fit"
     assert report["message"].startswith("pod group is unschedulable, waiting for minCount pods from a gang")
     verdicts = {each["pod"]: (each["verdict"], each["node"]) for each in found["members"]}
     assert [verdict for verdict, _ in verdicts.values()] == ["Placed"] * 3 + ["Unschedulable"]
@@ -61,14 +61,14 @@ def test_a_gang_that_fits_is_placed_with_those_that_run() -> None:
     assert (report["verdict"], report["message"], found["verdict"]) == ("Schedulable", None, "Placed")
     assert {each["node"] for each in found["members"]} == {"n1"}
     assert found["scheduled"] == 1
-    assert report["headline"] == "would be scheduled with its gang train: such as on node n1"
+    assert report["headline"] == "would be scheduled with its gang train, for example on node n1"
 
 
 def test_who_is_missing() -> None:
     gated = member(2, schedulingGates=[{"name": "wait"}])
     report = explain([*NODES, group(5), member(0), member(1), gated])
     assert report["verdict"] == "Gated"
-    assert report["headline"] == "its gang train has 3 of the 5 pods that it needs: no pod is tried before"
+    assert report["headline"] == "its gang train has 3 of the 5 pods that it needs; until they exist, no pod is tried"
     assert (report["podGroup"]["verdict"], report["podGroup"]["missing"]) == ("Incomplete", 2)
     reasons = {each["pod"]: each["message"] for each in report["podGroup"]["members"]}
     assert reasons["ml/train-2"] == "waiting for scheduling gates: [wait]"
@@ -84,8 +84,8 @@ def test_a_manifest_counts_as_one_of_them() -> None:
 @pytest.mark.parametrize(
     ("topology", "gates", "headline"),
     [
-        ("rack", TOPOLOGY_AWARE, "its pod group train has to be in one rack, and no node has that label"),
-        ("rack", GATES, "its gang train needs a node for 4 pods at once, and 3 fit"),
+        ("rack", TOPOLOGY_AWARE, "its pod group train has to be in one rack, but no node has that label"),
+        ("rack", GATES, "its gang train needs nodes for 4 pods at once, but only 3 fit"),
     ],
     ids=["no node has it", "the gate is off"],
 )
@@ -127,10 +127,10 @@ def job(parallelism: int) -> Json:
 @pytest.mark.parametrize(
     ("count", "there", "verdict", "headline"),
     [
-        (3, 0, "Schedulable", "would be scheduled with its gang train: such as on node n"),
-        (4, 0, "Unschedulable", "its gang train needs a node for 4 pods at once, and 3 fit"),
-        (4, 1, "Unschedulable", "its gang train needs a node for 4 pods at once, and 3 fit"),
-        (5, 0, "Gated", "its gang train has 4 of the 5 pods that it needs: no pod is tried before"),
+        (3, 0, "Schedulable", "would be scheduled with its gang train, for example on node n"),
+        (4, 0, "Unschedulable", "its gang train needs nodes for 4 pods at once, but only 3 fit"),
+        (4, 1, "Unschedulable", "its gang train needs nodes for 4 pods at once, but only 3 fit"),
+        (5, 0, "Gated", "its gang train has 4 of the 5 pods that it needs; until they exist, no pod is tried"),
     ],
     ids=["all fit", "all but one", "one is there, and counts once", "too few are made"],
 )
@@ -159,7 +159,7 @@ def test_pods_of_a_stateful_set_wait_for_each_other() -> None:
 def test_why_each_placement_is_refused() -> None:
     report = explain([*NODES, group(3, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)
     found = report["podGroup"]
-    assert report["headline"] == f"its gang train needs a node for 3 pods at once in one {ZONE}, and 2 fit"
+    assert report["headline"] == f"its gang train needs nodes for 3 pods at once in one {ZONE}, but only 2 fit"
     placements = {each["name"]: (each["nodes"], each["pods"], each["fits"]) for each in found["placements"]}
     assert placements == {"za": (1, 2, False), "zb": (1, 1, False)}
     # train-2, with which the gang was complete, comes first
@@ -178,7 +178,7 @@ def test_the_best_placement_is_taken() -> None:
     two = explain([*nodes, group(2, ZONE), *map(member, range(2))], TOPOLOGY_AWARE)
     assert {each["node"] for each in two["podGroup"]["members"]} == {"n2"}
     assert two["best"] == ["n1"], "by itself it goes to the emptier node"
-    assert two["headline"] == f"would be scheduled with its gang train in one {ZONE}: such as on node n2"
+    assert two["headline"] == f"would be scheduled with its gang train in one {ZONE}, for example on node n2"
 
 
 def test_victims_of_the_group() -> None:
@@ -202,7 +202,7 @@ def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
     holds = "deadlock: 1 of the 2 pods of its gang train holds a node"
     held = f"{holds}, and its other pods need the nodes that gang ml/other holds"
     assert report["headline"].startswith(held)
-    told = "Suspend or delete ml/other: in a replay, ml/train then fits in its place; or the other way round"
+    told = "Suspend or delete ml/other: in a replay, ml/train then fits in its place, or vice versa"
     assert [(each["kind"], each["text"]) for each in report["advice"]] == [("EndDeadlock", told)]
     assert explain(objects[:-1])["podGroup"]["deadlockedWith"] == ["ml/other"]
     assert explain([*objects, node("n3", 2, "zc")])["podGroup"]["deadlockedWith"] == []

@@ -16,8 +16,8 @@ from unknown_kinds import check_not_another
 import kschedctl
 from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import FIELDS, NOT_GIVEN, Gap
-from kschedctl.commands.drain.runs import drain_nodes
-from kschedctl.commands.failures.losses import simulate_failures
+from kschedctl.commands.drain import drain_nodes
+from kschedctl.commands.failures import simulate_failures
 
 Json = dict[str, Any]
 FAMILIES = ("volumes", "dra", "podaffinity", "topologyspread", "preemption", "mixed", "gates", "imagelocality")

@@ -68,7 +68,7 @@ def test_the_terms_that_a_node_does_not_match_are_printed() -> None:
     terms = affinity({"matchExpressions": [pool, zone, gone]}, {"matchFields": [name]})
     assert fact(explain_pod(node("n1"), pod("p", **terms)), "NodeAffinity") == (
         "needs topology.kubernetes.io/zone=b or c and a label retired; "
-        "has topology.kubernetes.io/zone=a and no label retired; or needs metadata.name=n9"
+        "has topology.kubernetes.io/zone=a and no label retired; or needs node n9"
     )
 
 
@@ -108,3 +108,14 @@ def test_the_most_free_counts_full_nodes_if_all_nodes_are_full() -> None:
     nodes = [node("n1", cpu="4", pods="1"), node("n2", cpu="2", pods="1")]
     report = explain_pod(*nodes, pod("p", cpu="5"), pod("a", "n1", cpu="1"), pod("b", "n2", cpu="1"))
     assert "the most free is 3, on n1; no node is that large" in report.headline
+
+
+def test_a_node_that_is_required_by_name_and_a_label_that_no_node_has_are_said_not_to_exist() -> None:
+    def named(name: str) -> Json:
+        return affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]})
+
+    nodes = [node("n1"), node("n2", unschedulable=True)]
+    assert explain_pod(*nodes, pod("p", **named("n9"))).headline.startswith("needs node n9, which does not exist (")
+    assert "does not exist" not in explain_pod(*nodes, pod("p", **named("n2"))).headline
+    spread_over_racks = pod("p", **spread("rack"))
+    assert explain_pod(*nodes, spread_over_racks).headline == "no node has the label rack"

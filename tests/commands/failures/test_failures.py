@@ -10,7 +10,7 @@ import pytest
 from small import ZONE, Json, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.losses import Loss, list_losses, simulate_failures, simulate_loss
+from kschedctl.commands.failures import Loss, list_losses, simulate_failures, simulate_loss
 from kschedctl.commands.failures.page import build_page
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style, find_plots

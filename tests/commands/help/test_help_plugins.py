@@ -98,7 +98,7 @@ def test_in_simulations(run: Run, write: Write, config: str, answer: str | None,
     found = explain_with_plugins(run, write, config, answer, "simulate", "--pending")
     assert found.code == code
     assert ("nobody pays for it" in found.out) == (code == 1)
-    assert ("1 of these waits for Permit: waiting for an approval" in found.out) == (answer is None)
+    assert ("1 of these waits at Permit: waiting for an approval" in found.out) == (answer is None)
 
 
 def test_arguments_are_checked_and_the_package_is_named(run: Run, write: Write, config: str) -> None:

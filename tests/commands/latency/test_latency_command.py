@@ -32,7 +32,7 @@ def slow(tmp_path: Path) -> str:
 def test_the_first_line_answers(sound: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["latency", "--metrics", sound]) == 0
     assert capsys.readouterr().out.startswith(
-        "Attempts: scheduled, default-scheduler: P50 6 ms, P90 7.6 ms, P99 7.96 ms"
+        "Attempts (scheduled, default-scheduler) are within the target of 100 ms: P50 6 ms, P90 7.6 ms, P99 7.96 ms"
     )
 
 
@@ -66,7 +66,7 @@ def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) 
     with serving(MetricsServer(lambda path, query: (200, body))) as server:
         code = main(["latency", "--prometheus", server.url, "--window", "5m"])
     assert code == 2
-    assert "no metric of kube-scheduler" in capsys.readouterr().err
+    assert "no metrics of kube-scheduler" in capsys.readouterr().err
     assert all("%5B300s%5D" in path for _, path, _ in server.asked if "increase" in path)
 
 
@@ -76,9 +76,9 @@ def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) 
         ([], "no metrics given"),
         (["--metrics", "a", "--prometheus", "http://p"], "cannot be combined"),
         (["--metrics", "a", "--prometheus-labels", 'job="a"'], "needs --prometheus"),
-        (["--metrics", "http://p", "--window", "2h"], "is not between 1s and 3,600s"),
+        (["--metrics", "http://p", "--window", "2h"], "must be between 1s and 3,600s"),
         (["--metrics", "a", "--target", "fast"], '--target: "fast" is not a duration'),
-        (["--metrics", "a", "--target", "0"], '--target: "0" is not above 0'),
+        (["--metrics", "a", "--target", "0"], '--target: "0" must be more than 0'),
         (["--metrics", "no/such/file"], "no such file"),
     ],
 )
@@ -146,5 +146,10 @@ def test_a_bound_far_below_the_mean_is_told_as_not_known(
     main(["latency", "--metrics", str(tmp_path / "m.txt"), "-o", "wide"])
     line = next(each for each in capsys.readouterr().out.splitlines() if each.split()[:1] == ["Slow"])
     assert "14 s" in line
-    assert "not known: past the last bucket, 22.2 ms" in line
+    assert "not known: above the last bucket, 22.2 ms" in line
     assert "≥" not in line
+
+
+def test_the_demo_has_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("latency", "--demo")) == 2
+    assert "give a scheduler's metrics with --metrics FILE" in capsys.readouterr().err

@@ -131,7 +131,7 @@ def test_a_budget_is_kept_at_each_step() -> None:
         ),
         (
             replica("a", "n1", "2", volumes=[{"name": "v", "hostPath": {"path": "/data"}}]),
-            "they would leave files of hostPath volumes behind",
+            "they would leave files in hostPath volumes behind",
         ),
     ],
     ids=["bare", "daemon", "hostPath"],
@@ -158,7 +158,7 @@ def test_an_annotation_keeps_a_pod() -> None:
     held = replica("a", "n1", "2")
     held["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
     report = room([node("n1"), node("n2", cpu="2"), held, waiting("3")])
-    assert [each.why for each in report.held] == ["an annotation forbids their eviction"]
+    assert [each.why for each in report.held] == ["an annotation forbids evicting them"]
 
 
 def test_siblings_of_the_pod_stay() -> None:
@@ -365,7 +365,7 @@ def test_siblings_are_not_sent_away_and_said_to_stay() -> None:
     there = [replica("a", "n1", **spec), replica("b", "n2", **spec)]
     report = room([node("n1"), node("n2"), *there, replica("new", "", **spec)])
     assert (report.fits, report.moves) == (False, ())
-    assert [(held.why, held.pods) for held in report.held] == [("they are of its own workload", 2)]
+    assert [(held.why, held.pods) for held in report.held] == [("they belong to the same workload", 2)]
 
 
 def test_a_pod_that_prefers_no_eviction_moves_last() -> None:
@@ -386,5 +386,5 @@ def test_pods_of_two_budgets_stay_and_it_is_said_why() -> None:
     )
     assert (report.fits, report.moves) == (False, ())
     assert [(held.why, held.pods) for held in report.held] == [
-        ("more than one PodDisruptionBudget selects them, which evictions do not support", 2)
+        ("more than one PodDisruptionBudget selects them, which the eviction API does not support", 2)
     ]

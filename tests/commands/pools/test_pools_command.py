@@ -48,6 +48,18 @@ def test_free_amounts_leave_out_cordoned_nodes(run: Run, write: Write) -> None:
     assert "CORDONED" in run("pools", "-f", file).out
 
 
+def test_shapes_and_short_answers_name_what_they_count(run: Run, write: Write) -> None:
+    """Two sizes in one pool are two lines, not "and 1 more", which reads like memory. One node is cordoned."""
+    small, large = node("n1", "2"), node("n2", "4")
+    small["spec"] = {"unschedulable": True}
+    out = run("pools", "-f", write(small, large)).out
+    assert "more" not in out
+    assert [f"{cpus} CPUs" in out for cpus in (2, 4)] == [True, True]
+    assert "NODES  USABLE  CORDONED" in out
+    brief = " ".join(run("pools", "-f", write(small, large), "--brief").out.split())
+    assert "(2 nodes, 1 cordoned): 4 CPUs free, at most 4 CPUs on a node" in brief
+
+
 def build_unschedulable_pod(name: str, cpu: str) -> Json:
     """Build a pod that was rejected."""
     found = pod(name, cpu, uid=name)
@@ -104,7 +116,7 @@ def test_a_node_in_two_groups_is_said(run: Run, write: Write, tmp_path: Path) ->
     Path(given).write_text(json.dumps(groups))
     shown = run("pools", "-f", write(node("n1", "4")), "--assume-complete", "--node-groups", given)
     assert shown.code == 5
-    assert 'node "n1" is in the groups "a" and "b"' in " ".join(shown.out.split())
+    assert 'node "n1" is in two groups: "a" and "b"' in " ".join(shown.out.split())
 
 
 def test_the_demo(run: Run) -> None:

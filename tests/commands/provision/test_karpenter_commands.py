@@ -82,7 +82,7 @@ def test_what_would_be_taken_away(run: Run, tmp_path: Path) -> None:
     managed = {claim["status"].get("nodeName") for claim in given["nodeClaims"]}
     assert {each["node"] for each in answer["fates"]} <= managed | {c["metadata"]["name"] for c in given["nodeClaims"]}
     out = run(*asked).out
-    assert "Each node alone, whatever budgets say" in out
+    assert "Each node on its own, regardless of budgets" in out
     assert "saving $" in out or "removes no nodes" in out
 
 
@@ -113,7 +113,7 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
         (("consolidate", "--demo", "--headroom-for", "nowhere.yaml"), "nowhere.yaml"),
         (("consolidate", "--demo", "--pool", "nowhere"), 'pool "nowhere" not found'),
         (("consolidate", "--demo", "--autoscaler", "mine"), "karpenter"),
-        (("provision", "--demo"), "no NodePools of Karpenter"),
+        (("provision", "--demo"), "no Karpenter NodePools"),
         (("provision", "-f", "CLUSTER", "--karpenter", "speed=9"), "known: preferencePolicy"),
         (("provision", "-f", "CLUSTER", "--karpenter", "NodeOverlay=maybe"), "needs SETTING=VALUE"),
         (("provision", "-f", "CLUSTER", "--karpenter", "preferencePolicy=Maybe"), "preferencePolicy"),

@@ -26,6 +26,8 @@ from kschedctl.cli.main import main
 from kschedctl.commands.queues.report import KueueQueues, QuotaUsage
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 
 GPU = "nvidia.com/gpu"
 NOW = "2026-03-01T00:00:00Z"
@@ -137,10 +139,19 @@ def test_the_short_forms_name_the_workloads_and_the_victims() -> None:
     assert str(by_preemption).endswith("; 1 would get quota by preempting ai/one")
 
 
+def test_a_narrow_page_keeps_amounts_in_their_columns() -> None:
+    """At 80 columns, nothing stands beneath the queue's name, and an inactive queue has nothing free."""
+    page = RENDERERS["table"](_report(), Style(width=80))
+    words_beneath = ("priority ", "pods ", "reserving ", "admitted ")
+    assert not any(line.strip().startswith(words_beneath) for line in page.splitlines())
+    assert "PRIORITY  PODS  WHY, WOULD GET" in page
+    assert "would get gpu" in page
+
+
 def test_names_select_queues_and_those_of_cohorts() -> None:
     assert [queue.queue for queue in _report("org").queues] == ["borrower", "lender"]
     assert [workload.workload for workload in _report("broken").waiting] == ["ai/stuck"]
-    with pytest.raises(InputError, match="no ClusterQueue or cohort is named nothing"):
+    with pytest.raises(InputError, match="there is no ClusterQueue or cohort nothing"):
         _report("nothing")
 
 
@@ -160,7 +171,7 @@ def test_cohorts_in_a_circle_are_a_problem_and_the_rest_is_answered() -> None:
     ]
     report = kschedctl.queues(kschedctl.Cluster.from_objects([*OBJECTS, *circle]), now=NOW)
     turning = next(queue for queue in report.queues if queue.queue == "turning")
-    assert turning.message == "the parents of cohort a form a circle"
+    assert turning.message == "the parents of cohort a form a cycle"
     assert _find_quota(report, "turning").free == ""
     assert _find_quota(report, "Cohort team").reserved == "11"
 

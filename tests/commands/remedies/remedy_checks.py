@@ -53,7 +53,7 @@ def assert_all_hold(world: World, most: int = 2) -> int:
         assert within_budgets(world, trial.changes)
         assert moved_fit(world, trial), [change.text for change in trial.changes]
         for fewer in combinations(trial.changes, len(trial.changes) - 1):
-            assert_helps_not(world, asked.replay(fewer), trial.raises_priority)
+            assert_helps_not(world, asked.replay_changes(fewer), trial.raises_priority)
     return len(remedies)
 
 
@@ -130,13 +130,13 @@ def assert_none_is_missed(world: World) -> bool:
     """Check that the search finds a set of one or two changes if brute force does, and return whether it does."""
     asked = trials(world)
     changes = space(asked)
-    singles = [change for change in changes if asked.replay((change,)).works]
+    singles = [change for change in changes if asked.replay_changes((change,)).works]
     sizes = {len(each.changes) for each in found(asked, 2)}
     if singles:
         assert 1 in sizes, [change.text for change in singles]
     rest = [change for change in changes if change not in singles]
-    pairs = (pair for pair in combinations(rest, 2) if within_budgets(world, pair) and asked.replay(pair).works)
-    pair = next((pair for pair in pairs if moved_fit(world, asked.replay(pair))), None)
+    pairs = (pair for pair in combinations(rest, 2) if within_budgets(world, pair) and asked.replay_changes(pair).works)
+    pair = next((pair for pair in pairs if moved_fit(world, asked.replay_changes(pair))), None)
     if pair:
         assert 2 in sizes, ([change.text for change in pair], sizes)
     return bool(singles or pair)

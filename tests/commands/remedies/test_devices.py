@@ -84,7 +84,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "the device is tainted by its driver": (
         [*N1, devices("n1", BROKEN), resource_claim("want", request())],
         {
-            "TolerateDeviceTaint": "Recreate ResourceClaim d/want, tolerating the taint broken=yes:NoExecute of",
+            "TolerateDeviceTaint": "Recreate ResourceClaim d/want, tolerating the device taint broken=yes:NoExecute",
             "UntaintDevices": "Have driver gpu.example.com remove the taint broken=yes:NoExecute from the devices of R",
         },
     ),

@@ -60,7 +60,7 @@ def test_the_min_is_raised_by_what_all_quotas_lack() -> None:
     quotas = quota("a", {"cpu": "3"}), quota("b", {"cpu": "4"})
     (remedy,) = raised(*quotas, pod("b/old", {"cpu": "6"}, "n1"), pod("a/web", {"cpu": "2500m"})).remedies
     assert remedy.summary == "Raise the min of ElasticQuota a/q: cpu 4500m instead of 3"
-    assert remedy.weakens == "all ElasticQuotas together guarantee more"
+    assert remedy.weakens == "the ElasticQuotas guarantee more in total"
 
 
 def test_both_where_both_are_in_the_way() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 from applied import apply
-from small import Json, node, pod, replica
+from small import HOSTNAME, Json, node, pod, replica
 
 from kschedctl import Cluster
 from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
+from kschedctl.fixes.search import RemedyWishes
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.settling import UnexplainedSettling, settle
 
 TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
@@ -94,3 +97,19 @@ def test_nothing_waits_or_nothing_helps() -> None:
     report = find_remedies_of_many(Cluster.from_objects([node("n1"), gated]), {"d/g"}, "here")
     assert (report.waiting, report.cleared, report.chosen) == (1, 0, ())
     assert [left.pods for left in report.left] == [("d/g",)]
+
+
+def test_pods_that_the_limit_leaves_waiting_are_told_their_own_fix() -> None:
+    """A single change may be made: uncordoning n2 helps two pods, and a toleration would help the third."""
+    nodes = [node("n1", cpu="1", taints=[TEAM]), node("n2", cpu="4", unschedulable=True), node("n3", cpu="1")]
+    only_n1 = pod("far", nodeSelector={HOSTNAME: "n1"})
+    documents = [*nodes, replica("r0", cpu="2"), replica("r1", cpu="2"), only_n1, pod("fits")]
+    keys = {"d/r0", "d/r1", "d/far", "d/fits"}
+    wishes = RemedyWishes(max_changes=1, smallest=True)
+    report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", wishes)
+    assert (report.waiting, report.cleared, report.fitting, report.ends_at_limit) == (3, 2, 1, True)
+    assert report.build_first_line()[0].endswith("with this change; 1 other pending pod fits already")
+    assert [(pods.pods, pods.alone) for pods in report.left] == [(("d/far",), "Tolerate the taint team=yes:NoSchedule")]
+    page = RENDERERS["table"](report, Style(width=120))
+    assert "Fix for this alone: Tolerate the taint team=yes:NoSchedule" in page
+    assert "at most 1 change together" in page

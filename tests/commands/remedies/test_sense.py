@@ -39,7 +39,7 @@ def test_what_an_image_is_built_for_is_no_typo(key: str, value: str) -> None:
     found = offered(of_arch("n1", "amd64"), pod("p", nodeSelector={key: value}))
     assert {each.kinds for each in found} == {("OtherSelector",), ("DropSelector",)}
     assert {each.weakens for each in found} == {
-        f"its image would run on nodes that are not {value}: it must be built for those, too"
+        f"its image could run on nodes that are not {value}: it must be built for those as well"
     }
     expression = {"key": key, "operator": "In", "values": [value]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}

@@ -72,17 +72,17 @@ BOTH_HALF_FULL = [node("n1"), node("n2"), pod("web-2", node_name="n2", cpu="2"),
 
 CASES: dict[str, tuple[str, Json, list[Json]]] = {
     "a typo in the key of a toleration": (
-        "correct the toleration of tean=data:NoSchedule to team=data:NoSchedule, the taint of the node",
+        "correct the toleration from tean=data:NoSchedule to team=data:NoSchedule, the node's taint",
         asked(**TYPO),
         [node("n1", "a", TEAM)],
     ),
     "a toleration with the value in its key": (
-        "correct the toleration of key team/data to key team and value data, the taint of the node",
+        "correct the toleration from key team/data to key team and value data, the node's taint",
         asked(tolerations=[{"key": "team/data", "operator": "Exists", "effect": "NoSchedule"}]),
         [node("n1", "a", TEAM)],
     ),
     "a toleration of another effect": (
-        "correct the toleration of team=data:NoExecute to team=data:NoSchedule, the taint of the node",
+        "correct the toleration from team=data:NoExecute to team=data:NoSchedule, the node's taint",
         asked(tolerations=[{**BOTH, "operator": "Equal"}]),
         [node("n1", "a", TEAM)],
     ),
@@ -93,11 +93,11 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
     ),
     "two effects of one taint": ("tolerate the taint team=data", asked(), [node("n1", "a", TEAM, BOTH)]),
     "a node that is not there": (
-        "require metadata.name In node-1 instead of metadata.name In node1",
+        "require the name node-1 instead of the name node1",
         asked(**named("node1")),
         [node("node-1")],
     ),
-    "two names at once": ("do not require nodes with metadata.name In n2", asked(**named("n1", "n2")), [node("n1")]),
+    "two names at once": ("do not require nodes with the name n2", asked(**named("n1", "n2")), [node("n1")]),
     "a resource that no node has": (
         f"drop the request for {GPU}, which no node offers",
         asked(**SOME_GPU),

@@ -52,7 +52,7 @@ ONE_ZONE = storage_class("csi", allowedTopologies=[{"matchLabelExpressions": [{"
 EPHEMERAL = {"volumeClaimTemplate": {"spec": claim(of="csi")["spec"]}}
 SCRATCH = pod(volumes=[{"name": "scratch", "ephemeral": EPHEMERAL}])
 
-OTHER_VOLUME = "Recreate claim d/data, so that free volumes such as v suit it"
+OTHER_VOLUME = "Recreate claim d/data, so that it matches free volumes such as v"
 
 CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "no volume is there": (
@@ -69,7 +69,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     ),
     "the volume is for another way of access": (
         [node("n1"), LOCAL, claim(accessModes=["ReadWriteMany"]), volume("v")],
-        {"OtherVolume": "Recreate claim d/data, so that free volumes such as v suit it: ReadWriteOnce instead of"},
+        {"OtherVolume": "Recreate claim d/data, so that it matches free volumes such as v: ReadWriteOnce instead of"},
     ),
     "the volume is a block device": (
         [node("n1"), LOCAL, claim(), volume("v", volumeMode="Block")],
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "the claim selects other volumes": (
         [node("n1"), LOCAL, claim(selector={"matchLabels": {"fast": "yes"}}), volume("v")],
         {
-            "OtherVolume": "Recreate claim d/data, so that free volumes such as v suit it: no selector",
+            "OtherVolume": "Recreate claim d/data, so that it matches free volumes such as v: no selector",
             "CreateVolume": "Create",
         },
     ),
@@ -116,7 +116,9 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "0", "a"), claim(of="csi")],
         {
             "IgnoreStorageCapacity": "Set storageCapacity: false in CSIDriver csi.example.com, which publishes a",
-            "RaiseCapacity": "Correct what csi.example.com publishes in CSIStorageCapacity kube-system/p of class csi",
+            "RaiseCapacity": (
+                "Correct the capacity that csi.example.com publishes in CSIStorageCapacity kube-system/p of class csi"
+            ),
         },
     ),
     "the driver publishes no capacity": (
@@ -206,7 +208,7 @@ def test_what_is_left_behind_is_said_and_kept(policy: str, told: str, first: tup
     documents, _ = CASES["the volume is in another zone"]
     documents = [*documents[:-1], csi_volume("v", "data", on=IN_B, persistentVolumeReclaimPolicy=policy), ASKED]
     (remedy,) = found(documents).remedies
-    assert remedy.weakens == f"it starts without the data of claim d/data, which stay on volume v ({told})"
+    assert remedy.weakens == f"the pod starts without the data of claim d/data, which stay on volume v ({told})"
     assert remedy.commands[:-1] == first
     assert recreated(remedy.commands[-1])["spec"]["volumeName"] is None
     documents, _ = CASES["the volume's claim is gone"]
@@ -227,7 +229,7 @@ def test_a_claim_that_is_being_deleted_keeps_its_volume() -> None:
     """First the volume is kept, then the claim recreated for it, then the volume freed of the former claim's UID."""
     documents, _ = CASES["the claim is being deleted with its data"]
     (keeps, gives_up) = (each for each in found([*documents, ASKED]).remedies)
-    assert keeps.summary == "Recreate claim d/data, which is being deleted, for volume v, which has its data"
+    assert keeps.summary == "Recreate claim d/data, which is being deleted, for volume v, which holds its data"
     assert keeps.weakens is None
     retained, recreated, freed = keeps.commands
     assert json.loads(shlex.split(retained)[-1]) == {"spec": {"persistentVolumeReclaimPolicy": "Retain"}}

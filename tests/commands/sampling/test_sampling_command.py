@@ -25,7 +25,7 @@ def test_the_first_line_says_what_to_do(run: Run, write: Write) -> None:
     code, out, err = run("sampling", "-f", write(*NODES, pod("web")))
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "Keep percentageOfNodesToScore, adaptive (50%): it costs 0.0 points per pod"
-    assert "now, 1.13" in out
+    assert "now, default of 1.13" in out
 
 
 def test_a_named_pod_and_a_manifest(run: Run, write: Write) -> None:
@@ -40,7 +40,7 @@ def test_a_named_pod_and_a_manifest(run: Run, write: Write) -> None:
 
 def test_ctrl_c_prints_the_kinds_so_far(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user interrupts while the second of two kinds of pods is measured."""
-    measure, calls = sampled_searches.measure_pod_kind, list[int]()
+    measure, calls = sampled_searches.measure_sampling_costs, list[int]()
 
     def measure_until_second(*arguments: Any) -> SampledKind:
         calls.append(1)
@@ -48,7 +48,7 @@ def test_ctrl_c_prints_the_kinds_so_far(run: Run, write: Write, monkeypatch: pyt
             raise KeyboardInterrupt
         return measure(*arguments)
 
-    monkeypatch.setattr(sampled_searches, "measure_pod_kind", measure_until_second)
+    monkeypatch.setattr(sampled_searches, "measure_sampling_costs", measure_until_second)
     file = write(*NODES, pod("web"), pod("db", "2"))
     code, out, err = run("sampling", "web", "db", "-f", file)
     assert (code, err) == (130, "")

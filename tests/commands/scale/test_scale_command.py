@@ -58,7 +58,7 @@ def test_groups_of_labels_have_no_limits(run: Run, write: Write) -> None:
     file = write(pooled, waiting, placed)
     done = run("scale", "up", "-f", file, "--pool-label", "example.com/crew", "--assume-complete")
     assert done.code == 5
-    assert done.out.startswith("Not certain: node groups are only known from node labels")
+    assert done.out.startswith("Not certain: node groups are known only from node labels")
     assert "blue" in done.out
 
 
@@ -97,7 +97,7 @@ def test_running_pods_that_the_autoscaler_ignores_are_named(run: Run, form: tupl
     """The demo's trainers have priority -100, which is below the autoscaler's default cutoff of -10."""
     printed = " ".join(run("scale", "down", "--demo", *form).out.split())
     assert "Removes 5 of 5 unneeded nodes" in printed
-    assert "6 running pods of low priority end with these nodes" in printed
+    assert "6 running pods of low priority are lost with these nodes" in printed
     assert "batch/trainer-4qk7z" in printed
 
 

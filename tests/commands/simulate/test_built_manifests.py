@@ -82,11 +82,11 @@ def test_a_chart_is_simulated_as_helm_renders_it(run: Run, tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        (["prod"], "error: prod: no Kubernetes object in it (build it with --kustomize)"),
-        (["chart"], "error: chart: no Kubernetes object in it (build it with --helm)"),
+        (["prod"], "error: prod: contains no Kubernetes objects (build it with --kustomize)"),
+        (["chart"], "error: chart: contains no Kubernetes objects (build it with --helm)"),
         (
             ["base"],
-            "base/kustomization.yaml: not built, so the other files are read as they are: --kustomize",
+            "base/kustomization.yaml: not built, so its files are read as they are; --kustomize",
         ),
     ],
 )

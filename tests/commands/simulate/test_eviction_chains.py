@@ -9,7 +9,7 @@ from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, workload
 
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.drain.runs import drain_nodes
+from kschedctl.commands.drain import drain_nodes
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.one_pod import find_or_create_target
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
@@ -157,7 +157,7 @@ def test_a_class_whose_victims_take_the_room_again_is_no_fix() -> None:
     agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
     found = another_class(node("n1"), agent, owned("ReplicaSet", "web", "n1", "3"), waiting)
     assert found.remedies == ()
-    assert any("whose replacements take the node again" in line for line in found.impossible)
+    assert any("whose replacements take the node before" in line for line in found.impossible)
 
 
 def test_a_class_says_what_becomes_of_the_victims() -> None:

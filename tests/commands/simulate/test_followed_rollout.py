@@ -116,7 +116,7 @@ def test_where_nothing_explains_it_the_search_ends(monkeypatch: pytest.MonkeyPat
     objects = [node("n1", cpu="16"), node("n2", cpu="64"), *(pod(name, "n1") for name in names)]
     report = followed(objects, *(build_placement(name, "n1", 1 + number / 5) for number, name in enumerate(names)))
     assert [each.outcome for each in report.placements] == ["NotBest"] * 5
-    ended = "after 2 placements that no overlapping binding explains, the search for such bindings ends"
+    ended = "the search for overlapping bindings ended after 2 placements that none explains"
     assert report.assumed == (ended,)
 
 

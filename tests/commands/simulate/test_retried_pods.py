@@ -55,8 +55,8 @@ def test_who_waited_for_another_pod_is_told_with_what_became_of_it() -> None:
     (pending,) = report.pending
     assert (pending.pods, pending.queue, pending.rejectors) == (("shop/api2",), "unschedulable", ("NodeResourcesFit",))
     told = repr(build_retried_section(report.retried, Style(width=80)))
-    assert "'pods that came to nodes', 'scheduled'" in told
-    assert "'pods that came to nodes, five minutes', 'unschedulable: NodeResourcesFit'" in told
+    assert "'pods that got a node', 'scheduled'" in told
+    assert "'pods that got a node, five minutes', 'unschedulable: NodeResourcesFit'" in told
 
 
 def test_pods_wait_where_their_refusal_puts_them() -> None:

@@ -44,7 +44,7 @@ def test_what_a_chart_holds_besides(run: Run, write: Write) -> None:
     found = run("simulate", "-f", write(*NODES), "-f", chart, "-o", "json")
     assert json.loads(found.out)["placements"].keys() == {"default/web-new-0", "default/migrate"}
     assert found.err.splitlines() == [
-        "note: not checked: Rollout/r, whose operators create pods of a shape that kschedctl cannot know",
+        "note: not checked: Rollout/r (kschedctl does not know what pods their operators create)",
         "note: left out, as Helm creates them neither on install nor on upgrade: Pod default/try",
     ]
 

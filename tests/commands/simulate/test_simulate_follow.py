@@ -45,7 +45,7 @@ def test_the_answer(run: Run, state: str, events: str) -> None:
     found = run("simulate", "--follow", events, "-f", state)
     assert found.code == 1
     assert found.out.splitlines()[0] == (
-        "1 of 2 pods placed otherwise: 1 of 2 pods went to a node that the replay has among the best"
+        "1 of 2 pods placed otherwise: 1 of 2 pods went to a node that the replay ranks among the best"
     )
     assert "rejected by NodeResourcesFit: Insufficient cpu" in found.out
     assert "its cache was stale" in found.out
@@ -59,7 +59,7 @@ def test_bindings_that_overlap_are_the_likely_cause(run: Run, write: Write, tmp_
     soon = {**event("b", "w1", 1), "eventTime": "2026-01-01T00:00:01.300000Z"}
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [event("a", "w1", 1), soon]}))
     out = run("simulate", "--follow", str(path), "-f", state).out
-    assert "overlapping bindings could explain 1 of the 1 placed otherwise" in out
+    assert "overlapping bindings could explain 1 of 1 pod placed otherwise" in out
     assert "as replayed if tried before default/a (w1, 300 ms before)" in out
     assert "its cache was stale" not in out
 
@@ -81,7 +81,7 @@ def test_without_the_rest_of_the_cluster_it_is_not_decided(run: Run, write: Writ
 @pytest.mark.parametrize("option", [["--pending"], ["--rollout"], ["--runs", "3"]])
 def test_options_that_say_nothing_to_it(run: Run, state: str, events: str, option: list[str]) -> None:
     found = run("simulate", "--follow", events, "-f", state, *option)
-    assert (found.code, "--follow repeats what was really done" in found.err) == (2, True)
+    assert (found.code, "--follow repeats a real rollout" in found.err) == (2, True)
 
 
 def test_files_without_events(run: Run, state: str) -> None:
@@ -100,7 +100,7 @@ def test_a_snapshot_from_before_the_events_is_named_as_what_is_missing(run: Run,
     told = [each for each in document["unknown"] if each["kind"] == "Pod"]
     assert (found.code, document["undecided"]) == (5, True)
     assert [each["why"] for each in told] == [
-        "of the events are not in the cluster, 2 of 2: it may have been read before"
+        "of the events are not in the cluster, 2 of 2: the cluster may have been read before the events"
     ]
     shown = run("simulate", "--follow", events, "-f", write(node("empty"), name="before.json")).out
     assert "Pods of the events are not in the cluster, 2 of 2" in " ".join(shown.split())

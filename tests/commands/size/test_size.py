@@ -367,7 +367,7 @@ def test_before_a_set_takes_all_pods_the_one_that_takes_most_is_told(monkeypatch
     assert report.build_first_line()[0].startswith("2 nodes take 2 pods;")
 
 
-@pytest.mark.parametrize("where", ["find_places_of_pending_pods", "explain_unplaced", "build_program"])
+@pytest.mark.parametrize("where", ["find_places_of_pending_pods", "explain_unplaced_pods", "build_program"])
 def test_an_interruption_before_any_set_is_no_error(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     objects = [node("n1", "small", 4), pod("huge", 5), pod("p", 1)]
     report = interrupted(monkeypatch, where, 0, objects)

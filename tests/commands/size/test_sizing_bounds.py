@@ -64,7 +64,7 @@ def test_every_set_that_takes_all_pods_meets_the_cuts_and_costs_no_less_than_the
     good = [nodes for nodes in product(range(8), repeat=2) if fits(some, nodes)]
     assert good
     for nodes in good:
-        assert all(cut.is_satisfied(np.array(nodes, np.float64)) for cut in begun.cuts), nodes
+        assert all(cut.find_satisfying_sets(np.array(nodes, np.float64)) for cut in begun.cuts), nodes
         assert float(np.array(nodes) @ some.costs) >= begun.bound, nodes
 
 
@@ -76,7 +76,7 @@ def test_the_sets_between_are_all_that_cost_less_and_meet_the_cuts(seed: int) ->
         nodes
         for nodes in product(range(11), repeat=2)
         if begun.bound <= float(np.array(nodes) @ some.costs) < below
-        and all(cut.is_satisfied(np.array(nodes, np.float64)) for cut in begun.cuts)
+        and all(cut.find_satisfying_sets(np.array(nodes, np.float64)) for cut in begun.cuts)
     ]
     between = enumerate_cheaper_sets(some, begun.cuts, begun.bound, below)
     assert between is not None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import kschedctl
+from kschedctl.commands.size.shapes import build_pool_shapes
 from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.errors import UsageError
 
@@ -247,7 +248,7 @@ def test_a_step_that_fails_is_named() -> None:
     steps = [{"cordon": {"nodes": ["n1"]}}, {"scale": {"name": "nobody", "replicas": 2}}]
     with pytest.raises(UsageError, match=r"step 2 \(scale\)"):
         sized([*NODES, pod("p", 1)], scenario={"steps": steps})
-    with pytest.raises(UsageError, match=r"step 1 \(instanceTypes\).*all nodes are bought"):
+    with pytest.raises(UsageError, match=r"step 1 \(instanceTypes\).*size replaces all nodes"):
         sized([*NODES, pod("p", 1)], scenario={"steps": [{"instanceTypes": {"types": TYPES}}]})
 
 
@@ -256,3 +257,14 @@ def test_nodes_that_a_step_cordons_are_no_model() -> None:
     assert bought(sized([*nodes, pod("p", 6)])) == {"large": {"a": 1}}
     report = sized([*nodes, pod("p", 6)], scenario={"steps": [{"cordon": {"nodes": ["n2"]}}]})
     assert report.homeless == 1
+
+
+def test_shapes_of_a_pool_say_in_what_they_differ() -> None:
+    nodes = [node("n1", 4, "a", disk="ssd", team="x"), node("n2", 4, "a", team="x"), node("n3", 4, "a", pool="other")]
+    nodes.append(node("n4", 4, "b", disk="ssd", team="x"))
+    shapes = build_pool_shapes(kschedctl.Cluster.from_objects(nodes))
+    assert [(shape.name, shape.peculiarities) for shape in shapes] == [
+        ("other", ()),
+        ("small.1", ("disk=ssd",)),
+        ("small.2", ("no label disk",)),
+    ]

@@ -63,13 +63,13 @@ def test_the_brief_form_says_what_an_upgrade_brings(run: Run) -> None:
     out = " ".join(run("versions", "1.36", "1.37", "--brief").out.split())
     assert re.match(r"4 features newly on by default, \d+ other differences from 1.36 to 1.37", out)
     assert "newly on by default, with the release: DRADeviceTaintRules (1.37), " in out
-    assert "gates removed, so that a configuration that names them is rejected: GangScheduling, " in out
+    assert "gates removed (a configuration that sets them is rejected): GangScheduling, " in out
     assert "more: kschedctl whatif --compare-version 1.36 1.37" in out
 
 
 def test_wrong_use(run: Run) -> None:
     code, _, err = run("versions", "1.33")
-    assert (code, "needs a second version to compare 1.33 with" in err) == (2, True)
+    assert (code, "give a second version to compare 1.33 with" in err) == (2, True)
     code, _, err = run("versions", "1.33", "1.99")
     assert (code, "'1.99' is not supported" in err) == (2, True)
 

@@ -56,7 +56,7 @@ def test_one_pod(run: Run, cluster: str) -> None:
 def test_all_pods(run: Run, cluster: str) -> None:
     code, out, _ = run("wakes", "-A", "-f", cluster)
     assert code == 0
-    assert out.splitlines()[0] == "2 pods in all namespaces wait for something to happen"
+    assert out.splitlines()[0] == "2 pods in all namespaces wait for a change that wakes them"
     found = document(run("wakes", "-A", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
     assert len(found["pods"]) == 3  # type: ignore[arg-type]
     document(run("wakes", "waits", "gated", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
@@ -96,7 +96,7 @@ def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
     assert (code, out.splitlines()[0]) == (1, "0 of 2 rejected pods in all namespaces are woken by Node new added")
     service = {"kind": "Service", "metadata": {"name": "s"}}
     code, out, _ = run("wakes", "waits", "-f", cluster, "--event", event(tmp_path, large, service))
-    assert (code, out.splitlines()[0]) == (0, "1 of 1 rejected pod is woken by 2 changes, each by itself")
+    assert (code, out.splitlines()[0]) == (0, "1 of 1 rejected pod is woken by 2 changes, each applied alone")
     assert "not watched: Service default/s added" in out
     assert "NodeAdd: Queue by NodeResourcesFit" in out
     found = document(
@@ -117,10 +117,10 @@ def test_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
     for file, size in ((before, "2"), (after, "4")):
         assert run("snapshot", "save", "-f", write(node("n1", size), waits), "-o", file, "-q").code == 0
     code, out, _ = run("wakes", "--between", before, after)
-    assert (code, out.splitlines()[0]) == (0, "1 pod waited in both, none was missed")
+    assert (code, out.splitlines()[0]) == (0, "1 pod waited at both moments; none was missed")
     assert "Node n1 changed woke it; at the second moment it fits on n1" in out
     assert document(run("wakes", "waits", "--between", before, after, "-o", "json").out, "WakesBetween")["changes"] == 1
-    assert run("wakes", "--between", before, before).out.startswith("1 pod waited in both, none was missed")
+    assert run("wakes", "--between", before, before).out.startswith("1 pod waited at both moments; none was missed")
 
 
 def test_a_named_pod_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_a_named_pod_between_two_snapshots(run: Run, write: Write, tmp_path: Pat
     for file, objects in ((before, (pod("waits", "3", uid="1"), placed)), (after, (placed, pod("new", "1")))):
         assert run("snapshot", "save", "-f", write(node("n1", "2"), *objects), "-o", file, "-q").code == 0
     code, out, _ = run("wakes", "waits", "--between", before, after)
-    assert (code, out.splitlines()[0]) == (0, "No pod waited in both")
-    assert "is gone at the second moment; nothing woke it that both moments show" in out
+    assert (code, out.splitlines()[0]) == (0, "No pod waited at both moments")
+    assert "is gone at the second moment; nothing woke it, as far as both moments show" in out
     only = "only pending pods can be woken"
     assert run("wakes", "runs", "--between", before, after).err == (
         f'error: pod "default/runs" is not pending in {before} ({only})\n'
@@ -149,8 +149,8 @@ def test_the_later_snapshot_first(run: Run, tmp_path: Path) -> None:
     code, _, err = run("wakes", "-A", "--between", *reversed(files))
     assert code == 2
     assert err == (
-        f"error: {files[1]} was read at 2026-01-01T02:00:00+00:00, "
-        f"{files[0]} earlier, at 2026-01-01T01:00:00+00:00 (name the earlier one first)\n"
+        f"error: {files[1]} was read at 2026-01-01T02:00:00+00:00, but {files[0]} was read earlier, at "
+        "2026-01-01T01:00:00+00:00 (specify the earlier snapshot first)\n"
     )
 
 
@@ -165,7 +165,7 @@ def test_a_pod_that_is_held_back_is_not_flushed(run: Run, cluster: str) -> None:
     [
         (["nothing"], 'pod "default/nothing" not found'),
         (["--event", "no-such-file"], "no-such-file"),
-        (["--between", "a", "b", "--event", "e"], "--between names both clusters"),
+        (["--between", "a", "b", "--event", "e"], "--between already names both clusters"),
         (["node/n1"], "is a node"),
     ],
 )

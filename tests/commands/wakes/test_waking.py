@@ -275,7 +275,7 @@ def test_who_goes_need_only_be_named(event: Json) -> None:
 
 
 def test_what_cannot_be_read_is_told_with_its_place() -> None:
-    with pytest.raises(kschedctl.KschedctlError, match=r"^events\.yaml, document 2, event: expected an object"):
+    with pytest.raises(kschedctl.KschedctlError, match=r"^events\.yaml, document 2, event: expected objects"):
         parse_changes([node("n2"), {}], scheduler(node("n1")).view, where="events.yaml")
 
 
@@ -349,7 +349,7 @@ def test_members_of_pod_groups_come_back_by_themselves() -> None:
     small, large = (pod(name, cpu, schedulingGroup={"podGroupName": "g"}) for name, cpu in (("a", "1"), ("b", "2")))
     event = {"action": "Add", "new": node("n2", "4")}
     for cpu, place, said in (
-        ("1", "backoff", "tried again after their back-off"),
+        ("1", "backoff", "retried after their back-off"),
         ("4", "", "fits now with its gang g"),
     ):
         cluster = kschedctl.Cluster.from_objects([node("n1", cpu), group, small, large], feature_gates=gates)

@@ -47,7 +47,7 @@ def test_a_member_that_waits_for_one_that_fits_nowhere() -> None:
     """Three of four fit: the plugin refuses these, NodeResourcesFit the last."""
     objects = [*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4)]
     report = find_wakes("a", *objects)
-    assert report.headline == "its gang train needs a node for 4 pods at once, and 3 fit"
+    assert report.headline == "its gang train needs nodes for 4 pods at once, but only 3 fit"
     assert (report.queue, report.message) == ("unschedulable", OPTIMISTIC)
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
     assert words(report) == [
@@ -63,7 +63,7 @@ def test_a_member_that_waits_for_one_that_fits_nowhere() -> None:
 
 def test_a_gang_that_is_not_complete() -> None:
     report = find_wakes("a", *map(of_coscheduling, "ab"), group(COSCHEDULING, 4))
-    assert report.headline == "its gang train has 2 of the 4 pods that it needs: no pod is tried before"
+    assert report.headline == "its gang train has 2 of the 4 pods that it needs; until they exist, no pod is tried"
     assert words(report) == [
         "any pod gets a node",
         "any PodGroup is created or changed, train or another",

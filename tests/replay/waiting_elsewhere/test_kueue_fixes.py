@@ -114,7 +114,7 @@ def test_quota_without_nodes_is_not_called_enough() -> None:
     objects = [build_flavor("gpu"), build_queue(), build_local_queue(), build_workload("w", 12), *NODES]
     fix = _find_fixes(*objects)[QUOTA]
     assert fix.holds is False
-    assert fix.drawbacks == ("its pods do not all get a node then: 0 of 1 fit",)
+    assert fix.drawbacks == ("not all of its pods get a node then: 0 of 1 fit",)
 
 
 def test_the_borrowing_limit_is_raised_if_the_cohort_has_enough() -> None:
@@ -148,7 +148,7 @@ def test_a_least_number_of_pods_is_lowered_to_what_fits() -> None:
     workload["spec"]["podSets"][0]["minCount"] = 6
     objects = [build_flavor("gpu"), build_queue(), build_local_queue(), workload, *NODES]
     fix = _find_fixes(*objects)[FEWER]
-    assert fix.summary == "Lower the least number of pods of pod set main from 6 to 4"
+    assert fix.summary == "Lower the minimum number of pods of pod set main from 6 to 4"
     assert fix.drawbacks == ("pod set main then runs with 4 of its 8 pods",)
     assert fix.holds
     _check(fix, objects)
@@ -226,7 +226,7 @@ def test_a_stopped_queue_is_resumed(kind: str) -> None:
     [
         (
             [build_flavor("gpu"), build_queue(), build_local_queue("batch"), build_workload("w", 4, queue="batsh")],
-            "Name LocalQueue ai/batch instead of batsh, which does not exist",
+            "Use LocalQueue ai/batch instead of batsh, which does not exist",
         ),
         (
             [build_flavor("gpu"), build_queue("team-a"), build_local_queue(queue="team-aa"), build_workload("w", 4)],

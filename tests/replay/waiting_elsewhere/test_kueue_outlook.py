@@ -31,7 +31,9 @@ def test_a_workload_with_enough_quota_is_next_and_its_pods_are_placed() -> None:
 def test_quota_alone_does_not_give_its_pods_a_node() -> None:
     nodes = [build_node("a", 4), build_node("b", 4), build_node("other", 8, pool="cpu")]
     entry = _find("w", build_flavor("gpu"), build_queue(), build_local_queue(), build_workload("w", 8), *nodes)
-    assert entry.details[-1].startswith("Its pods would not all get a node then: 0 of 1 fit. kube-scheduler: 0/3 nodes")
+    assert entry.details[-1].startswith(
+        "Not all of its pods would then get a node: 0 of 1 fit. kube-scheduler: 0/3 nodes"
+    )
     assert "2 Insufficient nvidia.com/gpu" in entry.details[-1]
 
 

@@ -35,7 +35,7 @@ def broker(name: str) -> Json:
 
 def test_a_custom_resource_tells_how_many_pods_it_expects() -> None:
     assert list_entries(KAFKA) == [
-        ("Kafka shop/x", "NotChecked", "3 pods expected by Kafka/x; kschedctl cannot know their shape")
+        ("Kafka shop/x", "NotChecked", "3 pods expected by Kafka/x; kschedctl does not know what they request")
     ]
 
 

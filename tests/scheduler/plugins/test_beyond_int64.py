@@ -18,8 +18,6 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
     MIN_SIZE_FOR_FLOAT_DIVISION,
     STRATEGIES,
     NodeUsage,
-)
-from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,

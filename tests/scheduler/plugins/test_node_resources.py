@@ -28,17 +28,15 @@ from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.resource_allocation import (
-    compute_node_usage,
-    get_demanded_amounts,
-    list_pod_amounts,
-)
-from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     DEFAULT_RESOURCES,
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,
     UtilizationShapePoint,
+    compute_node_usage,
     evaluate_piecewise_linear,
+    get_demanded_amounts,
+    list_pod_amounts,
 )
 from kschedctl.scheduler.plugins.node_resources.balanced_allocation import (
     NodeResourcesBalancedAllocation,

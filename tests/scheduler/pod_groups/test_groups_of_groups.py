@@ -249,8 +249,10 @@ def test_simulations_are_in_doubt() -> None:
 def test_what_is_said_of_a_group_that_would_fit_without_the_others() -> None:
     there = [composite("root", least=2), group("x", "root", 1), group("y", "root", 2)]
     tried = cluster(there, node("n", 2), pods("x", 1), pods("y", 2))
-    assert explain(tried, "a/x-0").headline == "its CompositePodGroup root needs nodes for 2 groups at once: fewer fit"
-    assert explain(tried, "a/y-0").headline == "its gang y needs a node for 2 pods at once, and 1 fits"
+    assert explain(tried, "a/x-0").headline == (
+        "its CompositePodGroup root needs nodes for 2 groups at once, but fewer fit"
+    )
+    assert explain(tried, "a/y-0").headline == "its gang y needs nodes for 2 pods at once, but only 1 fits"
 
 
 # -- preemption ------------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(
         if operation == "pop" and (found := queue.pop()):
             tried.append(found)
         elif operation in ("fail", "error") and tried:
-            queue.add_unschedulable(tried.pop(), FIT if operation == "fail" else NO_REJECTORS)
+            queue.add_unschedulable_pod(tried.pop(), FIT if operation == "fail" else NO_REJECTORS)
         elif operation == "bind" and tried:
             queue.done(tried[-1].position)
             gone.add(tried.pop().position)
@@ -117,7 +117,7 @@ def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(
             queue.flush_backoff()
         elif operation == "flush":
             queue.clock.time += MAX_UNSCHEDULABLE_TIME
-            queue.flush_unschedulable()
+            queue.flush_unschedulable_pods()
         elif operation == "delete" and 0 not in {pod.position for pod in tried}:
             queue.delete(Position(0))
             gone.add(0)
@@ -131,7 +131,7 @@ def test_a_pod_that_is_activated_while_it_is_tried(lasts: bool, place: str) -> N
     queue = queue_of(1, rules=QueueRules(activation_lasts=lasts))
     pod = pop(queue)
     queue.activate([pod.position])
-    queue.add_unschedulable(pod, FIT)
+    queue.add_unschedulable_pod(pod, FIT)
     assert places(queue) == {0: place}
 
 
@@ -139,10 +139,10 @@ def test_a_pod_that_is_activated_while_it_is_tried(lasts: bool, place: str) -> N
 def test_a_pod_backs_off_twice_as_long_after_each_failure(failures: int, seconds: int) -> None:
     queue = queue_of(1)
     for _ in range(failures - 1):
-        queue.add_unschedulable(pop(queue), FIT)
+        queue.add_unschedulable_pod(pop(queue), FIT)
         queue.activate([Position(0)])
     pod = pop(queue)
-    queue.add_unschedulable(pod, FIT)
+    queue.add_unschedulable_pod(pod, FIT)
     queue.move(POD_GONE)
     assert places(queue) == {0: BACKOFF}
     failed_at = pod.timestamp
@@ -162,11 +162,11 @@ def test_errors_of_long_ago(version: str, seconds: int) -> None:
     backoff = Backoff.from_configuration(scheduler.configuration, scheduler.gates)
     queue = queue_of(1, rules=QueueRules(backoff))
     for _ in range(2):
-        queue.add_unschedulable(pop(queue), NO_REJECTORS)
+        queue.add_unschedulable_pod(pop(queue), NO_REJECTORS)
         queue.clock.time += 20 * NANOSECONDS
         queue.flush_backoff()
     pod = pop(queue)
-    queue.add_unschedulable(pod, FIT)
+    queue.add_unschedulable_pod(pod, FIT)
     assert backoff.compute_duration(backoff.count_failures(pod)) == seconds * NANOSECONDS
     assert queue.backoff.find_expiration(pod) == backoff.align_to_window(pod.timestamp + seconds * NANOSECONDS)
 
@@ -176,7 +176,7 @@ def test_within_a_second_pods_that_back_off_are_popped_by_priority() -> None:
     for number, priority in enumerate((0, 5, 9)):
         queue.add(QueuedPod(Position(number), priority))
     for pod in [pop(queue), pop(queue), pop(queue)]:
-        queue.add_unschedulable(pod, FIT)
+        queue.add_unschedulable_pod(pod, FIT)
     queue.move(POD_GONE)
     assert set(places(queue).values()) == {BACKOFF}
     assert [pop(queue).position for _ in range(3)] == [2, 1, 0]
@@ -184,7 +184,7 @@ def test_within_a_second_pods_that_back_off_are_popped_by_priority() -> None:
 
 def test_without_the_gate_pods_that_back_off_are_not_popped() -> None:
     queue = queue_of(1, rules=QueueRules(Backoff(pops_early=False)))
-    queue.add_unschedulable(pop(queue), FIT)
+    queue.add_unschedulable_pod(pop(queue), FIT)
     queue.move(POD_GONE)
     assert queue.pop() is None
     queue.clock.time += 2 * NANOSECONDS
@@ -194,7 +194,7 @@ def test_without_the_gate_pods_that_back_off_are_not_popped() -> None:
 
 def test_pods_that_failed_by_errors_wait_until_their_time_is_over() -> None:
     queue = queue_of(1)
-    queue.add_unschedulable(pop(queue), NO_REJECTORS)
+    queue.add_unschedulable_pod(pop(queue), NO_REJECTORS)
     assert places(queue) == {0: BACKOFF}
     assert queue.pop() is None
 
@@ -204,35 +204,35 @@ def test_what_happens_while_a_pod_is_tried_counts_when_it_comes_back() -> None:
     queue = queue_of(2, plugins)
     first, second = pop(queue), pop(queue)
     queue.move(POD_GONE)
-    queue.add_unschedulable(first, FIT)
+    queue.add_unschedulable_pod(first, FIT)
     plugins.answer = QueueingStrategy.AFTER_BACKOFF
-    queue.add_unschedulable(second, FIT)
+    queue.add_unschedulable_pod(second, FIT)
     assert places(queue) == {0: UNSCHEDULABLE, 1: BACKOFF}
     again = pop(queue)
-    queue.add_unschedulable(again, FIT)
+    queue.add_unschedulable_pod(again, FIT)
     assert places(queue) == {0: UNSCHEDULABLE, 1: UNSCHEDULABLE}, "nothing happened since it was popped again"
 
 
 def test_a_plugin_that_said_pending_spares_the_backoff() -> None:
     queue = queue_of(1, Said(QueueingStrategy.IMMEDIATELY))
-    queue.add_unschedulable(pop(queue), Rejectors(pending=frozenset({"DynamicResources"})))
+    queue.add_unschedulable_pod(pop(queue), Rejectors(pending=frozenset({"DynamicResources"})))
     queue.move(POD_GONE)
     assert places(queue) == {0: ACTIVE}
 
 
 def test_members_of_pod_groups_come_back_by_backoff_alone() -> None:
     queue = queue_of(1, Said(QueueingStrategy.SKIP), QueueRules(in_groups=frozenset({Position(0)})))
-    queue.add_unschedulable(pop(queue), FIT)
+    queue.add_unschedulable_pod(pop(queue), FIT)
     assert places(queue) == {0: BACKOFF}
 
 
 def test_without_hints_any_event_during_the_cycle_puts_the_pod_back() -> None:
     rules = QueueRules(by_hints=False)
     queue = queue_of(2, Said(QueueingStrategy.SKIP), rules)
-    queue.add_unschedulable(pop(queue), FIT)
+    queue.add_unschedulable_pod(pop(queue), FIT)
     second = pop(queue)
     queue.move(POD_GONE)
-    queue.add_unschedulable(second, FIT)
+    queue.add_unschedulable_pod(second, FIT)
     assert places(queue) == {0: UNSCHEDULABLE, 1: BACKOFF}
 
 
@@ -242,7 +242,7 @@ def test_an_event_that_no_plugin_asked_for_puts_no_pod_back() -> None:
     queue = queue_of(1, plugins, QueueRules(by_hints=False))
     tried = pop(queue)
     queue.move(POD_GONE)
-    queue.add_unschedulable(tried, FIT)
+    queue.add_unschedulable_pod(tried, FIT)
     assert places(queue) == {0: UNSCHEDULABLE}
 
 
@@ -261,12 +261,12 @@ def test_a_gated_pod_is_never_popped_and_comes_in_when_the_gate_goes() -> None:
 
 def test_after_five_minutes_an_unschedulable_pod_is_tried_again() -> None:
     queue = queue_of(1)
-    queue.add_unschedulable(pop(queue), FIT)
+    queue.add_unschedulable_pod(pop(queue), FIT)
     queue.clock.time += MAX_UNSCHEDULABLE_TIME - NANOSECONDS
-    queue.flush_unschedulable()
+    queue.flush_unschedulable_pods()
     assert places(queue) == {0: UNSCHEDULABLE}
     queue.clock.time += 2 * NANOSECONDS
-    queue.flush_unschedulable()
+    queue.flush_unschedulable_pods()
     assert places(queue) == {0: ACTIVE}
     assert cast(QueuedPod, queue.get(Position(0))).flushed
 
@@ -278,13 +278,13 @@ def test_a_gated_pod_is_not_tried_again_after_five_minutes() -> None:
     queue = queue_of(1, plugins)
     plugins.gated = frozenset()
     queue.clock.time += 2 * MAX_UNSCHEDULABLE_TIME
-    queue.flush_unschedulable()
+    queue.flush_unschedulable_pods()
     assert places(queue) == {0: UNSCHEDULABLE}
 
 
 def test_a_certain_pod_is_popped_from_wherever_it_waits() -> None:
     queue = queue_of(3)
-    queue.add_unschedulable(pop(queue), FIT)
+    queue.add_unschedulable_pod(pop(queue), FIT)
     assert [found.position for number in (2, 0) if (found := queue.pop_specific(Position(number)))] == [2, 0]
     assert queue.pop_specific(Position(0)) is None
     assert places(queue) == {1: ACTIVE}

@@ -160,9 +160,9 @@ def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
     assert less()
     plugin.record_failure(member, view)
     assert less() is not after_others
-    plugin.record_permitted(member, view, waits=True)
+    plugin.record_permitted_pod(member, view, waits=True)
     assert less() is not after_others
-    plugin.record_permitted(member, view, waits=False)
+    plugin.record_permitted_pod(member, view, waits=False)
     assert less()
 
 
@@ -195,7 +195,7 @@ def test_the_first_has_its_siblings_tried() -> None:
     def woken(name: str, *, waits: bool = True) -> set[str]:
         position = view.pods.index[f"ns/{name}"]
         view.assume(position, 0)
-        found = plugin.record_permitted(view.pods.objects[position], view, waits=waits)
+        found = plugin.record_permitted_pod(view.pods.objects[position], view, waits=waits)
         return {view.pods.objects[each].metadata.name for each in found}
 
     assert woken("a") == {"b", "c"}

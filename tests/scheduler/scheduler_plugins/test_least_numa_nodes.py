@@ -15,8 +15,8 @@ from kschedctl.api.objects import NodeResourceTopology
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.scheduler_plugins.least_numa import choose_numa_nodes, score_containers, score_pod
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import NumaList, build_numa_list
+from kschedctl.scheduler.scheduler_plugins.topology_match_args import choose_numa_nodes, score_containers, score_pod
 
 Json = dict[str, Any]
 NAME, GPU = "NodeResourceTopologyMatch", "example.com/gpu"

@@ -128,7 +128,7 @@ def test_upstreams_reserved_pods(numa: tuple[Json, ...], containers: tuple[Json,
     view.assume(view.pods.index["default/web"], view.nodes.index["b"])
     columns = build_numa_list(found.node_resource_topologies, view.nodes.index)
     taken = columns.subtract(OverReserve(NAME, NumaCacheArgs()).sum_reserved_requests(view))
-    assert {name: taken.get_available(name)[view.nodes.index["b"]].tolist() for name in left} == left
+    assert {name: taken.get_available_amounts(name)[view.nodes.index["b"]].tolist() for name in left} == left
 
 
 # -- what was published ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from plugin_cases import filtered, pod_info, pre_filter, scores, snapshot
 
 from kschedctl.scheduler.framework import Reservation
 from kschedctl.scheduler.framework.facts import describe_fact
-from kschedctl.scheduler.plugins.helper.scoring_strategy import UtilizationShapePoint
+from kschedctl.scheduler.plugins.helper.resource_allocation import UtilizationShapePoint
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 
 ZONES = ("a", "b", "c")

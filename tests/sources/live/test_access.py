@@ -269,7 +269,7 @@ def test_what_is_refused_again_is_the_end(tmp_path: Path) -> None:
     with serving(replayed) as api:
         path = kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))
         accepting(api, "none")
-        with pytest.raises(ClusterError, match="does not accept our credentials: Unauthorized"):
+        with pytest.raises(ClusterError, match="does not accept these credentials: Unauthorized"):
             request_list(connect(Access(kubeconfig=path)), api)
     assert len(api.requests) == 2
 

@@ -16,7 +16,7 @@ from live_fixtures import nobody  # noqa: F401 - fixtures
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.sources.live import cache
 from kschedctl.sources.live.connection import Access, connect
-from kschedctl.sources.live.reading import ReadingOptions, read_live
+from kschedctl.sources.live.reading import ReadingOptions, read_live_cluster
 
 Json = dict[str, Any]
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
@@ -65,7 +65,7 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple
                 cache.ReadingCache, "open", lambda *key: of(*("server" if part == server else part for part in key))
             )
             try:
-                return read_live(connection, wishes).build_cluster(), api
+                return read_live_cluster(connection, wishes).build_cluster(), api
             finally:
                 monkeypatch.setattr(cache.ReadingCache, "open", of)
 

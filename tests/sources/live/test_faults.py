@@ -94,10 +94,10 @@ FAULTS: dict[str, tuple[Response, str]] = {
         Response(raw=[head(200, "Content-Encoding: gzip"), gzip.compress(b" " * (40 << 20))]),
         "more than 8 MiB",
     ),
-    "slow 401": (slow_body(401), "does not accept our credentials"),
+    "slow 401": (slow_body(401), "does not accept these credentials"),
     "slow 403": (slow_body(403), "HTTP 403 Fault"),
     "slow 500": (slow_body(500), "the API server answers 500"),
-    "401": (status(401, "Unauthorized"), "does not accept our credentials: Unauthorized"),
+    "401": (status(401, "Unauthorized"), "does not accept these credentials: Unauthorized"),
     "403": (status(403, "it is forbidden"), "it is forbidden.*see kschedctl help rights"),
     "404": (status(404, "there is none"), "there is none"),
     "410": (status(410, "too old"), "too old"),
@@ -249,5 +249,5 @@ def test_a_watch_with_a_fault_narrows_the_answer_in_time(fault: str, run: Run, m
     assert code == 1
     assert out.startswith("lab/p01-cpu")
     unknown = "warning: changes while the cluster was read are unknown for nodes\n"
-    taken_in = "note: changed while the cluster was read, and included in their newest state: 1 Node\n"
+    taken_in = "note: changed while the cluster was read (the newest state is used): 1 Node\n"
     assert err == {"endless blank lines": "", "endless events": taken_in}.get(fault, unknown)

@@ -18,7 +18,7 @@ from kschedctl.sources.live import follow as live_follow
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.follow import Follower
 from kschedctl.sources.live.http import Server
-from kschedctl.sources.live.reading import read_live
+from kschedctl.sources.live.reading import read_live_cluster
 
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"
@@ -57,7 +57,9 @@ class Watches:
 def following(server_at: ServerAt, watches: Watches, *answers: Answer) -> Iterator[tuple[ApiServer, Iterator[Cluster]]]:
     with serving(*answers, watches, replayed) as api:
         connection = Connection(server_at(api.url), "here", "lab")
-        with closing(Follower(connection.server, read_live(connection), settle=0.2).iter_clusters()) as clusters:
+        with closing(
+            Follower(connection.server, read_live_cluster(connection), settle=0.2).iter_clusters()
+        ) as clusters:
             try:
                 yield api, clusters
             finally:
@@ -128,7 +130,7 @@ def test_a_server_for_which_every_watch_comes_too_late_is_asked_ever_more_seldom
     watches = Watches(*[late] * 20)
     with serving(watches, replayed) as api:
         connection = Connection(server_at(api.url), "here", "lab")
-        reading = read_live(connection)
+        reading = read_live_cluster(connection)
         waits = Waits()
         Follower(connection.server, reading, stopped=waits)._watch_kind("Pod", reading.listings["Pod"])
     assert waits.seconds == [0.02, 0.04, 0.05, 0.05]

@@ -94,7 +94,7 @@ def test_a_list_that_is_always_too_old_ends(server_at: ServerAt) -> None:
 def test_unauthorized_is_one_line(server_at: ServerAt) -> None:
     with serving(lambda *_: recorded_error("401-bad-token")) as api, pytest.raises(ClusterError) as error:
         read_list(server_at(api.url), "Pod")
-    assert "does not accept our credentials: Unauthorized" in str(error.value)
+    assert "does not accept these credentials: Unauthorized" in str(error.value)
     assert "\n" not in str(error.value)
     assert error.value.exit_code == 3
     assert len(api.requests) == 1

@@ -58,7 +58,7 @@ def test_what_could_not_be_read_is_named_in_every_output(run: Run) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (recorded_error("401-bad-token"), "does not accept our credentials: Unauthorized"),
+        (recorded_error("401-bad-token"), "does not accept these credentials: Unauthorized"),
         (recorded_error("403-nobody-list-nodes"), 'User "nobody" cannot list'),
         (Response(302), "redirects"),
         (Response(body=b"<html>"), "unexpected response"),

@@ -80,5 +80,5 @@ def test_a_refusal_is_an_answer_and_the_next_question_is_asked_anew(
         monkeypatch.setenv("KUBECONFIG", kubeconfig(there.url, tmp_path / "config"))
         for answer in call_in_turn(("list_pending_pods", {}), ("list_pending_pods", {})):
             assert answer.is_error
-            assert "does not accept our credentials: Unauthorized" in answer.content[0].text
+            assert "does not accept these credentials: Unauthorized" in answer.content[0].text
             assert "\n" not in answer.content[0].text

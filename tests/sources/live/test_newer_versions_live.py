@@ -14,7 +14,7 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import RefusedError, Server
 from kschedctl.sources.live.lists import LeftOutError, catch_up_with_changes, read_list
-from kschedctl.sources.live.reading import ReadingOptions, read_live
+from kschedctl.sources.live.reading import ReadingOptions, read_live_cluster
 
 ServerAt = Callable[..., Server]
 GROUP, PATH = "/apis/scheduling.k8s.io", "/apis/scheduling.k8s.io/v1beta2/podgroups"
@@ -79,7 +79,7 @@ def test_the_cluster_says_so(spec: dict[str, Any], gap: str, warned: bool, serve
     lacking = [for_path(path, status(404, "not found")) for path in paths]
     with serving(*lacking, versions("v1beta2"), groups(**spec), listing([])) as api:
         connection = Connection(server_at(api.url), "here", "lab")
-        cluster = read_live(connection, ReadingOptions(also=("PodGroup",), kube_version="1.36")).build_cluster()
+        cluster = read_live_cluster(connection, ReadingOptions(also=("PodGroup",), kube_version="1.36")).build_cluster()
     found = cluster.gaps.get("PodGroup")
     assert (gap in found.why) if found else not gap
     assert [group.metadata.name for group in cluster.pod_groups] == ["x"] * warned

@@ -16,7 +16,7 @@ from kschedctl.errors import InputError
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.archive_file import read_archive, write_archive
 from kschedctl.sources.live.connection import Connection
-from kschedctl.sources.live.reading import ReadingOptions, read_live
+from kschedctl.sources.live.reading import ReadingOptions, read_live_cluster
 from kschedctl.sources.read import read
 
 Json = dict[str, Any]
@@ -152,7 +152,7 @@ def test_a_live_cluster_is_asked_for_the_groups_that_its_pods_name(server_at: An
     def lists(pods: list[Json], *answers: Any) -> tuple[Cluster, set[str]]:
         body = json.dumps(build_list("PodList", "v1", pods) | {"metadata": {"resourceVersion": "1429"}}).encode()
         with serving(*answers, for_path("/api/v1/pods", Response(body=body)), replayed) as api:
-            cluster = read_live(Connection(server_at(api.url), "here", "ml"), ReadingOptions()).build_cluster()
+            cluster = read_live_cluster(Connection(server_at(api.url), "here", "ml"), ReadingOptions()).build_cluster()
             return cluster, {path for path in api.paths() if path.endswith("podgroups")}
 
     document = build_list("PodGroupList", COSCHEDULING, [group(COSCHEDULING)]) | {

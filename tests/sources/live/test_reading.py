@@ -23,7 +23,7 @@ from kschedctl.errors import ClusterError
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import Server
-from kschedctl.sources.live.reading import ReadingOptions, read_live
+from kschedctl.sources.live.reading import ReadingOptions, read_live_cluster
 
 ServerAt = Callable[..., Server]
 CLAIMS, CONFIG_MAPS = "/api/v1/persistentvolumeclaims", "/api/v1/namespaces/kube-system/configmaps"
@@ -51,7 +51,7 @@ def read(server_at: ServerAt, *answers: Answer, **wishes: Any) -> tuple[Cluster,
     """Return the cluster, and the paths of the requests."""
     with serving(*answers, replayed) as api:
         connection = Connection(server_at(api.url), "here", "lab")
-        return read_live(connection, ReadingOptions(**wishes)).build_cluster(), api.paths(watch=True)
+        return read_live_cluster(connection, ReadingOptions(**wishes)).build_cluster(), api.paths(watch=True)
 
 
 def test_the_recorded_cluster_answers_as_its_files_do(server_at: ServerAt) -> None:
@@ -68,7 +68,7 @@ def is_group(path: str) -> bool:
 
 def test_only_get_and_only_what_a_plugin_reads(server_at: ServerAt) -> None:
     with serving(replayed) as api:
-        read_live(Connection(server_at(api.url), "here", "lab"))
+        read_live_cluster(Connection(server_at(api.url), "here", "lab"))
     assert {method for method, _, _ in api.requests} == {"GET"}
     assert not {"/api/v1/secrets", "/api/v1/configmaps", "/api/v1/events"} & set(api.paths())
     plugins = "plugins: {multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}]}}"
@@ -316,7 +316,7 @@ def test_a_configuration_that_cannot_be_used_is_told(text: str, words: str, serv
     assert cluster.configuration is None
     (warning,) = cluster.warnings
     assert warning.startswith("ConfigMap kube-system/scheduler-config: ")
-    assert warning.endswith(": replaying kube-scheduler's defaults, unless --config says otherwise")
+    assert warning.endswith(", so kube-scheduler's default configuration is replayed unless --config is given")
     assert re.search(words, warning)
 
 

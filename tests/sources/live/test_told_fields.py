@@ -21,7 +21,7 @@ from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS
 from kschedctl.sources.read import read
 
 Json = dict[str, Any]
-TOLD = "this version of kschedctl does not know what it does (reported once)"
+TOLD = "which this version of kschedctl does not know (reported once)"
 
 
 def group(name: str, **spec: object) -> Json:

@@ -148,5 +148,5 @@ def test_what_makes_no_sense(places: list[str], window: int | None, expected: st
 @pytest.mark.parametrize("text", ["", "<html>", "go_goroutines 1\n", "process_start_time_seconds 1\n"])
 def test_a_text_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "m.txt").write_text(text)
-    with pytest.raises(KschedctlError, match="no metric of kube-scheduler"):
+    with pytest.raises(KschedctlError, match="no metrics of kube-scheduler"):
         read_metrics([str(tmp_path / "m.txt")], MetricsAccess(no_connection))

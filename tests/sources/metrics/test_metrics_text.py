@@ -132,6 +132,6 @@ def test_a_recorded_text_of_1_36() -> None:
         "gated": 3,
         "unschedulable": 32,
     }
-    missing = measured.explain_missing()
+    missing = measured.explain_missing_metrics()
     assert missing["scheduler_queueing_hint_execution_duration_seconds"] == "has counted nothing"
     assert "scheduler_pending_pods" not in missing

@@ -110,7 +110,7 @@ def test_values_that_are_no_counts_are_left_out(value: str) -> None:
     [
         (b"<html>", "does not answer as Prometheus' HTTP API"),
         (b'{"status":"error","error":"unknown\\u001b[31m function\\n"}', "rejects a query"),
-        (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "does not answer a query with a vector"),
+        (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "did not answer a query with a vector"),
         (b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":1}}]}}', "does not answer"),
         (b"[" * 100_000, "does not answer"),
     ],

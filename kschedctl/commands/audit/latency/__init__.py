@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, LatencyLimits
-from kschedctl.commands.audit.latency.figures import build_curves, build_numbers, build_timings, get_only_number
+from kschedctl.commands.audit.latency.figures import build_curves, build_timings, get_only_number, list_metric_values
 from kschedctl.commands.audit.latency.report import LatencySection, LatencyVerdict
 from kschedctl.commands.audit.latency.rules import RULES, STALE
 from kschedctl.commands.audit.latency.verdicts import Verdict, format_seconds, judge_metrics
@@ -78,7 +78,7 @@ def build_section_from_metrics(
         restarted=measured.restarted,
         target=limits.target,
         verdicts=tuple(map(_build_verdict_report, verdicts)),
-        missing=measured.explain_missing(),
+        missing=measured.explain_missing_metrics(),
         attempts=timings(ATTEMPTS),
         algorithm=timings(ALGORITHM),
         extension_points=timings(POINTS),
@@ -90,13 +90,13 @@ def build_section_from_metrics(
         pod_scheduling_sli=timings(SLI),
         hints=timings(HINTS),
         attempt_curves=build_curves(measured, ATTEMPTS),
-        results=build_numbers(measured, RESULTS),
-        queues=build_numbers(measured, QUEUES),
-        in_flight_events=build_numbers(measured, IN_FLIGHT),
-        cache=build_numbers(measured, CACHE),
-        preemption_attempts=get_only_number(build_numbers(measured, PREEMPTIONS)),
+        results=list_metric_values(measured, RESULTS),
+        queues=list_metric_values(measured, QUEUES),
+        in_flight_events=list_metric_values(measured, IN_FLIGHT),
+        cache=list_metric_values(measured, CACHE),
+        preemption_attempts=get_only_number(list_metric_values(measured, PREEMPTIONS)),
         preemption_victims=next(iter(timings(VICTIMS)), None),
-        scheduled_after_flush=get_only_number(build_numbers(measured, FLUSHED)),
+        scheduled_after_flush=get_only_number(list_metric_values(measured, FLUSHED)),
         **build_verdict(RULES, findings, _iter_unknowns(measured, verdicts)),
     )
 
@@ -112,7 +112,7 @@ def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Ite
         yield UnknownKind("Metric", reason, VERDICT)
     if measured.unusable:
         reason = (
-            f"have {counted(measured.unusable, 'value')} that {agreeing(measured.unusable, 'was', 'were')} left out: "
+            f"have {counted(measured.unusable, 'value')} that {agreeing(measured.unusable, 'was', 'were')} ignored: "
             "NaN, infinite or negative"
         )
         yield UnknownKind("Metric", reason, VERDICT)
@@ -167,10 +167,13 @@ def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict], targe
     if measured.is_leader is False:
         return "This instance is not the leader and schedules nothing: query the leader"
     attempts = next(verdict for verdict in verdicts if verdict.about.startswith("attempts"))
-    attempts_text = f"{attempts.about}: {attempts.figures}"
-    headline = capitalize(attempts_text)
+    headline = f"{attempts.about}: {attempts.figures}"
     if attempts.has_data and attempts.rule is None:
-        headline += f", within the target of {format_seconds(target)}"
+        _, _, which = attempts.about.partition(": ")
+        headline = f"attempts ({which}) are within the target of {format_seconds(target)}: {attempts.figures}"
+    headline = capitalize(headline)
+    if any(verdict.about == "binding" and not verdict.has_data for verdict in verdicts):
+        headline += "; nothing was bound"
     other_aspects = dict.fromkeys(
         verdict.about for verdict in verdicts if verdict.is_warning_or_error and verdict is not attempts
     )

@@ -74,7 +74,7 @@ def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def build_numbers(measured: MetricsReading, metric: str) -> tuple[Number, ...]:
+def list_metric_values(measured: MetricsReading, metric: str) -> tuple[Number, ...]:
     """Return the values of a metric ordered by labels, with rates for counters."""
     description = _METRICS[metric]
     seconds = measured.seconds if description.kind is MetricKind.COUNTER else None

@@ -33,21 +33,19 @@ def build_latency_evidence(report: LatencySection, style: Style) -> Page:
 def _plot_attempts(report: LatencySection) -> Page:
     """Plot the share of attempts that are done within a time, with a curve for each result and profile.
 
-    The names of the curves leave out a label in which all curves agree.
+    The names of the curves leave out a label in which all curves agree. Return () if there are no curves.
     """
     curves = report.attempt_curves
     if not curves:
         return ()
     differing_labels = [label for label in curves[0].labels if len({curve.labels[label] for curve in curves}) > 1]
     labels = differing_labels or ["result"]
-    series = tuple(
-        Series(
-            " ".join(curve.labels[label] for label in labels),
-            tuple((seconds, round(100 * share, 3)) for seconds, share in curve.within),
-        )
-        for curve in curves
-    )
-    plot = Plot("Attempts by duration", Axis("seconds", decades=True), Axis("% of attempts"), series)
+    series: list[Series] = []
+    for curve in curves:
+        name = " ".join(curve.labels[label] for label in labels)
+        percentages = tuple((seconds, round(100 * share, 3)) for seconds, share in curve.within)
+        series.append(Series(name, percentages))
+    plot = Plot("Attempts by duration", Axis("seconds", decades=True), Axis("% of attempts"), tuple(series))
     return section("How long attempts take", plot)
 
 
@@ -104,7 +102,7 @@ def _format_quantile(timing: Timing, name: str) -> str:
         return _format_seconds(value)
     is_below_mean = timing.mean is not None and value is not None and timing.mean > value
     if is_below_mean:
-        return f"not known: past the last bucket, {_format_seconds(value)}"
+        return f"not known: above the last bucket, {_format_seconds(value)}"
     return f"≥ {_format_seconds(value)}"
 
 
@@ -115,7 +113,7 @@ def _build_other_figures(report: LatencySection, style: Style) -> Page:
         "Algorithm": report.algorithm,
         "Waits on permit": report.permit_waits,
         "API calls of the dispatcher": report.api_calls,
-        "Requests held back by the client": report.client_waits,
+        "Requests delayed by the client's rate limit": report.client_waits,
         "Requests": report.client_requests,
         "Pods from queue to bound": report.pod_scheduling_sli,
         "Queueing hints": report.hints,

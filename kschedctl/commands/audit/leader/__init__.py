@@ -100,7 +100,7 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
         *_iter_lease_findings(leases, audited),
         *_iter_shared_name_findings(names, leases),
         *(_build_difference_finding(setting) for setting in differing_settings),
-        *_iter_disabled_election_findings(instances),
+        *_iter_disabled_election_finding(instances),
     ]
     return LeaderSection(
         title="Leader",
@@ -144,16 +144,16 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
     own_lease = find_own_lease(audited.cluster)
     for lease in leases:
         if lease.lease == str(own_lease):
-            yield from _iter_own_lease_findings(lease, audited)
+            yield from _iter_own_lease_finding(lease, audited)
         elif lease.stale or not lease.holder:
-            yield _build_left_behind_finding(lease, audited)
-        yield from _iter_election_findings(lease, audited)
+            yield _build_stale_lease_finding(lease, audited)
+        yield from _iter_election_finding(lease, audited)
     lease_names = {lease.lease for lease in leases}
     if own_lease and str(own_lease) not in lease_names and not audited.cluster.gap(LEASE, own_lease.namespace):
         yield NO_LEASE.build_finding(f"{LEASE} {own_lease}", "does not exist", namespace=own_lease.namespace)
 
 
-def _iter_own_lease_findings(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
+def _iter_own_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     """Yield the finding that the replayed scheduler's lease was released or is stale, if this is so.
 
     A stale lease is only a warning if no other lease was renewed since, because the time of the cluster may be wrong.
@@ -177,7 +177,7 @@ def _build_lease_finding(rule: AuditRule, lease: SchedulerLease, message: str, *
     return rule.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace, severity=severity)
 
 
-def _build_left_behind_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
+def _build_stale_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
     """Build the finding about another scheduler's stale lease. It is a warning for a day and a note after that."""
     seconds_silent = audited.measure_seconds_since(lease.renewed)
     is_recent = seconds_silent is None or seconds_silent < DAY
@@ -191,7 +191,7 @@ def _format_age_suffix(lease: SchedulerLease) -> str:
     return f", {spell_age(lease.silent_for)} ago" if lease.silent_for else ""
 
 
-def _iter_election_findings(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
+def _iter_election_finding(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
     """Yield the finding that the leader changes often, if events or the earlier snapshot show it."""
     if lease.elections >= MANY_ELECTIONS:
         message = f"{counted(lease.elections, 'election')} in the events, which are kept for an hour"
@@ -241,7 +241,7 @@ def _build_difference_finding(setting: DifferentSetting) -> Finding:
     return DIFFERENT.build_finding("Scheduler kube-scheduler", f"{setting.setting}: {values}", path=setting.setting)
 
 
-def _iter_disabled_election_findings(instances: Sequence[SchedulerInstance]) -> Iterator[Finding]:
+def _iter_disabled_election_finding(instances: Sequence[SchedulerInstance]) -> Iterator[Finding]:
     """Yield the finding that several instances run although leader election is off for some of them."""
     without_election = [instance.name for instance in instances if instance.flags.get(LEADER_ELECT_FLAG) == "false"]
     if without_election and len(instances) > 1:

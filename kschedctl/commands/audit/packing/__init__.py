@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -216,6 +216,16 @@ def _list_findings(
     return [*stranded, *(finding for finding in spare if finding.object not in unused)]
 
 
+def _describe_stranded_shares(shares: Mapping[str, float]) -> str:
+    """Describe the stranded shares of a pool's resources, largest first: "30% of its CPU and 4% of its memory"."""
+    texts = []
+    for resource in sorted(shares, key=lambda name: (-shares[name], name)):
+        share = shares[resource]
+        percentage = format_significant(share * 100, 3) if share >= NEGLIGIBLE_SHARE else "under 1"
+        texts.append(f"{percentage}% of its {'CPU' if resource == CPU else resource}")
+    return " and ".join(texts)
+
+
 def _iter_stranded_room_findings(
     rooms: Sequence[PoolRoom], stranded_rooms: Sequence[StrandedRoom], savings: Sequence[PoolSavings]
 ) -> Iterator[Finding]:
@@ -246,17 +256,12 @@ def _iter_stranded_room_findings(
             )
             continue
 
-        # The largest share comes first.
-        shares_text = " and ".join(
-            f"{format_significant(shares[name] * 100, 3) if shares[name] >= NEGLIGIBLE_SHARE else 'under 1'}% "
-            f"of its {'CPU' if name == CPU else name}"
-            for name in sorted(shares, key=lambda name: (-shares[name], name))
-        )
+        verb = agreeing(len(shares), "is", "are")
         where = f"{nodes:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
         runs_out = any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
         yield STRANDED.build_finding(
             _format_pool_object(pool.pool),
-            f"{shares_text} {agreeing(len(shares), 'is', 'are')} stranded on {where}: {no_pod_fits}",
+            f"{_describe_stranded_shares(shares)} {verb} stranded on {where}: {no_pod_fits}",
             "" if runs_out or not reasons else FIX_OTHER_REASON,
             severity=WARNING if max(shares.values()) >= WARNING_SHARE else NOTE,
         )

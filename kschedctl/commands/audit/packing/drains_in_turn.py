@@ -288,16 +288,18 @@ class UndoableDrain(EmptyingDrain):
         yield from self._iter_pods_without_target()
 
     def _iter_pods_without_target(self) -> Iterator[tuple[str, str]]:
-        """Yield the keys of the pods that no other node can ever take, with the reasons.
+        """Yield the keys of pods that no other node can ever take, with the reasons.
 
-        The reasons do not go away while nodes fill up, so that the drain need not be tried.
+        Of several pods of equal demand without claims, only the first is yielded. The reasons do not go away while
+        nodes fill up. The drain therefore need not be tried.
         """
         view = self.simulation.view
         demands = view.pods.distinct.demand
         checked_demands = set[int]()
         for position in self.initial_pods:
             reason = ""
-            if uses_claims(self.simulation.get_shared_incoming_info(position), view):
+            has_claims = uses_claims(self.simulation.get_shared_incoming_info(position), view)
+            if has_claims:
                 reason = self._find_lasting_pre_filter_rejection(position)
             else:
                 # pods of equal demand fit on the same nodes, so that one of them is enough

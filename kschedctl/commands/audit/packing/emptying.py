@@ -80,7 +80,7 @@ def find_removable_nodes(
     workers are tried. If the user interrupts the draining, the result covers the workers tried so far. Raises
     KeyboardInterrupt if the user interrupts the placing of the pending pods.
     """
-    candidates = order_removal_candidates(scheduler, pools, pending)
+    candidates = order_removal_candidates(scheduler, pools, pending)  # places the pending pods first
     view = candidates.view
     drains = DrainsInTurn(scheduler, view)
     tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))

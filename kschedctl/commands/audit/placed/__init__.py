@@ -19,7 +19,7 @@ from kschedctl.commands.audit.placed.placement_errors import (
     MAX_EXAMPLES,
     iter_orphaned_pods,
     iter_overcommitted_nodes,
-    iter_rejected_pods,
+    iter_rejected_pods_by_reason,
     iter_shared_devices,
 )
 from kschedctl.commands.audit.placed.replayed import (
@@ -192,7 +192,7 @@ def build_placed_section(audited: AuditedCluster) -> PlacedSection:
         for misplaced_pods in _iter_misplaced_by_workload(misplaced_group, view)
     )
     overcommitted = tuple(iter_overcommitted_nodes(view))
-    rejected = tuple(iter_rejected_pods(cluster))
+    rejected = tuple(iter_rejected_pods_by_reason(cluster))
     orphaned = tuple(iter_orphaned_pods(cluster))
     shared_devices = tuple(iter_shared_devices(cluster))
     findings = [
@@ -361,9 +361,9 @@ def _build_headline(section: PlacedSection) -> str:
 
 
 def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
-    """Yield the counts for the headline, the gravest first, each with the words that follow it. A count may be 0.
+    """Yield the counts for the headline, most serious first, each with the words that follow it. A count may be 0.
 
-    Pods that break a rule are counted separately from pods that only drifted. For the latter, the rule is a note.
+    Pods that break a rule are counted separately from pods that only drifted, whose finding is just a note.
     """
     broken = drifted = 0
     for misplaced in section.misplaced:

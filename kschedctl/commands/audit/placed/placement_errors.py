@@ -24,7 +24,7 @@ MAX_EXAMPLES = 6
 """The number of examples that are listed."""
 
 
-def iter_rejected_pods(cluster: Cluster) -> Iterator[RefusedPods]:
+def iter_rejected_pods_by_reason(cluster: Cluster) -> Iterator[RefusedPods]:
     """Yield the pods that kubelets rejected, grouped by reason, most frequent first.
 
     Deleted pods that are known only from events are counted, too.
@@ -36,7 +36,7 @@ def iter_rejected_pods(cluster: Cluster) -> Iterator[RefusedPods]:
         rows_by_reason.setdefault(reason, []).append(row)
     deleted_counts = _count_deleted_rejected_pods(cluster)
     groups = (
-        _build_rejected_pods(table, reason, rows_by_reason.get(reason, []), deleted_counts[reason])
+        _build_rejected_pods_report(table, reason, rows_by_reason.get(reason, []), deleted_counts[reason])
         for reason in dict.fromkeys((*rows_by_reason, *deleted_counts))
     )
     yield from sorted(groups, key=lambda group: (-group.pods - group.gone, group.reason))
@@ -57,7 +57,7 @@ def _count_deleted_rejected_pods(cluster: Cluster) -> Counter[str]:
     return Counter(reason for reason, namespace, name in rejections if cluster.pods.find_row(namespace, name) is None)
 
 
-def _build_rejected_pods(table: PodTable, reason: str, rows: list[int], deleted_count: int) -> RefusedPods:
+def _build_rejected_pods_report(table: PodTable, reason: str, rows: list[int], deleted_count: int) -> RefusedPods:
     """Build the report about the pods that kubelets rejected for one reason.
 
     `rows` are the rows of the pods that still exist. `deleted_count` is the number of rejected pods that were deleted.

@@ -104,7 +104,7 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
             not_served += len(group.positions)
             continue
         judged += len(group.positions)
-        misplaced += _iter_port_conflicts(group, view)
+        misplaced += _iter_port_conflict(group, view)
         misplaced += _iter_intolerant_pods(group, view, has_comparison_operators)
         plugin_names = _list_plugins_that_can_reject(group.info, framework)
         if plugin_names:
@@ -115,7 +115,7 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
             plugins = [available[name] for name in plugin_names if name in available]
             misplaced += _iter_rejections_on_own_nodes(plugins, group, view)
     return PlacementReplay(
-        _merge_misplaced(misplaced), judged, not_served, summarize_unknowns(unknowns, WHEN_SCHEDULABLE)
+        _merge_misplaced_pods(misplaced), judged, not_served, summarize_unknowns(unknowns, WHEN_SCHEDULABLE)
     )
 
 
@@ -195,7 +195,7 @@ def _iter_misplaced_pods(plugin_name: str, verdict: PluginVerdict, group: _PodIn
             yield Misplaced(plugin_name, rejection.reason, group.positions[is_rejected])
 
 
-def _iter_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
+def _iter_port_conflict(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
     """Yield the pods of the group that share a host port with another pod on their node.
 
     NodePorts' filter cannot tell, because it only knows that a port is in use, not by how many pods.
@@ -249,7 +249,7 @@ def _is_condition_taint(taint: Taint) -> bool:
     )
 
 
-def _merge_misplaced(misplaced_groups: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
+def _merge_misplaced_pods(misplaced_groups: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
     """Merge entries with the same plugin and reason, and sort them by number of pods, largest first."""
     groups: dict[tuple[str, str], list[Rows]] = {}
     for misplaced in misplaced_groups:

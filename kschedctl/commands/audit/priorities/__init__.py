@@ -37,7 +37,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.reports.placements import EvictionFate
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
-from kschedctl.text.counts import agreeing, counted, spell_age
+from kschedctl.text.counts import agreeing, counted, first_few, spell_age
 
 
 class _UnschedulablePod(NamedTuple):
@@ -188,7 +188,7 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
         starving=starving,
         preempted=preempted,
         exposed=exposed,
-        **build_verdict(RULES, findings, _find_unknowns(audited, growth, len(tiers.priorities) > 1)),
+        **build_verdict(RULES, findings, _find_unknowns(audited, growth, has_several_tiers=len(tiers.priorities) > 1)),
     )
 
 
@@ -207,22 +207,47 @@ def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: b
 
 
 def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
-    """Yield a finding for each workload with starving pods. Its message begins with the cause.
+    """Yield a finding for each cause of starvation in a tier. Its message begins with the cause.
 
-    The rule depends on whether pods of lower tiers run, or only pods of higher tiers started meanwhile.
+    The object is the workload that waits longest. The message counts the pods of all workloads with the same cause. The
+    rule depends on whether pods of lower tiers run, or only pods of higher tiers started meanwhile.
     """
+    by_cause: dict[tuple[object, ...], list[StarvingPods]] = {}
     for starving in starving_pods:
-        age = spell_age(starving.age)
-        oldest = "" if len(starving.pods) == 1 else "the oldest "
-        waiting = f"{counted(len(starving.pods), 'pod')} of tier {starving.tier}, {oldest}pending for {age}"
-        if starving.lower_pods:
+        cause = starving.tier, starving.why, starving.preemption, bool(starving.lower_pods)
+        by_cause.setdefault(cause, []).append(starving)
+    for alike in by_cause.values():
+        oldest = alike[0]
+        if oldest.lower_pods:
             rule = STARVING
-            others = _describe_lower_pods(starving.lower_pods, starving.lower_started)
+            others = _describe_lower_pods(oldest.lower_pods, oldest.lower_started)
         else:
             rule = OVERTAKEN
-            others = f"{counted(starving.higher_started, 'higher-tier pod')} started since then"
-        message = f"{starving.why}; preemption: {starving.preemption}; {waiting}; {others}"
-        yield _build_object_finding(rule, starving.workload, message)
+            others = f"{counted(oldest.higher_started, 'higher-tier pod')} started since then"
+        message = f"{oldest.why}; preemption: {oldest.preemption}; {_describe_waiting_pods(alike)}; {others}"
+        yield _build_object_finding(rule, oldest.workload, message)
+
+
+def _describe_waiting_pods(alike: Sequence[StarvingPods]) -> str:
+    """Describe the tier, number and age of pods that starve for one cause, the longest wait first.
+
+    Workloads after the first one are named.
+    """
+    pod_count = sum(len(starving.pods) for starving in alike)
+    oldest_text = "the oldest " if pod_count > 1 else ""
+    waiting = f"{counted(pod_count, 'pod')} {_describe_tier(alike[0].tier)}, {oldest_text}pending for "
+    waiting += spell_age(alike[0].age)
+    others = [starving.workload for starving in alike[1:]]
+    return f"{waiting} (also {first_few(others)})" if others else waiting
+
+
+def _describe_tier(name: str) -> str:
+    """Return the tier of pods as text. A tier without a PriorityClass has its priority as name.
+
+    >>> _describe_tier("high"), _describe_tier("-10")
+    ('of tier high', 'of priority -10')
+    """
+    return f"of priority {name}" if name.removeprefix("-").isdecimal() else f"of tier {name}"
 
 
 def _describe_lower_pods(pods: int, started_since: int) -> str:
@@ -251,7 +276,7 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
     tier = growth.tier
     if tier is None:
         return
-    cause = f"{counted(tier.asked, 'more pod')} like {tier.like}, of tier {tier.tier},"
+    cause = f"{counted(tier.asked, 'more pod')} like {tier.like}, {_describe_tier(tier.tier)},"
     for victim in growth.victims:
         if victim.services:
             evicted = f"{_format_evicted_pods([victim])}, behind Service {', '.join(victim.services)}"
@@ -333,6 +358,8 @@ def _build_headline(
     `tier` is the tier that was grown, if any, and `victims` are the workloads that would lose pods. Nothing is said
     about starving or exposed pods if there are none.
     """
+    if not len(tiers.priorities):
+        return "no pods, so there are no tiers"
     parts = [counted(len(tiers.priorities), "tier")]
     starving_count = sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods)
     if starving_count:

@@ -30,8 +30,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
     """Return the workloads behind Services that a higher non-system tier may preempt, most pods first."""
     pods = tiers.pods
-    is_user_tier = ~tiers.is_system[tiers.tier_by_pod]
-    can_preempt = is_user_tier & tiers.can_preempt[pods.info]
+    is_user_tier = ~tiers.above_user_priorities[tiers.tier_by_pod]
+    can_preempt = is_user_tier & tiers.allowed_to_preempt[pods.info]
     preemptors_by_tier = tiers.count_pods_by_tier(can_preempt)
     jobs_by_tier = tiers.count_pods_by_tier(can_preempt & tiers.owned_by_job[pods.info])
     # Tiers are numbered from the highest, so the sums before a tier count the tiers above it.
@@ -231,17 +231,19 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
 def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
     """Return the number of the PodInfo with the most pods of a tier, or None if no pod of the tier can be cloned.
 
-    The limits may name the tier. By default it is the highest non-system tier with pods that can be cloned.
+    The limits may name the tier. By default it is the highest non-system tier with pods that can be cloned and may
+    preempt others or, if there is none, with pods that can be cloned.
     """
     pods_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     can_clone = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)
     if limits.tier:
         tier = _find_tier(tiers, limits.tier)
     else:
-        is_user_info = can_clone & ~tiers.is_system[tiers.tier_by_info]
+        is_user_info = can_clone & ~tiers.above_user_priorities[tiers.tier_by_info]
         if not is_user_info.any():
             return None
-        tier = int(tiers.tier_by_info[is_user_info].min())  # tiers are numbered from the highest
+        preempts = is_user_info & tiers.allowed_to_preempt
+        tier = int(tiers.tier_by_info[preempts if preempts.any() else is_user_info].min())  # the highest is number 0
 
     is_eligible = can_clone & (tiers.tier_by_info == tier)
     if not is_eligible.any():

@@ -34,7 +34,7 @@ class Tiers:
         """Whether each pod is on a node and not terminating, shape (P,)."""
 
     @cached_property
-    def can_preempt(self) -> Bools:
+    def allowed_to_preempt(self) -> Bools:
         """Whether pods with each PodInfo may preempt others, shape (T,)."""
         return self.pods.where(lambda info: info.spec.preemption_policy != "Never")
 
@@ -79,7 +79,7 @@ class Tiers:
         return dict(zip(numbers.tolist(), positions.tolist(), strict=True))
 
     @property
-    def is_system(self) -> Bools:
+    def above_user_priorities(self) -> Bools:
         """Whether each tier is above the priorities that users may set, shape (K,)."""
         return self.priorities > HIGHEST_USER_PRIORITY
 
@@ -106,7 +106,7 @@ class Tiers:
         pods = self.count_pods_by_tier(is_bound)
         pending = self.count_pods_by_tier(~is_bound)
         user_facing = self.count_pods_by_tier(is_bound & self.behind_service[self.pods.info])
-        preempting = self.count_pods_by_tier(self.can_preempt[self.pods.info])
+        preempting = self.count_pods_by_tier(self.allowed_to_preempt[self.pods.info])
         nodes = self._count_nodes_by_tier(is_bound)
         return tuple(
             PriorityTier(
@@ -118,7 +118,7 @@ class Tiers:
                 user_facing=user_facing[tier],
                 requests=self._sum_requests_of_tier(tier, is_bound),
                 preempts=preempting[tier] > 0,
-                system=bool(self.is_system[tier]),
+                system=bool(self.above_user_priorities[tier]),
             )
             for tier, value in enumerate(self.priorities.tolist())
         )

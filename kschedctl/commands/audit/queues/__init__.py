@@ -145,7 +145,7 @@ def build_queues_section(audited: AuditedCluster) -> QueuesSection:
         *_iter_waiting_findings(long_waiting),
         *_iter_starving_findings(starving),
         *_iter_unplaced_findings(unplaced),
-        *_iter_unused_findings(unused),
+        *_iter_unused_flavor_findings(unused),
     ]
     return QueuesSection(
         title=TITLE,
@@ -212,7 +212,7 @@ def _iter_unplaced_findings(unplaced: Iterable[UnplacedWorkload]) -> Iterator[Fi
         yield UNPLACED.build_finding(f"Workload {workload.workload}", message, namespace=namespace)
 
 
-def _iter_unused_findings(unused: Iterable[UnusedFlavor]) -> Iterator[Finding]:
+def _iter_unused_flavor_findings(unused: Iterable[UnusedFlavor]) -> Iterator[Finding]:
     """Yield a finding for each unused flavor: no ClusterQueue has quota in it, or no Workload holds this quota."""
     for flavor in unused:
         message = "no ClusterQueue has quota in it"
@@ -383,7 +383,7 @@ def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list
 
     The oldest admission comes first. The list is empty if the cluster's time is unknown.
     """
-    long_admitted = list(_iter_long_admitted(audited, min_seconds))
+    long_admitted = list(_iter_long_admitted_workloads(audited, min_seconds))
     if not long_admitted:
         return []
     pods_by_owner = _group_unbound_pods(audited.cluster)
@@ -406,7 +406,7 @@ def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list
     return sorted(unplaced, key=lambda entry: (entry.since, entry.workload))
 
 
-def _iter_long_admitted(audited: AuditedCluster, min_seconds: float) -> Iterator[tuple[str, KueueWorkload]]:
+def _iter_long_admitted_workloads(audited: AuditedCluster, min_seconds: float) -> Iterator[tuple[str, KueueWorkload]]:
     """Yield the Workloads that were admitted more than `min_seconds` ago and have not finished.
 
     Each Workload follows the time of its admission.

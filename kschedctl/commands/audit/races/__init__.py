@@ -65,7 +65,7 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
     share.
     """
     view = audited.scheduler.view
-    rivals, shared_rows = find_rivals(view)
+    rivals, shared_rows = find_competing_schedulers(view)
     nodes = len(shared_rows) if rivals else len(view.nodes)
     races = _simulate_races(audited, measure_cluster(view), instances=len(rivals) + 1, nodes=nodes)
     return RacesSection(
@@ -81,7 +81,7 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
     )
 
 
-def find_rivals(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def find_competing_schedulers(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Find other schedulers that placed pods on the same nodes as this one.
 
     Return the sorted names of these schedulers and the rows of the shared nodes.
@@ -141,8 +141,8 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
         return f"{schedulers_text}: {format_percent(without_expiry.share)} of pods double-booked at {setting_text}"
     share = format_percent(_find_result(races, SIMULATED_EXPIRY).share)
     return (
-        f"kube-scheduler {version} never expires assumed pods; with {SIMULATED_EXPIRY}, {share} double-booked at "
-        f"{setting_text}"
+        f"kube-scheduler {version} never expires assumed pods; with an expiry of {SIMULATED_EXPIRY}, {share} of pods "
+        f"would be double-booked at {setting_text}"
     )
 
 
@@ -171,7 +171,8 @@ def _build_rivals_finding(races: Races, rivals: tuple[str, ...], shared_rows: tu
     schedulers = f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))}"
     node_names = ", ".join(view.nodes.names[row] for row in shared_rows[:MAX_NAMED_NODES])
     ellipsis = ", …" if len(shared_rows) > MAX_NAMED_NODES else ""
-    shared_text = f"both have pods on {counted(len(shared_rows), 'node')} ({node_names}{ellipsis})"
+    all_of_them = "both" if len(rivals) + len(view.settings.served) == 2 else "all"
+    shared_text = f"{all_of_them} have pods on {counted(len(shared_rows), 'node')} ({node_names}{ellipsis})"
 
     result = _find_result(races, NEVER)
     simulated = "in a simulation" if races.assumptions.measured else "in a simulation with assumed latencies"

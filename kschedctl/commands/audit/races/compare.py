@@ -153,7 +153,9 @@ def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
     )
     if worst.expiry == best_expiry:
         return capitalize(worst_text)
-    advice = "Never expire" if best_expiry == NEVER else f"Expire after {best_expiry}"
+    advice = f"Expire after {best_expiry}"
+    if best_expiry == NEVER:
+        advice = "Nothing to change, as kube-scheduler has not expired assumed pods since 1.25"
     return f"{advice}: {worst_text}"
 
 
@@ -200,10 +202,10 @@ def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
 
 
 def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion) -> str:
-    """Return the advice and the reasons for it in a few sentences.
+    """Return the advice and the reasons for it in one to three sentences.
 
-    A sentence is about expiry if pods expired, and about the number of instances if the best expiry does not prevent
-    double booking. The last one is about the versions of kube-scheduler.
+    If pods expired, the advice is about the expiry. If even the best expiry does not prevent double booking by several
+    instances, it is about their number. The last sentence says which versions of kube-scheduler expire assumed pods.
     """
     best_expiry, remaining = _find_best_expiry(results)
     parts = []
@@ -214,8 +216,9 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
         share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))
         parts.append(
-            f"{advice}: the informer's lag exceeds the shortest expiry for {share} of bindings, so the room of these "
-            "pods then looks free although it is taken."
+            f"{advice}, which are pods that count on their node before the informer confirms their binding: the "
+            f"informer's lag exceeds the shortest expiry for {share} of bindings, so the room of these pods then "
+            "looks free although it is taken."
         )
     if question.instances > 1 and remaining:
         parts.append(

@@ -30,7 +30,7 @@ def build_races_page(report: Races, style: Style) -> Page:
 
 
 def build_races_evidence(races: RacesSection, style: Style) -> Page:
-    """Build the results and assumptions of the audit's simulation."""
+    """Build the results and assumptions of the audit's simulation. Return () if nothing was simulated."""
     if races.races is None:
         return ()
     return (*build_race_tables(races.races.results, style), *build_assumptions(races.races.assumptions))

@@ -85,10 +85,10 @@ MAX_PODS_PER_NODE = 10_000
 MAX_INSTANCES = 100
 MAX_RUNS = 10_000
 CLUSTER_FIELDS = {
-    "nodes": "the number of nodes",
+    "nodes": "number of nodes",
     "rates": "pods per second in the busiest minute",
-    "room": "the number of pods for which a node has room",
-    "load": "the share in use",
+    "room": "number of pods that fit on a node",
+    "load": "share of room in use",
     "binding": "latencies",
 }
 """The fields that a cluster can give, with a description of the value."""
@@ -264,7 +264,7 @@ def measure_cluster(view: Fork) -> Measures:
         nodes=nodes or None,
         room=max(round(bound_pods / nodes / load), 1) if has_load else None,
         load=max(load, MIN_LOAD) if has_load else None,
-        rate=measure_peak_rate(view.cluster),
+        rate=measure_peak_creation_rate(view.cluster),
         lags=measure_kubelet_lags(view.cluster),
     )
 
@@ -281,8 +281,8 @@ def _measure_load(view: Fork) -> float:
     return float(shares.max(initial=0, where=allocatable > 0))
 
 
-def measure_peak_rate(cluster: Cluster) -> float | None:
-    """Return the pods created per second in the busiest minute, or None if no creation time is known.
+def measure_peak_creation_rate(cluster: Cluster) -> float | None:
+    """Return how many pods per second were created in the busiest minute, or None if no creation time is known.
 
     Only pods that still exist are counted.
     """

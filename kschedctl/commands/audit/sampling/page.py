@@ -95,17 +95,18 @@ def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:
     """
     if not profile.kinds or profile.advice.verdict == "idle":
         return ()
-    kinds = (Heading(f"One more of each: {pods}"), _build_kinds_table(profile))
+    kinds = (Heading(f"Placing one more of each: {pods}"), _build_kinds_table(profile))
     if not profile.curve:
         return kinds
-    limit = f"points lost to the best node, on average at most {profile.advice.max_loss:g}"
+    limit = f"points below the best node, on average at most {profile.advice.max_loss:g}"
     return (*kinds, Heading(f"From every start: {limit}"), _build_curve_table(profile), _plot_losses(profile))
 
 
 def _build_kinds_table(profile: SampledProfile) -> Table:
     """Build a table of the kinds of pods."""
     columns = [Column("workload"), Column("pods", right=True), Column("fit on", right=True)]
-    columns += [Column("scores", right=True), Column("lost now", right=True), Column("advised", right=True)]
+    then = f"at {profile.advice.percentage}%" if profile.advice.percentage else "advised"
+    columns += [Column("scores", right=True), Column("lost now", right=True), Column(then, right=True)]
     return Table(tuple(columns), tuple(_build_kind_row(kind, profile) for kind in profile.kinds))
 
 
@@ -123,27 +124,58 @@ def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | 
 
 def _build_curve_table(profile: SampledProfile) -> Table:
     """Build a table with the costs of each percentage on the profile's curve."""
-    number_columns = ("%", "evaluated", "scored", "mean", "P50", "P90", "max", "missed")
-    columns = (*(Column(name, right=True) for name in number_columns), Column("is"))
-    rows = tuple((*_build_point_cells(point), _format_marks(point, profile)) for point in profile.curve)
-    note = (
-        "missed: starting nodes from which no best node is picked; with several kinds, P50 to max are those of "
-        "the worst kind"
-    )
+    has_several_kinds = sum(bool(kind.curve and kind.fitting) for kind in profile.kinds) > 1
+    quantiles = [f"worst {name}" if has_several_kinds else name for name in ("P50", "P90", "max")]
+    number_columns = ("%", "evaluated", "scored", "mean", *quantiles, "missed")
+    columns = (*(Column(name, right=True) for name in number_columns), Column("note"))
+    rows = tuple(_build_point_row(points, profile) for points in _group_equal_points(profile))
+    note = "missed: starting nodes from which no best node is picked"
+    if has_several_kinds:
+        note += "; mean: of all kinds; worst: of the kind of pods that loses most"
     return Table(columns, rows, note)
 
 
+def _group_equal_points(profile: SampledProfile) -> list[list[SamplingPoint]]:
+    """Group neighbouring points of the curve that differ only in their percentage. Marked points stay alone."""
+    groups: list[list[SamplingPoint]] = []
+    for point in profile.curve:
+        first = groups[-1][0] if groups else None
+        is_marked = bool(_list_marks(point, profile) or (first and _list_marks(first, profile)))
+        if first and not is_marked and _build_point_cells(first) == _build_point_cells(point):
+            groups[-1].append(point)
+        else:
+            groups.append([point])
+    return groups
+
+
+def _build_point_row(points: list[SamplingPoint], profile: SampledProfile) -> tuple[Cell, ...]:
+    """Return the row for points with equal costs, which has their range of percentages."""
+    first, last = points[0].percentage, points[-1].percentage
+    percentages = f"{first}" if first == last else f"{first} to {last}"
+    return (percentages, *_build_point_cells(points[0]), _format_marks(points[0], profile))
+
+
 def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
-    """Return the cells for a percentage, except the last column."""
-    node_cells = (f"{point.percentage}", f"{point.examined:,.0f}", f"{point.scored:,}")
+    """Return the cells for a percentage, except the first and the last column."""
     losses = (point.loss, point.loss_p50, point.loss_p90, point.loss_max)
-    return (*node_cells, *(f"{loss:.1f}" for loss in losses), f"{100 * point.missed:.0f}%")
+    costs = (*(f"{loss:.1f}" for loss in losses), f"{100 * point.missed:.0f}%")
+    return (f"{point.examined:,.0f}", f"{point.scored:,}", *costs)
+
+
+def _list_marks(point: SamplingPoint, profile: SampledProfile) -> list[str]:
+    """Return whether a percentage is the current one, the advised one or the default of 1.13, as texts."""
+    advice = profile.advice
+    marks = {
+        "now": profile.setting.effective,
+        "advised" if advice.verdict in ("raise", "lower") else "enough": advice.percentage,
+        "default of 1.13": DEFAULT_OF_1_13,
+    }
+    return [mark for mark, percentage in marks.items() if percentage == point.percentage]
 
 
 def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
-    """Return whether a percentage is the current one, the advised one or the default of 1.13, as text."""
-    marks = {"now": profile.setting.effective, "advised": profile.advice.percentage, "1.13": DEFAULT_OF_1_13}
-    labels = [mark for mark, percentage in marks.items() if percentage == point.percentage]
+    """Return the marks of a percentage as a cell."""
+    labels = _list_marks(point, profile)
     return Marked(", ".join(labels), Tone.GOOD if "advised" in labels else Tone.STRONG)
 
 
@@ -155,4 +187,4 @@ def _plot_losses(profile: SampledProfile) -> Plot:
         Series("max", tuple((point.percentage, point.loss_max) for point in profile.curve)),
     )
     title = f"What percentageOfNodesToScore costs the pods of {profile.scheduler_name}"
-    return Plot(title, Axis("percentageOfNodesToScore"), Axis("points lost to the best node"), lines)
+    return Plot(title, Axis("percentageOfNodesToScore"), Axis("points below the best node"), lines)

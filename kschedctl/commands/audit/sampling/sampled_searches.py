@@ -39,17 +39,18 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import format_percentage
 
 Done = Callable[[int], None]
 DIGITS = 4
 """The number of decimals in reports."""
 
 
-def measure_pod_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
-    """Measure the costs of placing one more pod of a kind with each percentage, from every node as the start.
+def measure_sampling_costs(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
+    """Measure what each of the `percentages` of nodes to score costs when one more pod of this kind is placed.
 
-    If an error or PreFilter prevents the comparison, the result has the reason as `unmeasured`. `done` is called with
-    the number of percentages that are finished.
+    A search may start at any node, so all starts are tried. If an error or PreFilter prevents the comparison, the
+    result has the reason as `unmeasured`. `done` is called with the number of percentages that are finished.
     """
     sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
@@ -228,6 +229,8 @@ def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, in
 VERDICTS_BY_URGENCY = ("raise", "lower", "keep", "idle", "none")
 PERCENTAGES = tuple(range(5, 101, 5))
 MAX_LOSS = 5.0
+WORTHWHILE_GAIN = 0.2
+"""A higher percentage is advised if a kind of pods gains at least this share of the points that it may lose."""
 WORTHWHILE_SHARE = 0.1
 """A lower percentage is advised if it saves at least this share of the examined nodes."""
 
@@ -325,7 +328,9 @@ def compute_sampling_costs(
                 kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
                 unknown.update(dict.fromkeys(kind_unknowns))
                 assert kind_framework is not None
-                sampled_kinds.append(measure_pod_kind(kind, kind_framework.without_extenders(), percentages, done))
+                sampled_kinds.append(
+                    measure_sampling_costs(kind, kind_framework.without_extenders(), percentages, done)
+                )
         except KeyboardInterrupt:
             if not sampled_kinds and not profiles:
                 raise
@@ -390,8 +395,8 @@ def build_sampling_advice(
     """Advise on the percentage of nodes to score, with a verdict on the current one.
 
     The advised percentage is the smallest from which on no kind loses more than `max_loss`. The verdict is "raise" or
-    "lower", "keep" if lowering would save too little, "idle" if the percentage has no effect, and "none" if there is no
-    curve. `curve` has the mean costs of all `kinds`.
+    "lower", "keep" if a change would gain or save too little, "idle" if the percentage has no effect, and "none" if
+    there is no curve. `curve` has the mean costs of all `kinds`.
     """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
@@ -410,12 +415,18 @@ def build_sampling_advice(
     if not has_effect:
         verdict = "idle"
     elif then.percentage > now.percentage:
-        verdict = "raise"
+        gains = (_get_loss(kind, now.percentage) - _get_loss(kind, then.percentage) for kind in kinds if kind.curve)
+        verdict = "raise" if max(gains) >= max_loss * WORTHWHILE_GAIN else "keep"
     elif saves_enough:
         verdict = "lower"
     else:
         verdict = "keep"
     return SamplingAdvice(verdict=verdict, max_loss=max_loss, percentage=then.percentage, now=now, then=then)
+
+
+def _get_loss(kind: SampledKind, percentage: int) -> float:
+    """Return the mean loss of a measured kind of pods at a percentage of its curve."""
+    return next(point.loss for point in kind.curve if point.percentage == percentage)
 
 
 def build_sampling_headline(profiles: Sequence[SampledProfile]) -> str:
@@ -445,11 +456,38 @@ def _describe_advice(profile: SampledProfile) -> str:
         )
     current_loss = f"costs {now.loss:.1f} points per pod"
     if advice.verdict == "keep":
-        return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it {current_loss}"
+        gain = _describe_small_gain(profile.kinds, now, then)
+        return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it {current_loss}{gain}"
     if advice.verdict == "raise":
-        return f"Raise percentageOfNodesToScore to {then.percentage}: {_format_setting(setting)} {current_loss}"
+        worst_loss = _describe_worst_loss(profile.kinds, now)
+        more = f"on average, more than the {advice.max_loss:g} allowed"
+        return (
+            f"Raise percentageOfNodesToScore to {then.percentage}: at {_format_setting(setting)}, {worst_loss} {more}"
+        )
     evaluated_text = f"{then.examined:,.0f} nodes per pod instead of {now.examined:,.0f}"
     return f"Lower percentageOfNodesToScore to {then.percentage}: {evaluated_text}; {then.loss:.1f} points lost"
+
+
+def _find_worst_kind(kinds: Iterable[SampledKind], now: SamplingPoint) -> SampledKind:
+    """Return the kind of pods that loses most at the current percentage."""
+    return max((kind for kind in kinds if kind.curve), key=lambda kind: _get_loss(kind, now.percentage))
+
+
+def _describe_worst_loss(kinds: Iterable[SampledKind], now: SamplingPoint) -> str:
+    """Describe how much of their score the pods of the worst kind lose at the current percentage."""
+    kind = _find_worst_kind(kinds, now)
+    loss = _get_loss(kind, now.percentage)
+    share = format_percentage(loss / max(kind.best, 1))
+    return f"pods of {kind.workload} lose {loss:.1f} of {kind.best} points of score ({share})"
+
+
+def _describe_small_gain(kinds: Iterable[SampledKind], now: SamplingPoint, then: SamplingPoint) -> str:
+    """Describe how little the worst kind gains by a higher percentage. Return "" if no kind loses too much."""
+    if then.percentage <= now.percentage:
+        return ""
+    kind = _find_worst_kind(kinds, now)
+    gain = _get_loss(kind, now.percentage) - _get_loss(kind, then.percentage)
+    return f"; {then.percentage}% would gain {kind.workload}, which loses most, only {gain:.1f} of {kind.best} points"
 
 
 def _format_setting(setting: SamplingSetting) -> str:

@@ -71,7 +71,7 @@ STRANDED_WHILE_DOWN = AuditRule(
     NOTE,
     "A spread constraint keeps pods from coming back while the nodes of a domain are down",
     "While its nodes exist, the domain counts with 0 pods, so no other domain may have more than maxSkew pods.",
-    "Set nodeTaintsPolicy: Honor in the constraint, which leaves out nodes that are down",
+    "Set nodeTaintsPolicy: Honor in the constraint, so that nodes that are down do not count",
     source=UPSTREAM_SOURCE,
 )
 RULES = (ONE_NODE, ONE_ZONE, ONE_DOMAIN, SKEWED, STRANDED, STRANDED_WHILE_DOWN)
@@ -124,7 +124,7 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
     findings = [
         *(_build_single_domain_finding(entry, placements, constraints, workloads, view) for entry in single_domain),
         *(finding for constraint in constraints for finding in _iter_constraint_findings(constraint, workloads)),
-        *_iter_down_domain_findings(constraints, workloads),
+        *_iter_down_domain_finding(constraints, workloads),
     ]
 
     def is_shown(constraint: SpreadPromise) -> bool:
@@ -355,7 +355,7 @@ def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss:
     return STRANDED.build_finding(str(owner), message, fix, namespace=owner.namespace, path=constraint.key)
 
 
-def _iter_down_domain_findings(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Iterator[Finding]:
+def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Iterator[Finding]:
     """Yield one finding about the constraint that strands the most pods while a domain's nodes are down.
 
     It represents all other constraints, since every constraint without nodeTaintsPolicy: Honor has this effect. Nothing
@@ -402,7 +402,8 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
         return "No workload has two or more pods on nodes"
     single_domain_rules = {rule.id for rule in (ONE_NODE, ONE_ZONE, ONE_DOMAIN)}
     single_domain = sum(finding.rule in single_domain_rules for finding in findings)
-    workloads_text = f"{counted(workloads, 'workload')}, {single_domain or 'none'} on a single node or in a single zone"
+    counted_workloads = counted(workloads, "workload with two or more pods", "workloads with two or more pods")
+    workloads_text = f"{counted_workloads}, {single_domain or 'none'} on a single node or in a single zone"
     if not constraints:
         return workloads_text
     skewed = [finding for finding in findings if finding.rule == SKEWED.id]

@@ -52,7 +52,7 @@ class TopologyDomains:
         return cls(key, column.values, column.codes)
 
     @property
-    def has_nodes(self) -> Bools:
+    def with_nodes(self) -> Bools:
         """Whether each domain has nodes, shape (V,)."""
         is_used: Bools = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names)) > 0
         return is_used
@@ -83,7 +83,7 @@ class DomainPlacement:
         pairs, counts = np.unique(coded_pairs, return_counts=True)
         return cls(
             domains=domains,
-            size=int(domains.has_nodes.sum()),
+            size=int(domains.with_nodes.sum()),
             starts=np.searchsorted(pairs // domain_count, np.arange(len(workloads) + 1)),
             domain=pairs % domain_count,
             pods=counts,

@@ -167,7 +167,7 @@ def _may_selector_match_pods(context: LintContext, workload: Workload, selector:
 
 
 def find_invalid_weights(workload: Workload) -> Iterator[Problem]:
-    """Find preferred terms whose weight is not between 1 and 100."""
+    """Find preferred terms of node affinity and pod (anti-)affinity whose weight is not between 1 and 100."""
     affinity = workload.spec.affinity
     if affinity is None:
         return

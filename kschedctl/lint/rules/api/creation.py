@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from kschedctl.api.api_versions import ApiVersion, is_custom_api
+from kschedctl.api.field_errors import FieldError, not_supported, required
 from kschedctl.api.json_values import JsonObject, drop_nulls, field_at, object_at
 from kschedctl.api.kinds import LIFECYCLES, list_expiring_versions
 from kschedctl.api.validation import around_pods, manifests
@@ -13,11 +15,13 @@ from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, find_unknow
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.context import LintContext
+from kschedctl.lint.objects.manifests import is_at_or_around, remove_field
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 from kschedctl.lint.objects.workload import InvalidFieldError, convert_field
 from kschedctl.lint.rule import ERROR, WARNING, FieldEdit, RenameField, Rule, SetField, is_pod_count
 from kschedctl.lint.rules import taints
 from kschedctl.lint.rules.affinity import fields
+from kschedctl.lint.rules.api.corrections import advise_correction
 from kschedctl.lint.rules.disruption import budgets
 from kschedctl.lint.rules.priority import classes
 from kschedctl.lint.rules.resources import amounts
@@ -42,22 +46,34 @@ _VERSIONS_WITH_DEFAULT_SELECTOR = ("extensions/v1beta1", "apps/v1beta1")
 _SELECTOR, _LABELS = ("spec", "selector"), ("spec", "template", "metadata", "labels")
 _SUPPORTED = re.compile(r'Unsupported value: "([A-Za-z]+)": supported values: ([A-Za-z", ]+)')
 _WORD = re.compile(r'"([A-Za-z]+)"')
+_RESOURCE_FIELDS = ("requests", "limits")
+_NODE_POOL_POLICIES = {
+    "karpenter.sh/v1": ("WhenEmpty", "WhenEmptyOrUnderutilized"),
+    "karpenter.sh/v1beta1": ("WhenEmpty", "WhenUnderutilized"),
+}
+"""API version -> the values of a NodePool's consolidationPolicy."""
 _POD_COUNTS = ("minAvailable", "maxUnavailable", "maxSurge")
 
 
 def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
-    """Find the first error of each field that the API server would reject.
+    """Find the first error of each field that the API server would reject, and for resources that of each resource.
 
-    Errors that a more specific rule reports and objects that cannot be decoded are left out.
+    Errors that a more specific rule reports are left out. Of an object that cannot be decoded, the fields that can be
+    decoded are checked.
     """
     reported = {(problem.subject, problem.path) for rule in _MORE_SPECIFIC_RULES for problem in rule.check(context)}
-    undecodable_subjects = {problem.subject for problem in context.invalid}
+    messages_by_field: dict[tuple[Subject, Path], set[str]] = {}
+    undecodable_paths: dict[Subject, list[Path]] = {}
+    for problem in context.invalid:
+        undecodable_paths.setdefault(problem.subject, []).append(problem.path)
     for subject in context.subjects:
-        if subject in undecodable_subjects:
-            continue
-        for problem in _iter_validation_errors(subject, context):
-            if (subject, problem.path) not in reported:
-                reported.add((subject, problem.path))
+        validation_errors = _iter_validation_errors(subject, context, undecodable_paths.get(subject, ()))
+        for problem in chain(validation_errors, _iter_disruption_errors(subject)):
+            field = subject, problem.path
+            messages = messages_by_field.setdefault(field, set())
+            is_first = not messages or (problem.path[-1] in _RESOURCE_FIELDS and problem.message not in messages)
+            if field not in reported and is_first:
+                messages.add(problem.message)
                 yield problem
 
 
@@ -82,37 +98,77 @@ API_REFUSED = Rule(
     find_invalid_fields,
     summary="A pod, pod template, budget, class or claim that the API server rejects",
     why="The object is not created. simulate, explain and capacity report the same error.",
-    fix="Correct the field",
+    fix="Correct the field as the message demands",
     source=f"{doc.VALIDATION}; pkg/apis/{{apps,batch,policy,scheduling,storage,autoscaling}}/validation (v1.36)",
     safe_fix=_build_value_correction,
 )
 
 
-def _iter_validation_errors(subject: Subject, context: LintContext) -> Iterator[Problem]:
+def _iter_validation_errors(
+    subject: Subject, context: LintContext, undecodable_paths: Sequence[Path]
+) -> Iterator[Problem]:
     """Yield the validation errors of a user-authored manifest.
 
-    If the manifest cannot be decoded, only its first faulty field is yielded. Errors that follow from a default or from
-    another error are left out.
+    The fields at `undecodable_paths` are ignored. If the rest still cannot be decoded, only the first faulty field is
+    yielded. Errors that follow from a default or from another error are left out.
     """
     structs = {**manifests.KINDS, **around_pods.KINDS}
     if subject.kind not in structs or not is_user_authored(subject):
         return
+    document: JsonObject | None = subject.document
+    for path in undecodable_paths:
+        document = document and remove_field(document, path)
+    if document is None:
+        return
     try:
-        manifest = convert_field((), drop_nulls(subject.document), structs[subject.kind])
-    except InvalidFieldError as error:
-        yield subject.build_problem(error.path, str(error))
+        manifest = convert_field((), drop_nulls(document), structs[subject.kind])
+    except InvalidFieldError as invalid_field:
+        if not undecodable_paths:
+            yield subject.build_problem(invalid_field.path, str(invalid_field), invalid_field.fix)
         return
     if subject.kind in around_pods.KINDS:
         errors = around_pods.validate_object(subject.kind, manifest)
     else:
         errors = manifests.validate_manifest(subject.kind, manifest, context.validation_options)
 
-    ignored: set[Path] = set()
+    ignored = _find_ignored_paths(subject, errors, undecodable_paths)
+    for error in errors:
+        follows = any(
+            is_at_or_around(error.field, path) or error.field[-1] == path[-1] for path in undecodable_paths if path
+        )
+        if error.field not in ignored and not follows:
+            yield subject.build_problem(error.field, str(error), advise_correction(subject, error))
+
+
+def _find_ignored_paths(subject: Subject, errors: Iterable[FieldError], undecodable_paths: Iterable[Path]) -> set[Path]:
+    """Return the paths whose errors follow from a default, from another error or from an ignored label."""
     if subject.api_version in _VERSIONS_WITH_DEFAULT_SELECTOR:
-        ignored = {_SELECTOR, _LABELS}
-    elif any(error.field == _SELECTOR for error in errors):
-        ignored = {_LABELS}  # a missing selector also does not match the labels: the same mistake
-    yield from (subject.build_problem(error.field, str(error)) for error in errors if error.field not in ignored)
+        return {_SELECTOR, _LABELS}
+    if any(is_at_or_around(path, known) for path in undecodable_paths for known in (_SELECTOR, _LABELS)):
+        return {_SELECTOR, _LABELS}
+    if any(error.field == _SELECTOR for error in errors):
+        return {_LABELS}  # a missing selector also does not match the labels: the same mistake
+    return set()
+
+
+def _iter_disruption_errors(subject: Subject) -> Iterator[Problem]:
+    """Yield the errors in spec.disruption of a user-authored NodePool."""
+    if subject.kind == "NodePool" and is_user_authored(subject):
+        for error in _validate_disruption(subject):
+            yield subject.build_problem(error.field, str(error), advise_correction(subject, error))
+
+
+def _validate_disruption(subject: Subject) -> Iterator[FieldError]:
+    """Yield the errors in spec.disruption of a NodePool. Upstream: the CRD of pkg/apis/v1/nodepool.go (v1.6)."""
+    policies = _NODE_POOL_POLICIES.get(subject.api_version)
+    disruption = field_at(subject.document, "spec", "disruption")
+    if policies is None or not isinstance(disruption, Mapping):
+        return
+    policy = disruption.get("consolidationPolicy")
+    if isinstance(policy, str) and policy not in policies:
+        yield not_supported(("spec", "disruption", "consolidationPolicy"), policy, policies)
+    if subject.api_version == "karpenter.sh/v1" and disruption.get("consolidateAfter") is None:
+        yield required(("spec", "disruption", "consolidateAfter"))
 
 
 def is_user_authored(subject: Subject) -> bool:

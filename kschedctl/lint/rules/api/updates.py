@@ -29,10 +29,10 @@ HOOK_ANNOTATIONS = ("helm.sh/hook", "argocd.argoproj.io/hook")
 """Annotations of objects that are deleted and recreated instead of updated."""
 
 
-def find_immutable_changes(context: LintContext) -> Iterator[Problem]:
-    """Find changes that the API server would reject when the manifests are applied to the cluster.
+def find_immutable_field_changes(context: LintContext) -> Iterator[Problem]:
+    """Find changes to immutable fields, which the API server would reject when the manifests are applied.
 
-    Finds nothing without a cluster, or if the manifests themselves describe the cluster.
+    Nothing is yielded without a cluster, or if the manifests themselves describe the cluster.
     """
     if context.cluster is None or context.is_self_described:
         return
@@ -51,7 +51,7 @@ def find_immutable_changes(context: LintContext) -> Iterator[Problem]:
 API_IMMUTABLE = Rule(
     "api-immutable",
     ERROR,
-    find_immutable_changes,
+    find_immutable_field_changes,
     summary="A change to an immutable field of an existing object",
     why="kubectl apply and helm upgrade fail. The manifests are compared with the cluster's classes and claims, "
     "the selectors of its workloads, the claims of its StatefulSets, and the manifests in its files.",
@@ -213,10 +213,10 @@ class _DeployedObjects:
             if controller is not None and controller.kind == "Deployment":
                 without_hash = tuple(r for r in selector.requirements if r.key != TEMPLATE_HASH)
                 selectors[Owner("Deployment", metadata.namespace, controller.name)] = Selector(without_hash)
-        return selectors | self._selectors_in_manifests
+        return selectors | self._manifest_selectors_by_owner
 
     @property
-    def _selectors_in_manifests(self) -> dict[Owner, Selector]:
+    def _manifest_selectors_by_owner(self) -> dict[Owner, Selector]:
         """Return the selectors of the cluster's workloads that are known from their manifests as written.
 
         These manifests are in the files that the cluster was read from. Only kinds in SELECTOR_KINDS are included.
@@ -224,12 +224,16 @@ class _DeployedObjects:
         """
         selectors = {}
         for owner, document in self.documents.items():
+            if owner.kind not in SELECTOR_KINDS:
+                continue
             try:
-                typed = convert_builtins(drop_nulls(document), written.Workload)
+                workload = convert_builtins(drop_nulls(document), written.Workload)
             except msgspec.ValidationError:
                 continue
-            selector = compile_selector(typed.spec.selector)
-            if owner.kind in SELECTOR_KINDS and selector is not None and typed.spec.selector is not None:
+            if workload.spec.selector is None:
+                continue
+            selector = compile_selector(workload.spec.selector)
+            if selector is not None:  # it is None if it is invalid
                 selectors[owner] = selector
         return selectors
 

@@ -45,7 +45,7 @@ _STRICT_OPERATORS = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
 
 def find_contradictory_requirements(context: LintContext) -> Iterator[Problem]:
     """Find NodePools with requirements and labels that no node can meet together."""
-    for subject, pool in context.list_linted(WrittenNodePool):
+    for subject, pool in context.list_linted_objects(WrittenNodePool):
         for key in _get_conditions(pool).conflicts:
             message = f"no value of {key} meets all requirements and labels of the pool"
             yield subject.build_problem(REQUIREMENTS, message)
@@ -86,7 +86,7 @@ def find_unmet_min_values(context: LintContext) -> Iterator[Problem]:
     The values in each list are counted first. If every list is long enough and instance types are given, the values of
     the allowed instance types are counted, too.
     """
-    for subject, pool in context.list_linted(WrittenNodePool):
+    for subject, pool in context.list_linted_objects(WrittenNodePool):
         has_short_list = False
         for i, requirement in enumerate(pool.spec.template.spec.requirements):
             if requirement.operator != "In" or requirement.min_values is None:
@@ -118,7 +118,7 @@ KP_MIN_VALUES = Rule(
 
 def find_pools_without_disruption(context: LintContext) -> Iterator[Problem]:
     """Find NodePools with a budget that always forbids every disruption."""
-    for subject, pool in context.list_linted(WrittenNodePool):
+    for subject, pool in context.list_linted_objects(WrittenNodePool):
         for i, budget in enumerate(pool.spec.disruption.budgets):
             if str(budget.nodes) in NO_NODES and not budget.schedule and not budget.reasons:
                 message = "no node of the pool is ever consolidated or replaced"
@@ -189,7 +189,7 @@ KP_SEVERAL_TERMS = Rule(
 def _has_node_pools(context: LintContext) -> bool:
     """Return whether there are NodePools among the linted objects or in the cluster."""
     in_cluster = context.cluster is not None and bool(context.cluster.karpenter_node_pools)
-    return in_cluster or bool(context.list_linted(WrittenNodePool))
+    return in_cluster or bool(context.list_linted_objects(WrittenNodePool))
 
 
 def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]:
@@ -197,7 +197,7 @@ def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]
 
     Without a list of instance types, only EC2's types and families are judged, by their names.
     """
-    pools = context.list_linted(WrittenNodePool)
+    pools = context.list_linted_objects(WrittenNodePool)
     pool_types = context.pool_types if pools else None
     if pool_types is None:
         yield from _find_excluded_type_names(pools)
@@ -266,7 +266,7 @@ def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
     The size of the smallest node follows from a minimum for all machines, from the pool's requirements on instance size
     and, if they are given, from the instance types.
     """
-    for subject, pool in context.list_linted(WrittenNodePool):
+    for subject, pool in context.list_linted_objects(WrittenNodePool):
         conditions = _get_conditions(pool)
         for name, limit in (pool.spec.limits or {}).items():
             amount = _parse_positive_quantity(limit)
@@ -313,7 +313,7 @@ def _find_smallest_allowed_value(sizes: AllowedValues) -> int:
 
 def find_shadowed_pools(context: LintContext) -> Iterator[Problem]:
     """Find NodePools that are hardly used because a pool with a higher weight takes all their pods."""
-    pools = context.list_linted(WrittenNodePool)
+    pools = context.list_linted_objects(WrittenNodePool)
     for subject, pool in pools:
         for other_subject, other_pool in pools:
             has_higher_weight = (other_pool.spec.weight or 0) > (pool.spec.weight or 0)
@@ -367,7 +367,7 @@ def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:
 
     Finds nothing without a cluster, or if not all DaemonSets are known.
     """
-    pools = context.list_linted(WrittenNodePool)
+    pools = context.list_linted_objects(WrittenNodePool)
     if not pools or context.cluster is None or not context.are_all_read("DaemonSet"):
         return
     toleration_sets = [workload.spec.tolerations for workload in context.workloads if workload.kind == "DaemonSet"]

@@ -40,7 +40,7 @@ PDB_ZERO_DISRUPTIONS = Rule(
     "pdb-zero-disruptions",
     WARNING,
     find_zero_disruption_budgets,
-    summary="Budget that never allows an eviction",
+    summary="PodDisruptionBudget that never allows an eviction",
     why="A drain of a node with one of its pods never ends; upgrades and scale-downs hang.",
     fix="Allow at least one eviction: maxUnavailable: 1",
     source=doc.BUDGETS,
@@ -120,7 +120,7 @@ PDB_PROTECTS_NOTHING = Rule(
     "pdb-protects-nothing",
     WARNING,
     find_budgets_that_protect_nothing,
-    summary="Budget that allows all its pods to be evicted at once",
+    summary="PodDisruptionBudget that allows all its pods to be evicted at once",
     why="A drain of several nodes may stop the whole workload, as if there were no budget.",
     fix="Set maxUnavailable: 1, or remove the budget",
     source=doc.BUDGETS,
@@ -151,7 +151,7 @@ PDB_UNHEALTHY_POLICY = Rule(
     "pdb-unhealthy-policy",
     NOTE,
     find_budgets_blocked_by_unhealthy_pods,
-    summary="Budget without unhealthyPodEvictionPolicy: AlwaysAllow",
+    summary="PodDisruptionBudget without unhealthyPodEvictionPolicy: AlwaysAllow",
     why="By default, pods that are not ready may not be evicted while the budget is not met, so a crash-looping "
     "workload blocks drains.",
     fix="Set unhealthyPodEvictionPolicy: AlwaysAllow",
@@ -201,7 +201,7 @@ PDB_NO_POLICY = Rule(
     "pdb-no-policy",
     ERROR,
     find_budgets_without_one_limit,
-    summary="Budget with neither or both of minAvailable and maxUnavailable",
+    summary="PodDisruptionBudget with neither or both of minAvailable and maxUnavailable",
     why="With neither, no eviction is ever allowed; with both, the API server rejects the budget.",
     fix="Set exactly one of them, such as maxUnavailable: 1",
     source=f"{doc.BUDGETS}; pkg/controller/disruption/disruption.go (v1.36)",
@@ -219,7 +219,8 @@ def find_overlapping_budgets(context: LintContext) -> Iterator[Problem]:
         if len(names) > 1:
             listed_names = join_names(sorted(names), _MAX_NAMED)
             message = (
-                f"{len(names)} budgets select its pods ({listed_names}), so the eviction API denies every eviction"
+                f"{len(names)} PodDisruptionBudgets select its pods ({listed_names}), so the eviction API denies every "
+                "eviction"
             )
             yield Problem(workload.subject, (*workload.template_path, "metadata", "labels"), message)
 
@@ -228,7 +229,7 @@ PDB_OVERLAP = Rule(
     "pdb-overlap",
     ERROR,
     find_overlapping_budgets,
-    summary="Pods that more than one budget selects",
+    summary="Pods that more than one PodDisruptionBudget selects",
     why="The eviction API returns an error for these pods, so drains never end.",
     fix="Make the selectors disjoint",
     source=f"{doc.BUDGETS}; https://github.com/kubernetes/kubernetes/issues/75957",
@@ -271,7 +272,7 @@ PDB_SELECTS_NOTHING = Rule(
     "pdb-selects-nothing",
     WARNING,
     find_budgets_without_pods,
-    summary="Budget that selects no pods",
+    summary="PodDisruptionBudget that selects no pods",
     why="It protects nothing. Checked against the cluster, or if the manifests have workloads in its namespace.",
     fix="Make the selector match the labels of the pod template",
     source=doc.BUDGETS,
@@ -304,7 +305,7 @@ def find_namespace_wide_budgets(context: LintContext) -> Iterator[Problem]:
         has_empty_selector = budget.spec.selector is not None and compile_selector(budget.spec.selector) == EVERYTHING
         if has_empty_selector and len(workloads) > 1:
             message = (
-                f"the empty selector matches every pod of the namespace: {len(workloads)} workloads share the budget"
+                f"the empty selector matches every pod of the namespace, so {len(workloads)} workloads share its limit"
             )
             yield subject.build_problem(("spec", "selector"), message)
 
@@ -313,7 +314,7 @@ PDB_WHOLE_NAMESPACE = Rule(
     "pdb-whole-namespace",
     WARNING,
     find_namespace_wide_budgets,
-    summary="One budget for all pods in a namespace",
+    summary="One PodDisruptionBudget for all pods in a namespace",
     why="The pods of all workloads, including Jobs, are counted together, so one workload may lose all of its pods.",
     fix="Give each workload its own budget",
     source=doc.BUDGETS,
@@ -330,7 +331,10 @@ def find_workloads_without_budget(context: LintContext) -> Iterator[Problem]:
     budgets_by_workload = _group_budgets_by_workload(context)
     for workload in context.workloads:
         if workload.is_serving_replicas and workload.lowest_replicas > 1 and workload not in budgets_by_workload:
-            message = f"no budget covers its {workload.replica_range} replicas, so drains may evict all of them at once"
+            message = (
+                f"no PodDisruptionBudget covers its {workload.replica_range} replicas, so drains may evict all of "
+                "them at once"
+            )
             yield workload.subject.build_problem((), message)
 
 
@@ -338,7 +342,7 @@ PDB_MISSING = Rule(
     "pdb-missing",
     NOTE,
     find_workloads_without_budget,
-    summary="Several replicas without a budget",
+    summary="Several replicas without a PodDisruptionBudget",
     why="A drain evicts all pods of a node at once, and several drains together may stop the whole workload.",
     fix="Add a PodDisruptionBudget with maxUnavailable: 1",
     source=doc.DISRUPTIONS,

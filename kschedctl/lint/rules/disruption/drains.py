@@ -66,12 +66,11 @@ def _fits_only_on_present_node(context: LintContext, workload: Workload, row: Ro
     return bool(feasible_rows == [row])
 
 
-def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
+def find_budgets_blocking_each_other(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that allow no disruptions and have pods on the same node.
 
-    No drain can then empty the node.
-
-    Each group of budgets with pods on the same nodes is reported once, at its first budget.
+    Each of them may wait for a pod that the other one keeps from moving, so that no order of drains works. Each group
+    of budgets with pods on the same nodes is reported once, at its first budget.
     """
     view = context.facts.view
     budgets_by_row = _find_blocking_budgets(context)
@@ -82,15 +81,15 @@ def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
     for (first, *others), rows in rows_by_budgets.items():
         names = ", ".join(f"{budget.namespace}/{budget.name}" for budget in others)
         nodes = f"{counted(len(rows), 'node')} ({join_names([view.nodes.names[row] for row in rows], 1)})"
-        message = f"it and {names} allow no eviction and have pods on {nodes}: no order of drains works"
+        message = f"it and {names} allow no evictions, and they share {nodes}: no order of drains works"
         yield first.build_problem(("spec",), message)
 
 
 DRAIN_ORDER_DEADLOCK = Rule(
     "drain-order-deadlock",
     WARNING,
-    find_drain_deadlocks,
-    summary="Two budgets that allow no evictions cover pods on the same nodes",
+    find_budgets_blocking_each_other,
+    summary="Two PodDisruptionBudgets that allow no evictions cover pods on the same nodes",
     why="Each budget waits for pods that cannot become ready until the other allows an eviction: the nodes cannot be "
     "drained in any order.",
     fix="Let at least one of them allow an eviction",

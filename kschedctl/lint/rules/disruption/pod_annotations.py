@@ -120,6 +120,7 @@ def _iter_annotation_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
 
     Labels that should be annotations are included.
     """
+    # Annotations and labels of the pods
     metadata_path = (*workload.template_path, "metadata")
     pod_annotations = _select_string_values(workload.annotations)
     for key, value in pod_annotations.items():
@@ -132,10 +133,13 @@ def _iter_annotation_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
             message = f"{key} is read only as an annotation, not as a label"
             yield (*metadata_path, "labels", key), _Flaw(message, "Move it to the annotations of the pods")
 
-    if not workload.template_path or workload.custom_kind:
+    # Annotations of the workload itself, which are ineffective unless its pods have them, too
+    is_bare_pod = not workload.template_path
+    if is_bare_pod or workload.custom_kind:
         return
     for key in _select_string_values(object_at(workload.subject.document, "metadata", "annotations")):
-        if (key in _POD_ANNOTATIONS or key in _RENAMED) and _RENAMED.get(key, key) not in pod_annotations:
+        belongs_on_pods = key in _POD_ANNOTATIONS or key in _RENAMED
+        if belongs_on_pods and _RENAMED.get(key, key) not in pod_annotations:
             message = f"{key} is read only on pods, not on a {workload.subject.kind}"
             yield ("metadata", "annotations", key), _Flaw(message, "Move it to the metadata of the pod template")
 

@@ -14,7 +14,7 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
 from kschedctl.lint.rule import NOTE, WARNING, Rule
-from kschedctl.lint.rules.kueue.known_objects import MIN_LETTERS, list_cluster_queues, list_cohorts
+from kschedctl.lint.rules.kueue.references import MIN_LETTERS, list_cluster_queues, list_cohorts
 from kschedctl.queueing.kueue.amounts import (
     UNLIMITED,
     FlavorResource,
@@ -39,7 +39,7 @@ def find_flavors_without_nodes(context: LintContext) -> Iterator[Problem]:
     """
     assert context.cluster is not None
     nodes = context.cluster.nodes
-    flavors = [item for item in context.list_linted(ResourceFlavor) if item.value.spec.node_labels]
+    flavors = [item for item in context.list_linted_objects(ResourceFlavor) if item.value.spec.node_labels]
     if not flavors or not nodes or _may_add_nodes(context):
         return
     external_flavors = _list_external_flavors(context)
@@ -108,9 +108,10 @@ def find_quota_over_nodes(context: LintContext) -> Iterator[Problem]:
         if key.resource not in offered_resources and not _is_extended_resource(context, key.resource):
             continue  # a resource that quota counts but nodes do not offer, such as pods of a DeviceClass
         if total > allocatable:
+            nodes_have = f"{counted(node_count, 'node')} {_describe_allocatable_amount(node_count, key, allocatable)}"
             message = (
                 f"the nominal quota in flavor {key.flavor} is {format_amount(key.resource, total)} {key.resource} in "
-                f"total, but its {counted(node_count, 'node')} {_describe_allocatable(node_count, key, allocatable)}"
+                f"total, but its {nodes_have}"
             )
             yield quota.subject.build_problem(quota.path, message)
 
@@ -134,7 +135,7 @@ def find_nodes_without_quota(context: LintContext) -> Iterator[Problem]:
     Finds nothing unless all ClusterQueues and Cohorts are known.
     """
     assert context.cluster is not None
-    flavors = context.list_linted(ResourceFlavor)
+    flavors = context.list_linted_objects(ResourceFlavor)
     queues = context.list_all_objects(ClusterQueue)
     if not flavors or not queues or not context.are_all_read("ClusterQueue", "Cohort"):
         return
@@ -175,7 +176,7 @@ KQ_NODES_WITHOUT_QUOTA = Rule(
 def _may_add_nodes(context: LintContext) -> bool:
     """Return whether Karpenter or another autoscaler may add nodes to the cluster."""
     assert context.cluster is not None
-    has_pools = bool(context.list_linted(WrittenNodePool) or context.cluster.karpenter_node_pools)
+    has_pools = bool(context.list_linted_objects(WrittenNodePool) or context.cluster.karpenter_node_pools)
     return has_pools or has_node_groups(context.cluster)
 
 
@@ -217,7 +218,7 @@ def _measure_flavor_capacity(context: LintContext, flavor_names: set[str]) -> _F
     """
     assert context.cluster is not None
     nodes = context.cluster.nodes
-    allocatable_by_node = {node.metadata.name: _parse_allocatable(node) for node in nodes}
+    allocatable_by_node = {node.metadata.name: _parse_allocatable_resources(node) for node in nodes}
     capacity = _FlavorCapacity({}, {})
     for flavor in context.list_all_objects(ResourceFlavor):
         flavor_name = flavor.metadata.name
@@ -232,7 +233,7 @@ def _measure_flavor_capacity(context: LintContext, flavor_names: set[str]) -> _F
     return capacity
 
 
-def _parse_allocatable(node: Node) -> dict[str, int]:
+def _parse_allocatable_resources(node: Node) -> dict[str, int]:
     """Parse the allocatable resources of a node, or return {} if a quantity is malformed."""
     try:
         return parse_requests(node.status.allocatable)
@@ -254,8 +255,10 @@ def _iter_linted_quotas(context: LintContext) -> Iterator[_LintedQuota]:
 
     Objects with invalid quantities are left out.
     """
-    linted_groups = [(subject, queue.spec.resource_groups) for subject, queue in context.list_linted(ClusterQueue)]
-    linted_groups += [(subject, cohort.spec.resource_groups) for subject, cohort in context.list_linted(Cohort)]
+    linted_groups = [
+        (subject, queue.spec.resource_groups) for subject, queue in context.list_linted_objects(ClusterQueue)
+    ]
+    linted_groups += [(subject, cohort.spec.resource_groups) for subject, cohort in context.list_linted_objects(Cohort)]
     for subject, groups in linted_groups:
         try:
             quotas = parse_quotas(groups)
@@ -286,7 +289,7 @@ def _is_extended_resource(context: LintContext, resource: str) -> bool:
     return "/" in resource and not context.cluster.device_classes and context.cluster.gap("DeviceClass") is None
 
 
-def _describe_allocatable(node_count: int, key: FlavorResource, amount: int) -> str:
+def _describe_allocatable_amount(node_count: int, key: FlavorResource, amount: int) -> str:
     """Describe how much of a resource a flavor's nodes have, as in ``have 8 allocatable`` or ``has none``."""
     verb = agreeing(node_count, "has", "have")
     if not amount:

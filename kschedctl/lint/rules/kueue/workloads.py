@@ -19,7 +19,7 @@ from kschedctl.lint.objects.manifests import may_create_pods
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload, has_built_in_group
 from kschedctl.lint.rule import ERROR, WARNING, Rule, build_label_replacement
-from kschedctl.lint.rules.kueue.known_objects import (
+from kschedctl.lint.rules.kueue.references import (
     KueueReference,
     build_queue_cache,
     find_missing_names,
@@ -74,7 +74,7 @@ def find_missing_local_queues(context: LintContext) -> Iterator[Problem]:
             queue_name = str(labels[QUEUE_LABEL])
             references.append(KueueReference(subject, (*path, QUEUE_LABEL), "LocalQueue", queue_name, namespace))
             labelled_objects.add((subject.kind, namespace, subject.name))
-    for subject, workload in context.list_linted(KueueWorkload):
+    for subject, workload in context.list_linted_objects(KueueWorkload):
         namespace = subject.namespace or "default"
         owners = {(owner.kind, namespace, owner.name) for owner in workload.metadata.owner_references}
         if not owners & labelled_objects and not _has_condition(workload, "Finished"):
@@ -195,7 +195,7 @@ def _iter_queued_pod_sets(context: LintContext) -> Iterator[_QueuedPodSets]:
 
     Workloads with reserved quota or malformed quantities are left out, and so are manifests without a queue name.
     """
-    for subject, stored in context.list_linted(KueueWorkload):
+    for subject, stored in context.list_linted_objects(KueueWorkload):
         if _has_condition(stored, "Finished") or _has_condition(stored, "QuotaReserved"):
             continue
         pod_sets = _compute_pod_set_requests(stored.spec.pod_sets)

@@ -8,8 +8,10 @@ from kschedctl.api.labels import parse_int64
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
 from kschedctl.api.objects import StorageClass
 from kschedctl.lint import documentation as doc
+from kschedctl.lint.analysis.facts import ClusterFacts
+from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.analysis.node_requirements import list_node_condition_alternatives
-from kschedctl.lint.analysis.placement import NODE_TERMS, PREFERRED, iter_node_affinity_terms
+from kschedctl.lint.analysis.placement import NODE_TERMS, PREFERRED, get_required_node_terms, iter_node_affinity_terms
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
@@ -34,7 +36,7 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
             continue
         if facts.can_never_schedule(workload, (NodeAffinity,)):
             message = f"none of {counted(len(facts), 'node')} matches {describe_node_conditions(workload)}"
-            yield workload.build_problem(get_selection_path(workload), message)
+            yield workload.build_problem(get_selection_path(workload), message, _suggest_value(facts, workload))
 
 
 NA_NO_NODE_MATCHES = Rule(
@@ -47,6 +49,24 @@ NA_NO_NODE_MATCHES = Rule(
     source=doc.AFFINITY,
     needs_cluster=True,
 )
+
+
+def _suggest_value(facts: ClusterFacts, workload: Workload) -> str:
+    """Suggest an existing value for the first misspelt value of a required node label, or return ""."""
+    required = list(workload.spec.node_selector.items())
+    required += [
+        (expression.key, value)
+        for term in get_required_node_terms(workload)
+        for expression in term.match_expressions
+        if expression.operator == "In"
+        for value in expression.values or ()
+    ]
+    for key, value in required:
+        existing_values = facts.view.nodes.label(key).values
+        similar_value = "" if value in existing_values else find_similar_name(value, existing_values)
+        if similar_value:
+            return f"Did you mean {key}={similar_value}?"
+    return ""
 
 
 def find_selectors_with_one_node(context: LintContext) -> Iterator[Problem]:
@@ -193,7 +213,7 @@ def find_isolation_by_kubelet_labels(workload: Workload) -> Iterator[Problem]:
     """Find nodeSelector labels that seem to isolate pods although a kubelet may set them itself."""
     for key in workload.spec.node_selector:
         if any(word in key.lower() for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
-            message = f"a compromised kubelet may give its node the label {key}"
+            message = f"a compromised kubelet can set the label {key} on its own node"
             yield workload.build_problem(("nodeSelector", key), message)
 
 

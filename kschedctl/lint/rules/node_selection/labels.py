@@ -1,4 +1,4 @@
-"""Rules about misspelt node labels, impossible label values, and the operating system of pods."""
+"""Rules about misspelt and deprecated node labels, impossible label values, and the operating system of pods."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload, replace_value
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, build_label_replacement, for_each_workload, replace_value
 from kschedctl.lint.rules.node_selection.affinity import get_selection_path
 
+MASTER, CONTROL_PLANE = "node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 _LABELS_BY_DOMAIN = {
     "kubernetes.io": ("hostname", "os", "arch"),
@@ -62,7 +63,7 @@ _COMMON_LABELS = ((OS, "linux"), (ARCH, "amd64"))
 
 def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
     """Find node labels in workloads, volumes, StorageClasses and NodePools that look misspelt."""
-    pool_labels = {key for _, pool in context.list_linted(WrittenNodePool) for key in pool.labels}
+    pool_labels = {key for _, pool in context.list_linted_objects(WrittenNodePool) for key in pool.labels}
     for workload in context.workloads:
         for path, key in iter_node_label_keys(workload):
             if key in MISTAKEN_LABELS and path[-1] == "topologyKey":
@@ -89,14 +90,43 @@ LB_MISSPELT = Rule(
 )
 
 
+def find_deprecated_node_labels(context: LintContext) -> Iterator[Problem]:
+    """Find deprecated node labels in workloads and PersistentVolumes."""
+    for workload in context.workloads:
+        for path, key in iter_node_label_keys(workload):
+            if key in DEPRECATED_LABELS:
+                successor = DEPRECATED_LABELS[key]
+                yield workload.build_problem(path, f"{key} is deprecated", f"Write {successor}", successor)
+            elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
+                message = f"{MASTER} was replaced in 1.24, and nodes of newer clusters do not have it"
+                yield workload.build_problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
+    for subject, volume in context.list_linted_objects(PersistentVolume):
+        for path, key in iter_volume_label_keys(volume):
+            if key in DEPRECATED_LABELS:
+                successor = DEPRECATED_LABELS[key]
+                yield subject.build_problem(path, f"{key} is deprecated", f"Write {successor}", successor)
+
+
+LB_DEPRECATED = Rule(
+    "lb-deprecated",
+    WARNING,
+    find_deprecated_node_labels,
+    summary="Deprecated node labels",
+    why="New nodes will not have these labels: then no node matches, and pods stay Pending.",
+    fix="Use the label that replaced it",
+    source=doc.LABELS,
+    safe_fix=build_label_replacement,
+)
+
+
 def _iter_label_keys_outside_workloads(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
     """Yield each node label key that a PersistentVolume, NodePool or StorageClass names, with its path."""
-    for subject, volume in context.list_linted(PersistentVolume):
+    for subject, volume in context.list_linted_objects(PersistentVolume):
         yield from ((subject, path, key) for path, key in iter_volume_label_keys(volume))
-    for subject, pool in context.list_linted(WrittenNodePool):
+    for subject, pool in context.list_linted_objects(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             yield subject, ("spec", "template", "spec", "requirements", i, "key"), declared.key
-    for subject, storage_class in context.list_linted(StorageClass):
+    for subject, storage_class in context.list_linted_objects(StorageClass):
         for i, topology in enumerate(storage_class.allowed_topologies):
             for j, requirement in enumerate(topology.match_label_expressions):
                 yield subject, ("allowedTopologies", i, "matchLabelExpressions", j, "key"), requirement.key
@@ -221,7 +251,7 @@ def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
 
     The requirements of workloads are also searched for misspelt names of NodePools.
     """
-    pool_names = {subject.name for subject, _ in context.list_linted(WrittenNodePool)}
+    pool_names = {subject.name for subject, _ in context.list_linted_objects(WrittenNodePool)}
     for workload in context.workloads:
         for requirement in _iter_node_label_requirements(workload):
             if requirement.key == _POOL_LABEL:
@@ -230,7 +260,7 @@ def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
                 wrong_values = _find_impossible_values(requirement)
             for wrong in wrong_values:
                 yield workload.build_problem(wrong.path, wrong.message, wrong.fix, wrong.replacement)
-    for subject, pool in context.list_linted(WrittenNodePool):
+    for subject, pool in context.list_linted_objects(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             path: Path = ("spec", "template", "spec", "requirements", i, "values")
             values = tuple(((*path, j), str(value)) for j, value in enumerate(declared.values))
@@ -283,7 +313,7 @@ def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
         correct_value = _find_correct_value(value, known_values)
         if correct_value in listed_values or (not correct_value and key not in _STANDARD_LABELS):
             continue
-        message = f"no node has {requirement.key}={value}"
+        message = f"{requirement.key} never has the value {value}"
         fix = f"Write {correct_value}" if correct_value else f"Write one of {', '.join(known_values[:3])}"
         yield _WrongValue(path, message, fix, correct_value)
 

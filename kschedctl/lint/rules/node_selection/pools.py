@@ -36,7 +36,7 @@ def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
 
     DaemonSets are left out, as they run on the nodes that exist. So are workloads that may use an existing node.
     """
-    pools = context.list_linted(WrittenNodePool)
+    pools = context.list_linted_objects(WrittenNodePool)
     if not pools:
         return
     pool_keys = {key for _, pool in pools for key in _list_declared_keys(pool)}
@@ -104,7 +104,8 @@ def _can_pool_offer_label_value(needed: AllowedValues, offered: AllowedValues | 
     pool's nodes do not have the label.
     """
     if not is_declared:
-        return not needed.requires_label and not needed.present
+        requires_existence = bool(needed.present)  # by the operator Exists
+        return not needed.requires_label and not requires_existence
     if offered is None:
         return True
     if needed.present is False:

@@ -1,17 +1,22 @@
-"""Rules about the PriorityClasses themselves."""
+"""Rules about PriorityClasses, and about workloads and pods that use, or should use, them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections import Counter
+from collections.abc import Collection, Iterator
 
-from kschedctl.api.objects import PriorityClass
+from kschedctl.api.objects import Pod, PriorityClass, ResourceQuota
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.lint import documentation as doc
+from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.manifests import TypedObject
-from kschedctl.lint.objects.subject import Problem
-from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
-from kschedctl.text.counts import agreeing
+from kschedctl.lint.objects.owners import group_pods_by_owner
+from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
+from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
+from kschedctl.text.counts import agreeing, counted
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
 RESERVED_PREFIX = "system-"
@@ -19,10 +24,15 @@ _NEGATIONS = ("non-", "non", "not ", "no-", "no ", "never-", "never ", "without 
 """Words that turn one of ``PREEMPTING_WORDS`` into its opposite."""
 PREEMPTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
+_MIN_SIMILARITY = 0.8
+"""The similarity, from 0 to 1, from which on an existing class may be meant by a missing one."""
+SYSTEM_NAMESPACE_PREFIXES = ("openshift-", "kube-")
+"""Prefixes of namespaces with a distribution's own pods."""
+
 
 def find_reserved_priority_values(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with a value above 1,000,000,000, which is reserved for the system's classes."""
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         is_reserved = priority_class.metadata.name.startswith(RESERVED_PREFIX)
         if priority_class.value > HIGHEST_USER_DEFINABLE and not is_reserved:
             yield subject.build_problem(("value",), f"{priority_class.value:,} is above 1,000,000,000")
@@ -42,7 +52,7 @@ PC_VALUE_OVER_1E9 = Rule(
 def find_reserved_class_names(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses whose name begins with system-, except the classes that Kubernetes itself creates."""
     system_classes = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         name = priority_class.metadata.name
         is_system_class = (name, priority_class.value) in system_classes and not priority_class.global_default
         if name.startswith(RESERVED_PREFIX) and not is_system_class:
@@ -63,15 +73,15 @@ PC_SYSTEM_PREFIX = Rule(
 def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses that are the global default although another class of the cluster is one too."""
     defaults = [item for item in context.list_all_items(PriorityClass) if item.value.global_default]
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
             continue
-        coexisting_defaults = context.list_coexisting(subject, defaults)
+        coexisting_defaults = context.list_coexisting_values(subject, defaults)
         names = sorted({c.metadata.name for c in coexisting_defaults})
         if len(names) > 1:
             lowest = min(coexisting_defaults, key=lambda c: c.value).metadata.name
             message = (
-                f"{len(names)} classes are the global default ({', '.join(names)}); {lowest} would apply as the lowest"
+                f"{len(names)} classes are the global default ({', '.join(names)}); {lowest}, the lowest, would apply"
             )
             yield subject.build_problem(("globalDefault",), message)
 
@@ -93,10 +103,10 @@ def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     The system's classes do not count.
     """
     classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
             continue
-        other_values = [c.value for c in context.list_coexisting(subject, classes) if not c.global_default]
+        other_values = [c.value for c in context.list_coexisting_values(subject, classes) if not c.global_default]
         if not other_values or priority_class.value < max(other_values):
             continue
         # Classes below 0 are for placeholder pods, which only reserve room.
@@ -128,7 +138,7 @@ def find_duplicate_priority_values(context: LintContext) -> Iterator[Problem]:
     items_by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
     for item in context.list_all_items(PriorityClass):
         items_by_value.setdefault(item.value.value, []).append(item)
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         equal_items = [
             item for item in items_by_value[priority_class.value] if context.variants.can_coexist(subject, item.subject)
         ]
@@ -156,7 +166,7 @@ def find_classes_without_description(context: LintContext) -> Iterator[Problem]:
 
     Finds nothing in a cluster in which no class has a description, as snapshots may leave descriptions out.
     """
-    classes = context.list_linted(PriorityClass)
+    classes = context.list_linted_objects(PriorityClass)
     if not any(subject.document or priority_class.description for subject, priority_class in classes):
         return
     for subject, priority_class in classes:
@@ -170,7 +180,7 @@ PC_NO_DESCRIPTION = Rule(
     find_classes_without_description,
     summary="PriorityClass without a description",
     why="Users cannot tell when to use it.",
-    fix="Describe in description which pods should use the class",
+    fix="Say in description which pods should use the class",
     source=doc.PRIORITY,
     profile=RuleProfile.STRICT,
 )
@@ -178,7 +188,7 @@ PC_NO_DESCRIPTION = Rule(
 
 def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with preemptionPolicy Never whose name or description suggests preemption."""
-    for subject, priority_class in context.list_linted(PriorityClass):
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
         if priority_class.preemption_policy != "Never":
             continue
         text = f"{priority_class.metadata.name} {priority_class.description}".lower()
@@ -197,4 +207,230 @@ PC_NEVER_BUT_URGENT = Rule(
     why="Its pods go to the head of the queue but wait, with growing backoff, until other pods leave.",
     fix="Remove preemptionPolicy: Never, or make clear in name and description that the class does not preempt",
     source=f"{doc.PRIORITY}#non-preempting-priority-class",
+)
+
+
+def _are_classes_known(context: LintContext) -> bool:
+    """Return whether all PriorityClasses are known. Every cluster has some, so if there are none, none were read."""
+    return bool(context.list_all_objects(PriorityClass)) and context.are_all_read("PriorityClass")
+
+
+def find_missing_priority_classes(context: LintContext) -> Iterator[Problem]:
+    """Find workloads that name a PriorityClass which does not exist.
+
+    If not all classes are known, only names that begin with system- are reported.
+    """
+    are_classes_known = _are_classes_known(context)
+    for workload in context.workloads:
+        name = workload.spec.priority_class_name
+        is_reserved = name.startswith(RESERVED_PREFIX)  # users cannot create such a class
+        would_be_known = are_classes_known or is_reserved
+        if name and name not in context.priority_classes and would_be_known:
+            message = f'PriorityClass "{name}" does not exist'
+            fix = _suggest_class(name, context.priority_classes)
+            yield workload.build_problem(("priorityClassName",), message, fix)
+
+
+PC_MISSING = Rule(
+    "pc-missing",
+    ERROR,
+    find_missing_priority_classes,
+    summary="priorityClassName of a class that does not exist",
+    why="Admission denies the pods: the controller keeps retrying, and no pod starts. Checked if some PriorityClass is "
+    "known from the cluster or the manifests.",
+    fix="Create the PriorityClass, or correct the name",
+    source=doc.PRIORITY,
+)
+
+
+def _suggest_class(name: str, known_names: Collection[str]) -> str:
+    """Suggest the known PriorityClass that a missing one resembles, or return "" if none is similar."""
+    misspelt_name = find_similar_name(name, known_names)
+    if misspelt_name:
+        return f"Write {misspelt_name}"
+    similar_names = difflib.get_close_matches(name, known_names, 1, _MIN_SIMILARITY)
+    return f"Create the PriorityClass, or did you mean {similar_names[0]}?" if similar_names else ""
+
+
+def find_workloads_without_priority_class(context: LintContext) -> Iterator[Problem]:
+    """Find serving workloads without a PriorityClass in namespaces where others have a class above 0.
+
+    Finds nothing if there is a global default, or if not all classes are known.
+    """
+    classes = [c for c in context.list_all_objects(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    if not _are_classes_known(context) or any(c.global_default for c in classes):
+        return
+    serving_workloads = [workload for workload in context.workloads if workload.kind in SERVING_KINDS]
+    uses = {(workload.namespace, workload.spec.priority_class_name) for workload in serving_workloads}
+    pods = context.cluster.pods if context.cluster else ()
+    uses |= {(pod.metadata.namespace, pod.spec.priority_class_name) for pod in pods}
+    classes_above_zero = {c.metadata.name for c in classes if c.value > 0}
+    namespaces_with_class = {namespace for namespace, name in uses if name in classes_above_zero}
+    for workload in serving_workloads:
+        spec = workload.spec
+        if not spec.priority_class_name and not spec.priority and workload.namespace in namespaces_with_class:
+            message = "no priorityClassName and no global default, so its pods are the first to be preempted"
+            yield workload.build_problem((), message)
+
+
+PC_NOT_SET = Rule(
+    "pc-not-set",
+    NOTE,
+    find_workloads_without_priority_class,
+    summary="No PriorityClass although others in the namespace have one",
+    why="Pods without a class have priority 0 and are preempted first when pods of a class with a value above 0 "
+    "need room.",
+    fix="Set priorityClassName",
+    source=doc.PRIORITY,
+    once_per_namespace=True,
+)
+
+
+def find_system_classes_in_user_namespaces(workload: Workload) -> Iterator[Problem]:
+    """Report a workload with a system- PriorityClass outside the namespaces of the system.
+
+    DaemonSets are left out: node agents are part of the system in every namespace.
+    """
+    name, namespace = workload.spec.priority_class_name, workload.subject.namespace
+    if workload.kind == "DaemonSet" or not namespace:
+        return
+    is_system_namespace = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES)
+    if name.startswith(RESERVED_PREFIX) and not is_system_namespace:
+        message = f"with {name} in namespace {namespace}, its pods preempt all others"
+        yield workload.build_problem(("priorityClassName",), message)
+
+
+PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
+    "pc-system-critical-in-user-ns",
+    NOTE,
+    for_each_workload(find_system_classes_in_user_namespaces),
+    summary="A system-*-critical class outside system namespaces",
+    why="With a priority of 2,000,000,000, the pods preempt everything else, including ingress and monitoring.",
+    fix="Use your own class with a value of at most 1000000000",
+    source=doc.PRIORITY,
+    once_per_namespace=True,
+)
+
+
+def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses that no longer exist although bound pods use them.
+
+    Each class is reported at the first of the pods. Finds nothing if not all classes are known.
+    """
+    assert context.cluster is not None
+    if not _are_classes_known(context):
+        return
+    pod_counts: Counter[str] = Counter()
+    first_pods: dict[str, Pod] = {}
+    for pod in context.cluster.pods:
+        name = pod.spec.priority_class_name
+        if pod.spec.node_name and name and name not in context.priority_classes:
+            pod_counts[name] += 1
+            first_pods.setdefault(name, pod)
+    for name, count in pod_counts.items():
+        pod = first_pods[name]
+        subject = Subject("Pod", pod.metadata.name, pod.metadata.namespace)
+        message = (
+            f'PriorityClass "{name}" does not exist any more, but {counted(count, "running pod")} '
+            f"{agreeing(count, 'uses', 'use')} it; replacements will be denied"
+        )
+        yield subject.build_problem(("spec", "priorityClassName"), message)
+
+
+PC_DELETED_IN_USE = Rule(
+    "pc-deleted-in-use",
+    ERROR,
+    find_deleted_classes_in_use,
+    summary="Running pods of a PriorityClass that was deleted",
+    why="Running pods keep their priority, but every new pod with the class is denied, so lost pods are not replaced.",
+    fix="Create the class again, or move the workloads to another class",
+    source=doc.PRIORITY,
+    needs_cluster=True,
+)
+
+
+def find_owners_with_mixed_priorities(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose pods have different priorities."""
+    assert context.cluster is not None
+    for (kind, namespace, name), pods in group_pods_by_owner(context.cluster).items():
+        priorities = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
+        if len(priorities) > 1:
+            values = ", ".join(f"{value:,}" for value in sorted(priorities))
+            message = f"its pods have different priorities: {values}"
+            yield Subject(kind, name, namespace).build_problem(("spec",), message)
+
+
+PC_GLOBAL_DEFAULT_DRIFT = Rule(
+    "pc-global-default-drift",
+    WARNING,
+    find_owners_with_mixed_priorities,
+    summary="Pods of one workload with different priorities",
+    why="A new or changed class applies only to new pods. Old pods keep their priority and may be preempted by new "
+    "pods of the same workload.",
+    fix="Restart the workload, so that all its pods get the current priority",
+    source=f"{doc.PRIORITY}#notes-about-podpriority-and-existing-clusters",
+    needs_cluster=True,
+)
+
+
+def find_unused_priority_classes(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses that no pod and no linted workload uses.
+
+    The global default and the system's classes are left out. Finds nothing if not all pods are known.
+    """
+    assert context.cluster is not None
+    if not context.are_all_read("Pod"):
+        return
+    used_names = {pod.spec.priority_class_name for pod in context.cluster.pods}
+    used_names |= {workload.spec.priority_class_name for workload in context.workloads}
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
+        name = priority_class.metadata.name
+        if name not in used_names and not priority_class.global_default and not name.startswith(RESERVED_PREFIX):
+            yield subject.build_problem((), "no pod and no workload uses it")
+
+
+PC_UNUSED = Rule(
+    "pc-unused",
+    NOTE,
+    find_unused_priority_classes,
+    summary="A PriorityClass that nothing uses",
+    why="It is obsolete, or a workload that should use it misspells its name.",
+    fix="Delete the class, or use it",
+    source=doc.PRIORITY,
+    needs_cluster=True,
+)
+
+
+def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem]:
+    """Find PriorityClasses of the highest value whose use no ResourceQuota limits.
+
+    Finds nothing if no ResourceQuota is linted.
+    """
+    quotas = context.list_linted_objects(ResourceQuota)
+    if not quotas:
+        return
+    limited_classes = set()
+    for _, quota in quotas:
+        for expression in quota.spec.scope_selector.match_expressions:
+            if expression.scope_name == "PriorityClass":
+                limited_classes |= set(expression.values or context.priority_classes)
+    classes = [c for c in context.list_all_objects(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    highest_value = max((c.value for c in classes), default=0)
+    for subject, priority_class in context.list_linted_objects(PriorityClass):
+        is_highest = priority_class.value == highest_value > 0
+        if is_highest and priority_class.metadata.name not in limited_classes:
+            message = "no ResourceQuota limits its use, so every namespace may use the highest priority"
+            yield subject.build_problem((), message)
+
+
+PC_NO_QUOTA = Rule(
+    "pc-no-quota",
+    NOTE,
+    find_highest_classes_without_quota,
+    summary="The highest PriorityClass is not limited by a ResourceQuota",
+    why="Anyone who may create pods may choose the highest class and preempt other pods. Checked if ResourceQuotas are "
+    "among the manifests.",
+    fix="Limit the class with a ResourceQuota that has a scopeSelector for PriorityClass in each tenant's namespace",
+    source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",
+    profile=RuleProfile.STRICT,
 )

@@ -101,7 +101,10 @@ def find_victims_with_long_grace(context: LintContext) -> Iterator[Problem]:
         grace = workload.spec.termination_grace_period_seconds or 0
         priority = context.get_priority(workload)
         if grace >= LONG_GRACE_SECONDS and priority < highest:
-            message = f"pods that preempt it (priority {highest:,}, its own is {priority:,}) wait up to {grace:,} s"
+            message = (
+                f"pods of priority {highest:,} that preempt its pods (priority {priority:,}) wait up to {grace:,} s "
+                "until these have stopped"
+            )
             yield workload.build_problem(("terminationGracePeriodSeconds",), message)
 
 
@@ -126,7 +129,9 @@ def find_budgets_of_first_victims(context: LintContext) -> Iterator[Problem]:
             continue
         priority = min(map(context.get_priority, workloads))
         if priority < highest and priority <= lowest:
-            message = f"its pods have the lowest priority, {priority:,}: pods of up to {highest:,} may preempt them"
+            message = (
+                f"its pods have the lowest priority, {priority:,}: pods of priority up to {highest:,} may preempt them"
+            )
             yield subject.build_problem(("spec",), message)
 
 

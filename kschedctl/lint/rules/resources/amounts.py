@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -162,7 +163,7 @@ def find_amounts_with_wrong_unit(workload: Workload) -> Iterator[Problem]:
         for name, text in amounts.items():
             fault = _describe_wrong_unit(name, text, amounts)
             if fault:
-                yield workload.build_problem((*path, name), fault)
+                yield workload.build_problem((*path, name), fault, _suggest_unit(name, text))
 
 
 RQ_ABSURD = Rule(
@@ -202,6 +203,22 @@ def _describe_wrong_unit(name: str, text: str | int | float, amounts: Resources)
             hint = "hardly any node has that many" if is_in_milli else "the unit m (thousandths) is missing"
             return f'"{text}" is {cores:,} cores: {hint}'
     return ""
+
+
+def _suggest_unit(name: str, text: str | int | float) -> str:
+    """Suggest the amount with the unit that was probably intended, or return "" if there is no usual one.
+
+    >>> _suggest_unit("memory", "512m"), _suggest_unit("cpu", 500), _suggest_unit("cpu", "2500")
+    ('Did you mean 512Mi?', 'Did you mean 500m?', 'Did you mean 2500m?')
+    """
+    number = re.fullmatch(r"(\d+)(m?)", str(text))
+    if number is None or name not in (CPU, *BYTE_RESOURCES):
+        return ""
+    is_in_millicores = name == CPU and bool(number[2])
+    if is_in_millicores:
+        return ""
+    unit = "m" if name == CPU else "Mi"
+    return f"Did you mean {number[1]}{unit}?"
 
 
 def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:

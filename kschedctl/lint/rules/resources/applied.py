@@ -16,11 +16,12 @@ from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.events import shorten_api_message
 from kschedctl.api.json_values import JsonObject, drop_nulls, object_at
 from kschedctl.api.objects import ResourceQuota
+from kschedctl.api.validation.manifests import KINDS, validate_manifest
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import LIMITS, Cluster
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
-from kschedctl.lint.objects.workload import Workload
+from kschedctl.lint.objects.workload import InvalidFieldError, Workload, convert_field
 from kschedctl.lint.rule import ERROR, Rule
 from kschedctl.reports.not_created import Admission
 from kschedctl.text.counts import counted
@@ -99,7 +100,8 @@ class _AdmissionReplay:
             if namespace not in self.remaining_quotas:
                 self.remaining_quotas[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
             quotas = self.remaining_quotas[namespace]
-        outcomes = self._replay_admission(pod, namespace, quotas)
+        is_validated = self._is_valid(workload)
+        outcomes = self._replay_admission(pod, namespace, quotas, is_validated=is_validated)
         created_pod = next((admission.object for admission in outcomes if admission.object is not None), None)
         if created_pod is None:
             return f"its pods: {shorten_api_message(outcomes[0].message or '')}"
@@ -125,9 +127,27 @@ class _AdmissionReplay:
         denial = shorten_api_message(outcomes[0].message or "")
         return f"{pod_count - admitted_count:,} of its {counted(pod_count, 'pod')}: {denial}"
 
-    def _replay_admission(self, pod: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...]) -> list[Admission]:
-        """Replay the admission of one pod, without plugins that lack data or have lint rules of their own."""
-        skipped = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *iter_undecidable_plugins(self.cluster, namespace)}
+    def _is_valid(self, workload: Workload) -> bool:
+        """Return whether the manifest is valid as it is written. The rule api-refused reports other manifests."""
+        subject = workload.subject
+        if subject.kind not in KINDS:
+            return False
+        try:
+            manifest = convert_field((), drop_nulls(subject.document), KINDS[subject.kind])
+        except InvalidFieldError:
+            return False
+        return not validate_manifest(subject.kind, manifest, self.context.validation_options)
+
+    def _replay_admission(
+        self, pod: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...], *, is_validated: bool = False
+    ) -> list[Admission]:
+        """Replay the admission of one pod, without plugins that lack data or have lint rules of their own.
+
+        With ``is_validated``, the pod is also validated as the plugins changed it, for example with default limits.
+        """
+        skipped = {*PLUGINS_WITH_OWN_RULES, *iter_undecidable_plugins(self.cluster, namespace)}
+        if not is_validated:
+            skipped.add(VALIDATION)
         skipped.update(iter_undecidable_plugins_for_pod(self.cluster, namespace, object_at(pod, "spec")))
         return list(
             iter_admission_outcomes(self.cluster, pod, namespace, quotas=quotas, skipped=skipped, annotated=False)

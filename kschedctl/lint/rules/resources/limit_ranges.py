@@ -42,7 +42,7 @@ class _RequiredAmount(NamedTuple):
 
 def find_contradictory_limit_ranges(context: LintContext) -> Iterator[Problem]:
     """Find LimitRanges with a minimum or default above a maximum, or above a quota of the namespace."""
-    for subject, limit_range in context.list_linted(LimitRange):
+    for subject, limit_range in context.list_linted_objects(LimitRange):
         for i, item in enumerate(limit_range.spec.limits):
             for required in _iter_minimum_and_default_amounts(subject, item):
                 bound = _describe_lower_maximum(context, required) or _describe_lower_quota(context, required)
@@ -96,7 +96,7 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount) -> 
     """
     subject, item = required.subject, required.item
     is_default = required.field in DEFAULT_FIELDS
-    for other, limit_range in context.list_linted(LimitRange):
+    for other, limit_range in context.list_linted_objects(LimitRange):
         if other is not subject and not context.are_in_same_namespace(other, subject):
             continue
         for limit in limit_range.spec.limits:
@@ -115,7 +115,7 @@ def _describe_lower_quota(context: LintContext, required: _RequiredAmount) -> st
 
     Quotas with scopes are ignored. Returns "" if no total is below.
     """
-    for other, quota in context.list_linted(ResourceQuota):
+    for other, quota in context.list_linted_objects(ResourceQuota):
         has_scopes = quota.spec.scopes or quota.spec.scope_selector.match_expressions
         if has_scopes or not context.are_in_same_namespace(other, required.subject):
             continue

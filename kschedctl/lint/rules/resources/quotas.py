@@ -40,7 +40,7 @@ def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
 
     Quotas with scopes are left out.
     """
-    for subject, quota in context.list_linted(ResourceQuota):
+    for subject, quota in context.list_linted_objects(ResourceQuota):
         has_scopes = quota.spec.scopes or quota.spec.scope_selector.match_expressions
         required_resources = [name for name in quota.spec.hard if name in REQUIRED_RESOURCES]
         if has_scopes or not required_resources:
@@ -106,7 +106,7 @@ def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
 
     Quotas with scopes are left out.
     """
-    for subject, quota in context.list_linted(ResourceQuota):
+    for subject, quota in context.list_linted_objects(ResourceQuota):
         if quota.spec.scopes or quota.spec.scope_selector.match_expressions:
             continue
         workloads = [w for w in _iter_namespace_workloads(context, subject) if w.replicas and not w.owned]
@@ -147,7 +147,9 @@ def _describe_count_or_storage_excess(context: LintContext, subject: Subject, na
 
     if name != "requests.storage":
         return ""
-    claims = [c for s, c in context.list_linted(PersistentVolumeClaim) if context.are_in_same_namespace(subject, s)]
+    claims = [
+        c for s, c in context.list_linted_objects(PersistentVolumeClaim) if context.are_in_same_namespace(subject, s)
+    ]
     sizes = (parse_valid_quantities(claim.spec.resources.requests).get("storage") for claim in claims)
     total = _sum_quantities(size for size in sizes if size is not None)
     return f"the claims request {_format_amount(total)}" if hard < total else ""
@@ -241,20 +243,20 @@ def _default_requests_to_limits(container: Container) -> Container:
 
 def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
     """Yield each item of the LimitRanges in the namespace of an object, with the subject of its LimitRange."""
-    for limit_range_subject, limit_range in context.list_linted(LimitRange):
+    for limit_range_subject, limit_range in context.list_linted_objects(LimitRange):
         if context.are_in_same_namespace(limit_range_subject, subject):
             yield from ((limit_range_subject, _add_api_defaults_to_item(item)) for item in limit_range.spec.limits)
 
 
 def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
     """Find requests and limits of containers, pods and claims that a LimitRange of their namespace denies."""
-    if not context.list_linted(LimitRange):
+    if not context.list_linted_objects(LimitRange):
         return
     for workload in context.workloads:
         items = list(_iter_limit_range_items(context, workload.subject))
         yield from _find_limit_breaches_of_containers(workload, items)
         yield from _find_limit_breaches_of_pods(workload, items)
-    for subject, claim in context.list_linted(PersistentVolumeClaim):
+    for subject, claim in context.list_linted_objects(PersistentVolumeClaim):
         requests = parse_valid_quantities(claim.spec.resources.requests)
         for limit_range, item in _iter_limit_range_items(context, subject):
             if item.type != "PersistentVolumeClaim":

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, format_for_sentence
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
+from kschedctl.api.workloads import add_daemon_tolerations
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.analysis.facts import NODE_PLUGINS, ClusterFacts, PlacementResult, has_room, place_additional_pods
+from kschedctl.lint.analysis.facts import (
+    NODE_PLUGINS,
+    ClusterFacts,
+    PlacementResult,
+    find_rows_with_room,
+    place_additional_pods,
+)
 from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_affinity_terms
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem, Subject
@@ -37,7 +45,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
             continue
         unoffered_resources = facts.list_unoffered_resources(workload)
         requests = facts.get_requests(workload)
-        large_enough = eligible & has_room(facts.view.allocatable, requests)
+        large_enough = eligible & find_rows_with_room(facts.view.allocatable, requests)
         is_any_node_large_enough = not unoffered_resources and large_enough.any()
         if is_any_node_large_enough and not _are_full_of_fixed_pods(context, requests, large_enough):
             continue
@@ -50,7 +58,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
             tainted_message = "" if unoffered_resources else _describe_tainted_nodes(context, workload, requests)
             if tainted_message:
                 fix = "Tolerate the taint, or lower the requests"
-                yield workload.build_problem(("containers",), f"{message}; {tainted_message}", fix)
+                yield workload.build_problem(("containers",), f"{tainted_message}; it {message}", fix)
             else:
                 yield workload.build_problem(("containers",), message)
 
@@ -73,7 +81,7 @@ def _describe_tainted_nodes(context: LintContext, workload: Workload, requests: 
     The text names the taint of the first of these nodes, and is empty if there are none.
     """
     facts, nodes = context.facts, context.facts.view.nodes
-    is_large_enough = has_room(facts.view.allocatable, requests)
+    is_large_enough = find_rows_with_room(facts.view.allocatable, requests)
     selected = facts.get_selected_nodes(workload) & ~nodes.unschedulable
     tainted = selected & is_large_enough & ~facts.get_tolerated_nodes(workload)
     if not tainted.any():
@@ -84,10 +92,9 @@ def _describe_tainted_nodes(context: LintContext, workload: Workload, requests: 
         return ""
     number = int(tainted.sum())
     value = f"={taint.value}" if taint.value else ""
-    has, taint_of = agreeing(number, "has", "have"), agreeing(number, "its taint", "their taint")
-    enough = f"{counted(number, 'other node')} {has} that much"
-    names = facts.format_node_names(tainted)
-    return f"{enough}, but it does not tolerate {taint_of} {taint.key}{value}:{taint.effect} ({names})"
+    are, taint_of = agreeing(number, "is", "are"), agreeing(number, "its taint", "their taint")
+    enough = f"{counted(number, 'node')} ({facts.format_node_names(tainted)}) {are} large enough"
+    return f"{enough}, but it does not tolerate {taint_of} {taint.key}{value}:{taint.effect}"
 
 
 def _are_full_of_fixed_pods(context: LintContext, requests: Amounts, nodes: Bools) -> bool:
@@ -100,7 +107,7 @@ def _are_full_of_fixed_pods(context: LintContext, requests: Amounts, nodes: Bool
     fixed_columns = [fixed_view.resources[name] for name in names]
     columns = [view.resources[name] for name in names]
     free = (fixed_view.allocatable - fixed_view.requested)[:, fixed_columns]
-    return not (nodes & has_room(free, requests[columns])).any()
+    return not (nodes & find_rows_with_room(free, requests[columns])).any()
 
 
 def _describe_excessive_requests(context: LintContext, requests: Amounts, eligible: Bools) -> str:
@@ -114,7 +121,7 @@ def _describe_excessive_requests(context: LintContext, requests: Amounts, eligib
         (requested, maximum), unit = format_for_sentence(name, int(requests[column]), int(maximums[column]))
         parts.append(f"{requested} {unit} (such a node has at most {maximum})")
     nodes = counted(eligible.sum(), "usable node")
-    return f"fits on none of {nodes}, even without movable pods: it requests {', '.join(parts)}"
+    return f"fits on none of {nodes}, even without movable pods, since it requests {', '.join(parts)}"
 
 
 def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Problem]:
@@ -132,7 +139,7 @@ def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Pro
         free = np.maximum(facts.free_amounts[eligible], 0)  # an overcommitted node has nothing free
         if facts.list_unoffered_resources(workload) or (free.sum(axis=0) < requests).any():
             continue
-        if not has_room(facts.view.allocatable[eligible], requests).any():
+        if not find_rows_with_room(facts.view.allocatable[eligible], requests).any():
             continue
         if facts.find_nodes_rejected_by(workload, NodeResourcesFit)[eligible].all():
             short_resources = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
@@ -148,7 +155,7 @@ RQ_FRAGMENTED = Rule(
     find_workloads_without_contiguous_room,
     summary="Enough is free in total, but not on any single node",
     why="Pods of the workload stay Pending although dashboards show free capacity. Proved by replay.",
-    fix="Move small pods together, or add a node",
+    fix="Pack small pods onto fewer nodes, or add a node",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
 )
@@ -160,19 +167,22 @@ def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
     In a linted cluster, nodes that already have a pod of the DaemonSet are left out.
     """
     facts = context.facts
-    for workload in context.workloads:
-        if workload.kind != "DaemonSet":
+    for daemon_set in context.workloads:
+        if daemon_set.kind != "DaemonSet":
             continue
+        # The controller adds tolerations, so that the pods run on cordoned nodes, too.
+        workload = replace(daemon_set, spec=add_daemon_tolerations(daemon_set.spec))
         has_pod = np.zeros(len(facts), np.bool_)
         if not workload.subject.document:  # a manifest may change the requests of running pods
             has_pod[facts.list_node_rows_of_pods(workload)] = True
         eligible = facts.get_eligible_nodes(workload)
         free_without_own_pods = facts.free_amounts + _sum_workload_requests_per_node(context, workload)
-        full = eligible & ~has_pod & ~has_room(free_without_own_pods, facts.get_requests(workload))
+        full = eligible & ~has_pod & ~find_rows_with_room(free_without_own_pods, facts.get_requests(workload))
         if full.any():
             nodes = counted(eligible.sum(), "node")
             names = facts.format_node_names(full)
-            message = f"{full.sum():,} of {nodes} have no room for it unless it preempts other pods: {names}"
+            have = agreeing(int(full.sum()), "has", "have")
+            message = f"{full.sum():,} of {nodes} {have} no room for it unless it preempts other pods: {names}"
             yield workload.build_problem(("containers",), message)
 
 
@@ -231,18 +241,12 @@ RQ_MAX_PODS = Rule(
 )
 
 
-AUTOSCALER_NAMES = ("cluster-autoscaler", "karpenter")
-"""Names that the pods of node autoscalers contain."""
-KARPENTER_LABEL = "karpenter.sh/nodepool"
-"""A label of nodes that Karpenter created."""
-
-
 def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose replicas do not all fit now.
 
     Finds nothing if a node autoscaler seems to run. Workloads that other rules about room report are left out.
     """
-    if _has_node_autoscaler(context.facts):
+    if context.facts.has_node_autoscaler():
         return
     reported = {problem.subject for problem in find_pods_larger_than_any_node(context)}
     reported |= {problem.subject for problem in find_workloads_without_contiguous_room(context)}
@@ -268,14 +272,14 @@ RQ_NO_ROOM_NOW = Rule(
 def _describe_missing_room(replicas: int, placed_count: int, placed: PlacementResult) -> str:
     """Describe how many replicas do not fit now, and which resources are short on the nodes.
 
-    For example ``5 replicas, but only 3 fit now: 2 stay Pending (usable nodes: 4 Insufficient cpu)``.
+    For example ``5 replicas, but only 3 fit now: 2 stay Pending (of 4 usable nodes, 4 lack CPU)``.
     """
     remaining = replicas - placed_count
     placed_text = f"only {placed_count:,} {agreeing(placed_count, 'fits', 'fit')}" if placed_count else "none fits"
     consequence = f"{remaining:,} {agreeing(remaining, 'stays', 'stay')} Pending"
     if placed.preempts:
         consequence += f" or {agreeing(remaining, 'preempts', 'preempt')} other pods"
-    return f"{counted(replicas, 'replica')}, but {placed_text} now: {consequence} (usable nodes: {placed.shortage})"
+    return f"{counted(replicas, 'replica')}, but {placed_text} now: {consequence} ({placed.shortage})"
 
 
 def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Problem]:
@@ -285,7 +289,7 @@ def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Probl
         if workload.lowest_replicas <= placed_count:
             message = (
                 f"the autoscaler may create {workload.max_replicas:,} replicas, but only {placed_count:,} "
-                f"{agreeing(placed_count, 'fits', 'fit')} now (usable nodes: {placed.shortage})"
+                f"{agreeing(placed_count, 'fits', 'fit')} now ({placed.shortage})"
             )
             yield workload.build_problem((), message)
 
@@ -296,7 +300,7 @@ RQ_HPA_BURST = Rule(
     find_autoscaler_maximum_without_room,
     summary="Autoscaler maximum with more replicas than fit",
     why="At peak load, replicas stay Pending unless nodes are added in time. Proved by replay.",
-    fix="Lower maxReplicas, or make sure that nodes are added",
+    fix="Lower maxReplicas, or make sure that nodes can be added",
     source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
     needs_cluster=True,
 )
@@ -357,10 +361,3 @@ def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) ->
     free = np.maximum(facts.free_amounts[facts.get_eligible_nodes(workload)][:, is_requested], 0)
     pods_per_node = (free // requests[is_requested]).min(axis=1)
     return bool(pods_per_node.sum() >= count)
-
-
-def _has_node_autoscaler(facts: ClusterFacts) -> bool:
-    """Return whether a Cluster Autoscaler or Karpenter seems to run."""
-    if facts.get_nodes_with_label(KARPENTER_LABEL).any():
-        return True
-    return any(name in owner.name for owner in facts.pods_by_owner for name in AUTOSCALER_NAMES)

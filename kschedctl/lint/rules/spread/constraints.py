@@ -77,12 +77,12 @@ TS_EMPTY_SELECTOR = Rule(
 )
 
 
-def find_selectors_without_own_pods(context: LintContext) -> Iterator[Problem]:
+def find_selectors_not_matching_own_pods(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints whose selector does not match the workload's own pods.
 
     Selectors that match pods of another namespace are left to ``ts-cross-namespace``.
     """
-    for workload, path, selector in _iter_selectors_without_own_pods(context):
+    for workload, path, selector in _iter_selectors_not_matching_own_pods(context):
         if not _find_matches_in_other_namespaces(context, workload, selector):
             message = f'selector "{selector}" does not match the pods\' own labels, so they are not counted'
             yield workload.build_problem((*path, "labelSelector"), message)
@@ -91,7 +91,7 @@ def find_selectors_without_own_pods(context: LintContext) -> Iterator[Problem]:
 TS_SELECTOR_NOT_SELF = Rule(
     "ts-selector-not-self",
     WARNING,
-    find_selectors_without_own_pods,
+    find_selectors_not_matching_own_pods,
     summary="Spread constraint with a selector that does not match the pods themselves",
     why="Pods that are not counted are not spread: they may all be placed in one domain.",
     fix="Make labelSelector match the labels of the pod template",
@@ -99,7 +99,7 @@ TS_SELECTOR_NOT_SELF = Rule(
 )
 
 
-def _iter_selectors_without_own_pods(context: LintContext) -> Iterator[tuple[Workload, Path, Selector]]:
+def _iter_selectors_not_matching_own_pods(context: LintContext) -> Iterator[tuple[Workload, Path, Selector]]:
     """Yield each spread constraint's selector that does not match the workload's own pods.
 
     It comes with the workload and the path of the constraint. Missing and invalid selectors are left out, and so are
@@ -115,7 +115,7 @@ def _iter_selectors_without_own_pods(context: LintContext) -> Iterator[tuple[Wor
 
 def find_selectors_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints whose selector only matches pods of other namespaces."""
-    for workload, path, selector in _iter_selectors_without_own_pods(context):
+    for workload, path, selector in _iter_selectors_not_matching_own_pods(context):
         matches = _find_matches_in_other_namespaces(context, workload, selector)
         if matches:
             message = f"it counts only pods in namespace {workload.namespace}, not those of {matches[0].subject}"
@@ -292,7 +292,7 @@ def find_constraints_without_template_hash(context: LintContext) -> Iterator[Pro
         if workload.kind != "Deployment" or not workload.is_serving_replicas or constraint.when_unsatisfiable != HARD:
             continue
         if TEMPLATE_HASH not in constraint.match_label_keys and workload.strategy.type != "Recreate":
-            message = "during a rollout, pods of the old ReplicaSet are counted too, so the new ones end up uneven"
+            message = "a rollout counts the pods of the old ReplicaSet, too, so the new ones may end up unevenly spread"
             yield workload.build_problem(path, message)
 
 

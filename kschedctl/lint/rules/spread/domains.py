@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from kschedctl.api.arrays import Bools
+from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.facts import NODE_PLUGINS
@@ -180,7 +180,7 @@ def find_domains_blocked_by_taints(context: LintContext) -> Iterator[Problem]:
         if spread.constraint.node_taints_policy == "Honor":
             continue
         usable = spread.counted & context.facts.get_tolerated_nodes(spread.workload)
-        yield from _find_unusable_domains(
+        yield from _iter_unusable_domain_problem(
             context, spread, usable=usable, message_start="taints or cordons keep it out of", field="nodeTaintsPolicy"
         )
 
@@ -205,7 +205,7 @@ def find_domains_outside_affinity(context: LintContext) -> Iterator[Problem]:
         if spread.constraint.node_affinity_policy != "Ignore":
             continue
         usable = spread.counted & context.facts.get_selected_nodes(spread.workload)
-        yield from _find_unusable_domains(
+        yield from _iter_unusable_domain_problem(
             context, spread, usable=usable, message_start="node affinity keeps it out of", field="nodeAffinityPolicy"
         )
 
@@ -223,7 +223,7 @@ TS_AFFINITY_POLICY = Rule(
 )
 
 
-def _find_unusable_domains(
+def _iter_unusable_domain_problem(
     context: LintContext, spread: HardSpread, *, usable: Bools, message_start: str, field: str
 ) -> Iterator[Problem]:
     """Yield a problem if replicas find no node because some counted domains are unusable and stay empty.
@@ -244,13 +244,18 @@ def _find_unusable_domains(
         yield workload.build_problem((*spread.path, field), message)
 
 
-def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose hard constraints can each be met alone but not together, confirmed by replays."""
-    facts = context.facts
+def _group_by_workload(context: LintContext) -> dict[Workload, list[HardSpread]]:
+    """Return the hard spread constraints of each workload that count its own pods."""
     spreads_by_workload: dict[Workload, list[HardSpread]] = {}
     for spread in iter_hard_spread_constraints(context):
         spreads_by_workload.setdefault(spread.workload, []).append(spread)
-    for workload, spreads in spreads_by_workload.items():
+    return spreads_by_workload
+
+
+def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose hard constraints can each be met alone but not together, confirmed by replays."""
+    facts = context.facts
+    for workload, spreads in _group_by_workload(context).items():
         if len(spreads) < 2 or not _may_constraints_conflict(context, spreads, workload.highest_replicas):
             continue
         count = min(workload.highest_replicas, MAX_PLACED)
@@ -263,8 +268,8 @@ def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
         )
         if all(facts.count_placeable_pods(variant, count) == count for variant in variants_with_one_constraint):
             message = (
-                f"together, the hard constraints leave room for {placed} of {workload.highest_replicas} replicas, but "
-                "each alone for all"
+                f"the hard constraints together leave room for only {placed} of {workload.highest_replicas} replicas; "
+                "each alone leaves room for all"
             )
             yield workload.build_problem(("topologySpreadConstraints",), message)
 
@@ -279,6 +284,71 @@ TS_CONFLICTING = Rule(
     source=f"{doc.SPREAD}#example-conflicting-topologyspreadconstraints",
     needs_cluster=True,
 )
+
+
+def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
+    """Find hard spread constraints that leave replicas Pending because a domain has no room for its share of them.
+
+    Replays confirm that replicas are left even without movable pods, and that all would fit without hard constraints.
+    Finds nothing if a node autoscaler seems to run. Workloads that a rule about the cause reports are left out.
+    """
+    facts = context.facts
+    if facts.has_node_autoscaler():
+        return
+    spreads_by_workload = _group_by_workload(context)
+    specific_checks = (find_unreachable_min_domains, find_domains_blocked_by_taints, find_domains_outside_affinity)
+    for workload, spreads in spreads_by_workload.items():
+        count = workload.lowest_replicas
+        if not 1 < count <= MAX_PLACED or not spreads[0].eligible.any() or facts.find_framework(workload) is None:
+            continue
+        rows = facts.place_without_movable_pods(workload, count)
+        unspread = replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=()))
+        if not 0 < len(rows) < count or facts.count_placeable_pods(unspread, count) < count:
+            continue
+        workload_context = replace(context, workloads=(workload,))
+        if any(next(check(workload_context), None) for check in (*specific_checks, find_conflicting_constraints)):
+            continue
+        for spread in spreads:
+            message = _describe_full_domain(context, spread, rows, count)
+            if message:
+                yield workload.build_problem((*spread.path, "maxSkew"), message)
+                break
+
+
+TS_DOMAIN_WITHOUT_ROOM = Rule(
+    "ts-domain-without-room",
+    WARNING,
+    find_domains_without_room,
+    summary="Hard spread with a domain that has no room for its share of the replicas",
+    why="Every domain may have at most maxSkew pods more than the domain with the fewest, so one small domain limits "
+    "all others, and the remaining replicas stay Pending. Proved by replay without movable pods. Not reported if a "
+    "Cluster Autoscaler or Karpenter seems to run.",
+    fix="Add nodes in this domain, lower replicas, or raise maxSkew",
+    source=doc.SPREAD,
+    needs_cluster=True,
+)
+
+
+def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[Row], replicas: int) -> str:
+    """Describe how many of the replicas find a node, and the domain with the fewest of them, which limits the others.
+
+    ``rows`` are the rows of the nodes on which replicas were placed. Returns "" if the constraint limits no domain.
+    """
+    labels = context.facts.view.nodes.label(spread.key)
+    codes = np.unique(labels.codes[spread.counted])
+    placed_counts = np.bincount(labels.codes[rows], minlength=len(labels.values))[codes]
+    fewest = int(placed_counts.min())
+    domain = labels.values[int(codes[placed_counts.argmin()])]
+    nodes = int((spread.eligible & (labels.codes == codes[placed_counts.argmin()])).sum())
+    remaining = replicas - len(rows)
+    skew = spread.constraint.max_skew
+    if placed_counts.max() < fewest + skew or len(codes) < (spread.constraint.min_domains or 1):
+        return ""
+    return (
+        f"only {len(rows):,} of {replicas:,} replicas find a node, even without movable pods: "
+        f"{spread.key}={domain} ({counted(nodes, 'usable node')}) takes {fewest or 'none'}, and with maxSkew {skew} "
+        f"every other domain at most {fewest + skew:,}, so {remaining:,} {agreeing(remaining, 'stays', 'stay')} Pending"
+    )
 
 
 def _may_constraints_conflict(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:

@@ -117,14 +117,13 @@ TS_SCALE_FROM_ZERO = Rule(
 
 def _list_zones_of_storage_classes(context: LintContext) -> set[str]:
     """Return the zones in the allowedTopologies of StorageClasses, which exist even if they have no nodes."""
-    return {
-        value
-        for storage_class in context.list_all_objects(StorageClass)
-        for term in storage_class.allowed_topologies
-        for expression in term.match_label_expressions
-        if expression.key in (ZONE, "topology.ebs.csi.aws.com/zone", "topology.gke.io/zone")
-        for value in expression.values
-    }
+    zones: set[str] = set()
+    for storage_class in context.list_all_objects(StorageClass):
+        for term in storage_class.allowed_topologies:
+            for expression in term.match_label_expressions:
+                if expression.key in (ZONE, "topology.ebs.csi.aws.com/zone", "topology.gke.io/zone"):
+                    zones.update(expression.values)
+    return zones
 
 
 def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:

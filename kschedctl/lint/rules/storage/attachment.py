@@ -1,27 +1,19 @@
-"""Rules about volumes and host ports that tie pods to zones or nodes, and about deprecated node labels."""
+"""Rules about volumes that tie pods to zones or nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, SelectorRequirement, StorageClass
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.analysis.node_requirements import DEPRECATED_LABELS
 from kschedctl.lint.analysis.placement import (
     HARD,
     get_volume_node_terms,
-    iter_host_ports,
-    iter_node_label_keys,
-    iter_volume_label_keys,
 )
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
-from kschedctl.lint.objects.workload import SERVING_KINDS
-from kschedctl.lint.rule import ERROR, WARNING, Rule, build_label_replacement
+from kschedctl.lint.rule import WARNING, Rule
 from kschedctl.snapshot.nodes import ZONE
-from kschedctl.text.counts import agreeing, counted
 
 ZONAL_PROVISIONERS = frozenset(
     {
@@ -38,7 +30,6 @@ ZONAL_PROVISIONERS = frozenset(
 )
 """Provisioners of volumes that exist in one zone only."""
 
-MASTER, CONTROL_PLANE = "node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"
 SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
@@ -47,7 +38,7 @@ def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
     zone_count = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
     if zone_count < 2:
         return
-    for subject, storage_class in context.list_linted(StorageClass):
+    for subject, storage_class in context.list_linted_objects(StorageClass):
         is_immediate = storage_class.volume_binding_mode in (None, "Immediate")
         if is_immediate and storage_class.provisioner in ZONAL_PROVISIONERS:
             message = f"volumes are created in any of {zone_count} zones before it is known where the pod can run"
@@ -115,80 +106,10 @@ def _is_in_one_zone(volume: PersistentVolume) -> bool:
 
     Returns False for a volume without terms.
     """
+
+    def names_one_zone(expression: SelectorRequirement) -> bool:
+        """Return whether the expression allows a single value of a zone label."""
+        return "zone" in expression.key and expression.operator == "In" and len(expression.values or ()) == 1
+
     terms = get_volume_node_terms(volume)
-    return bool(terms) and all(
-        any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
-        for term in terms
-    )
-
-
-def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with a host port and too few usable nodes for their replicas, confirmed by a replay.
-
-    A rollout that must start a new pod first needs one more node.
-    """
-    facts = context.facts
-    for workload in context.workloads:
-        host_port = next(iter_host_ports(workload), None)
-        if host_port is None or workload.kind not in SERVING_KINDS:
-            continue
-        path, _ = host_port
-        rows = np.flatnonzero(facts.get_eligible_nodes(workload))
-        surge, unavailable = workload.compute_surge()
-        must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
-        is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
-        excess = workload.highest_replicas - len(rows)
-        if not len(rows) or (excess <= 0 and not is_rollout_stuck) or not facts.is_full_with_pods_on(workload, rows):
-            continue
-        nodes = counted(len(rows), "usable node")
-        if is_rollout_stuck:
-            in_use = agreeing(len(rows), "the only usable node", f"all {nodes}")
-            message = f"the port is in use on {in_use}, so a rollout has no room for its first new pod"
-        else:
-            message = (
-                f"{workload.highest_replicas} replicas, but only {nodes} for one replica each: {excess} "
-                f"{agreeing(excess, 'stays', 'stay')} Pending"
-            )
-        yield workload.build_problem(path, message)
-
-
-HP_HOSTPORT_OVER_NODES = Rule(
-    "hp-hostport-over-nodes",
-    ERROR,
-    find_more_replicas_than_hosts,
-    summary="hostPort with more replicas than usable nodes",
-    why="Only one pod per node can use a host port, and the others stay Pending. Proved by replay with one replica on "
-    "each node.",
-    fix="Use a Service or a DaemonSet instead of hostPort, or lower replicas",
-    source="https://github.com/kubernetes/kubernetes/issues/91340",
-    needs_cluster=True,
-)
-
-
-def find_deprecated_node_labels(context: LintContext) -> Iterator[Problem]:
-    """Find deprecated node labels in workloads and PersistentVolumes."""
-    for workload in context.workloads:
-        for path, key in iter_node_label_keys(workload):
-            if key in DEPRECATED_LABELS:
-                successor = DEPRECATED_LABELS[key]
-                yield workload.build_problem(path, f"{key} is deprecated", f"Write {successor}", successor)
-            elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
-                message = f"{MASTER} was replaced in 1.24, and nodes of newer clusters do not have it"
-                yield workload.build_problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
-    for subject, volume in context.list_linted(PersistentVolume):
-        for path, key in iter_volume_label_keys(volume):
-            if key in DEPRECATED_LABELS:
-                successor = DEPRECATED_LABELS[key]
-                yield subject.build_problem(path, f"{key} is deprecated", f"Write {successor}", successor)
-
-
-LB_DEPRECATED = Rule(
-    "lb-deprecated",
-    WARNING,
-    find_deprecated_node_labels,
-    summary="Deprecated node labels",
-    why="New nodes will not have these labels: then no node matches, and pods stay Pending.",
-    fix="Use the label that replaced it",
-    source=doc.LABELS,
-    safe_fix=build_label_replacement,
-)
+    return bool(terms) and all(any(map(names_one_zone, term.match_expressions)) for term in terms)

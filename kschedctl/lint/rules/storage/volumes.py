@@ -12,9 +12,9 @@ from typing import NamedTuple
 from kschedctl.api.json_values import field_at, text_at
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.analysis.placement import get_volume_node_terms, iter_storage_class_names
+from kschedctl.lint.analysis.placement import get_volume_node_terms, iter_storage_class_names, iter_unbound_claim_specs
 from kschedctl.lint.context import LintContext
-from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
 from kschedctl.lint.objects.workload import parse_valid_quantities
 from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.lint.rules.storage.attachment import describe_exclusive_user
@@ -30,7 +30,7 @@ def find_missing_claims_and_storage_classes(context: LintContext) -> Iterator[Pr
         return
     class_names = {storage_class.metadata.name for storage_class in context.list_all_objects(StorageClass)}
     class_names |= {volume.spec.storage_class_name for volume in context.list_all_objects(PersistentVolume)}
-    claims = context.list_linted(PersistentVolumeClaim)
+    claims = context.list_linted_objects(PersistentVolumeClaim)
     for subject, path, name in iter_storage_class_names(claims, context.workloads):
         if name and name not in class_names:
             yield subject.build_problem(path, f'storageclass.storage.k8s.io "{name}" not found')
@@ -115,7 +115,7 @@ def find_stateful_sets_without_service(context: LintContext) -> Iterator[Problem
             continue
         name = text_at(workload.subject.document, "spec", "serviceName")
         if name and (workload.namespace, name) not in services:
-            message = f'Service "{name}" does not exist, so its pods have no names in DNS'
+            message = f'Service "{name}" does not exist, so its pods get no DNS names'
             yield workload.subject.build_problem(("spec", "serviceName"), message)
 
 
@@ -139,7 +139,7 @@ _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.b
 
 def find_local_volumes_without_affinity(context: LintContext) -> Iterator[Problem]:
     """Find local volumes without node affinity, which the API server rejects."""
-    for subject, volume in context.list_linted(PersistentVolume):
+    for subject, volume in context.list_linted_objects(PersistentVolume):
         if field_at(subject.document, "spec", "local") is not None and not get_volume_node_terms(volume):
             message = "spec.nodeAffinity: Required value: Local volume requires node affinity"
             yield subject.build_problem(("spec", "local"), message)
@@ -161,7 +161,7 @@ def find_immediate_local_classes(context: LintContext) -> Iterator[Problem]:
 
     The volume is then chosen before it is known where the pod can run.
     """
-    for subject, storage_class in context.list_linted(StorageClass):
+    for subject, storage_class in context.list_linted_objects(StorageClass):
         if storage_class.provisioner == NO_PROVISIONER and storage_class.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
             fix = "Write volumeBindingMode: WaitForFirstConsumer"
@@ -189,10 +189,10 @@ def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
     volume_items = context.list_all_items(PersistentVolume)
     if not volume_items:
         return
-    for subject, claim in context.list_linted(PersistentVolumeClaim):
+    for subject, claim in context.list_linted_objects(PersistentVolumeClaim):
         if claim.status.phase == "Bound":
             continue
-        volumes: list[PersistentVolume] = context.list_coexisting(subject, volume_items)
+        volumes: list[PersistentVolume] = context.list_coexisting_values(subject, volume_items)
         if claim.spec.volume_name:
             yield from _find_problem_with_named_volume(subject, claim, volumes)
         else:
@@ -299,31 +299,57 @@ def _is_static_class(context: LintContext, subject: Subject, name: str | None) -
     A class that does not exist is static only if its name is "" or ``manual`` and all classes are known.
     """
     items = [item for item in context.list_all_items(StorageClass) if item.subject.name == name]
-    classes = context.list_coexisting(subject, items)
+    classes = context.list_coexisting_values(subject, items)
     if classes:
         return all(storage_class.provisioner == NO_PROVISIONER for storage_class in classes)
     return name in _STATIC_CLASS_NAMES and context.are_all_read("StorageClass")
 
 
 def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]:
-    """Find claims without a StorageClass if their folder has StorageClasses and none is the default.
+    """Find claims without a StorageClass if the cluster, or else their folder of manifests, has no default class.
 
-    Claims that may be bound to a volume among the manifests are left out. Finds nothing if a cluster is given.
+    Claims that may be bound to an existing volume are left out. A folder without any StorageClass says nothing.
     """
-    classes, volumes = context.list_linted(StorageClass), context.list_linted(PersistentVolume)
-    if not classes or context.cluster is not None:
+    if context.cluster is not None:
+        yield from _find_claims_without_default_class_in_cluster(context)
         return
-    for subject, claim in context.list_linted(PersistentVolumeClaim):
+    classes, volumes = context.list_linted_objects(StorageClass), context.list_linted_objects(PersistentVolume)
+    if not classes:
+        return
+    for subject, claim in context.list_linted_objects(PersistentVolumeClaim):
         if claim.spec.storage_class_name is not None or claim.spec.volume_name:
             continue
         folder_items = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
-        folder_classes: list[StorageClass] = context.list_coexisting(subject, folder_items)
+        folder_classes: list[StorageClass] = context.list_coexisting_values(subject, folder_items)
         if not folder_classes or any(map(_is_default, folder_classes)):
             continue
-        if not context.list_coexisting(subject, volumes):
+        if not context.list_coexisting_values(subject, volumes):
             names = ", ".join(storage_class.metadata.name for storage_class in folder_classes)
-            message = f"it has no storageClassName, and no StorageClass in the folder is the default: {names}"
+            message = f"the claim names no StorageClass, and none in its folder is the default: {names}"
             yield subject.build_problem(("spec",), message)
+
+
+def _find_claims_without_default_class_in_cluster(context: LintContext) -> Iterator[Problem]:
+    """Find claims and claim templates without a StorageClass if neither cluster nor manifests have a default class.
+
+    Finds nothing if some volume without a class is free, because the claims may be bound to this volume.
+    """
+    if not context.are_all_read("StorageClass", "PersistentVolume", "PersistentVolumeClaim"):
+        return
+    classes = context.list_all_objects(StorageClass)
+    volumes = context.list_all_objects(PersistentVolume)
+    if any(map(_is_default, classes)) or any(not (v.spec.storage_class_name or v.spec.claim_ref) for v in volumes):
+        return
+    names = join_names(sorted(storage_class.metadata.name for storage_class in classes))
+    cluster_has = f"no StorageClass is the default: {names}" if classes else "the cluster has no StorageClass"
+    claims = context.cluster.persistent_volume_claims if context.cluster else ()
+    bound_names = {f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in claims if claim.spec.volume_name}
+    linted_claims = context.list_linted_objects(PersistentVolumeClaim)
+    for claim_spec in iter_unbound_claim_specs(linted_claims, context.workloads, bound_names):
+        if not claim_spec.is_class_given:
+            claim = "the claim" if claim_spec.path == ("spec",) else "the claim template"
+            message = f"{claim} names no StorageClass, and {cluster_has}"
+            yield claim_spec.subject.build_problem(claim_spec.path, message)
 
 
 VL_NO_DEFAULT = Rule(
@@ -331,15 +357,18 @@ VL_NO_DEFAULT = Rule(
     WARNING,
     find_claims_without_default_class,
     summary="A claim without a StorageClass although none is the default",
-    why="No volume is provisioned: the claim and its pods stay Pending until a class becomes the default. Checked if "
-    "StorageClasses are in the same folder.",
-    fix="Set storageClassName, or annotate a class with storageclass.kubernetes.io/is-default-class",
+    why="No volume is provisioned: the claim and its pods stay Pending until a class becomes the default. Checked "
+    "against the cluster or, without one, if StorageClasses are in the same folder.",
+    fix='Set storageClassName, or annotate a class with storageclass.kubernetes.io/is-default-class: "true"',
     source="https://kubernetes.io/docs/concepts/storage/storage-classes/#default-storageclass",
 )
 
 
 def _get_folder(subject: Subject) -> str:
-    """Return the folder of an object's file. Classes in other folders may be for other clusters."""
+    """Return the folder of an object's file. Classes in other folders may be for other clusters.
+
+    Return "" if the file is unknown.
+    """
     return posixpath.dirname(subject.location.file) if subject.location else ""
 
 

@@ -34,7 +34,7 @@ class _Candidate(NamedTuple):
     domains: list[int]
 
 
-def place_balanced(
+def place_slices_evenly(
     counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
 ) -> tuple[DomainCapacities, int, list[int]] | None:
     """Distribute the slices evenly over as few domains as necessary, or return None if this is impossible.
@@ -186,10 +186,10 @@ def _clear_domains_below_threshold(
     reach the threshold, too. If only this room is too small, only the counts with the leader are set to zero.
     """
     for domain in domains:
-        may_lead = needs_leader and counts.leaders[level][domain] > 0
+        takes_leader = needs_leader and counts.leaders[level][domain] > 0
         if counts.slices[level][domain] < threshold:
             _clear_domain(counts, level, domain, only_leader=False)
-        elif may_lead and counts.slices_with_leader[level][domain] < threshold:
+        elif takes_leader and counts.slices_with_leader[level][domain] < threshold:
             _clear_domain(counts, level, domain, only_leader=True)
 
 

@@ -106,7 +106,7 @@ class DomainSearch:
             raise PlacementError(f"no topology domains at level: {counts.tree.keys[level]}")
 
         domains = self._sort_indexes_for_leader(level, np.arange(domain_count))
-        domain = self._find_single_domain(level, domains)
+        domain = self._find_tightest_domain(level, domains)
         if domain is not None:
             return level, [domain]
         if request.is_required:
@@ -120,25 +120,29 @@ class DomainSearch:
             return self.find_level_and_domains(level - 1)
         return level, self._choose_several_domains(level, domains.tolist())
 
-    def _find_single_domain(self, level: int, domains: Indexes) -> int | None:
+    def _find_tightest_domain(self, level: int, domains: Indexes) -> int | None:
         """Return the domain with the least free capacity that holds all slices and leaders, or None.
 
-        ``domains`` is sorted for a leader. Domains with a lower affinity score than the first domain are considered
-        only if the level is required or if the domains with the least free capacity come first.
+        ``domains`` is sorted as ``sort_domains_for_leader`` does it. If domains with the least free capacity come
+        first, the first domain that fits is returned. Otherwise the search is limited to domains with the affinity
+        score of the first domain that fits. If affinity counts and the level is required, this may be any domain; in
+        all other cases, the result is None unless the first domain fits.
         """
         counts, request = self.counts, self.request
-        has_room = counts.slices_with_leader[level][domains] >= request.slices
-        positions = np.flatnonzero(has_room & (counts.leaders[level][domains] >= request.leaders))
-        if not len(positions):
+        has_room_for_slices = counts.slices_with_leader[level][domains] >= request.slices
+        has_room_for_leaders = counts.leaders[level][domains] >= request.leaders
+        fitting = np.flatnonzero(has_room_for_slices & has_room_for_leaders)
+        if not len(fitting):
             return None
-        first = int(positions[0])
+        first_fitting = int(fitting[0])
         if self._least_free_first:
-            return int(domains[first])
-        if first == 0 or (request.is_required and self._respects_affinity):
-            return self._find_best_fitting_domain(
-                level, domains[first:], request.slices, request.leaders, by_slices=True
-            )
-        return None
+            return int(domains[first_fitting])
+
+        may_lower_affinity = request.is_required and self._respects_affinity
+        if first_fitting > 0 and not may_lower_affinity:
+            return None
+        remaining_domains = domains[first_fitting:]
+        return self._find_best_fitting_domain(level, remaining_domains, request.slices, request.leaders, by_slices=True)
 
     def _choose_several_domains(self, level: int, domains: list[int]) -> list[int]:
         """Choose domains of a level that together hold all leaders and slices. `domains` are sorted for leaders.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.topology.balanced import place_balanced
+from kschedctl.queueing.kueue.topology.balanced import place_slices_evenly
 from kschedctl.queueing.kueue.topology.domain_search import DomainSearch, PlacementRequest
 from kschedctl.queueing.kueue.topology.tree import DomainCapacities
 
@@ -27,7 +27,7 @@ def place_pods(
     # Choose the level and its domains, which balanced placement may have filled already
     balanced = None
     if Gate.TAS_BALANCED_PLACEMENT in gates and not (request.is_required or request.is_unconstrained):
-        balanced = place_balanced(counts, request, gates)
+        balanced = place_slices_evenly(counts, request, gates)
     if balanced is None:
         search = DomainSearch(counts, request, gates, exclusions)
         level, domains = search.find_level_and_domains(request.level)

@@ -126,7 +126,7 @@ class TopologySnapshot:
         """
         columns = self._columns.get(id(domains))
         if columns is None:
-            columns = self._columns[id(domains)] = self._build_columns(domains)
+            columns = self._columns[id(domains)] = self._sum_requests_by_leaf(domains)
         if not self._has_huge_amounts:
             self._usage[:, columns.leaves] += sign * columns.amounts
             return
@@ -138,7 +138,7 @@ class TopologySnapshot:
                 requests = sum_requests([domain.pod_requests, _ONE_POD])
                 self._add_requests(self._usage, leaf, requests, sign * domain.count)
 
-    def _build_columns(self, domains: Sequence[DomainRequests]) -> _DomainColumns:
+    def _sum_requests_by_leaf(self, domains: Sequence[DomainRequests]) -> _DomainColumns:
         """Sum the requests of pods by leaf domain, with one column for each leaf and one row for each resource.
 
         The pods themselves count as a resource, too. Domains and resources that the tree lacks are left out. If a sum
@@ -159,8 +159,10 @@ class TopologySnapshot:
         if largest > _MOST_EXACT:
             self._has_huge_amounts = True
             return _DomainColumns(domains, np.zeros(0, np.int64), np.zeros((len(self._rows), 0), np.int64))
-        columns = np.array(list(by_leaf.values()), np.int64).reshape(len(by_leaf), len(self._rows)).T
-        return _DomainColumns(domains, np.array(list(by_leaf), np.int64), columns)
+        leaves = np.array(list(by_leaf), np.int64)
+        amounts_by_leaf = np.array(list(by_leaf.values()), np.int64)
+        amounts_by_leaf = amounts_by_leaf.reshape(len(by_leaf), len(self._rows))  # also without any leaf
+        return _DomainColumns(domains, leaves, amounts_by_leaf.T)
 
     def _add_requests(self, amounts: Counts, leaf: int, requests: Mapping[str, int], count: int) -> None:
         """Add ``count`` times the requests to the column of one leaf in ``amounts``, within the limits of int64.
@@ -250,7 +252,7 @@ class TopologySnapshot:
 
         Raises PlacementError if there is no placement.
         """
-        request = self._build_placement_request(workers, leader is not None)
+        request = self._build_placement_request(workers, has_leader=leader is not None)
         exclusions = Exclusions()
         counts = self._count_fitting_pods(workers, leader, assumed, exclusions, assume_empty=assume_empty)
         counts.sum_up_levels(

@@ -236,14 +236,14 @@ class PodGroupCycle:
     def _try_members(self, view: Fork, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
         """Try the pods in order, assuming each placed pod before the next, on all nodes or on the placement's nodes.
 
-        The group fits once Permit succeeds for a pod. If pods tried before that need preemption, the group waits for
-        the preemption instead. An error ends the attempt. Since v1.37, PlacementFeasible plugins decide in place of
-        Permit.
+        The group fits once Permit succeeds for a pod. If this pod or an earlier one needs preemption, the group waits
+        for the preemption instead. An error ends the attempt. If `post_filter` is set, pods that do not fit try
+        preemption. Since v1.37, PlacementFeasible plugins decide in place of Permit.
         """
         assumed = view.fork()
-        assumed.placement = mask_placement(placement, view)
+        assumed.placement = build_placement_mask(placement, view)
         if assumed.group_since is None:
-            assumed.group_since = len(assumed.trail)
+            assumed.group_since = len(assumed.trail)  # from here on, the trail has pods assumed for this group
         if self.checks_feasibility:
             return self._try_members_while_feasible(assumed)
 
@@ -360,7 +360,7 @@ def wrap_as_group_rejection(status: Status) -> Status:
     return Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, *status.reasons))
 
 
-def mask_placement(placement: GroupPlacement | None, view: Fork) -> Bools | None:
+def build_placement_mask(placement: GroupPlacement | None, view: Fork) -> Bools | None:
     """Return a mask (N,) of a placement's nodes, or None if there is no placement or it covers all nodes."""
     if placement is None or len(placement.rows) == len(view.nodes):
         return None

@@ -36,7 +36,7 @@ def is_placed(result: GroupResult) -> bool:
 def is_half_placed(view: Fork, key: AnyGroupKey) -> bool:
     """Return whether some pods of a gang have a node, but fewer than the gang needs."""
     placed = len(_find_placed_pods(view, key))
-    return 0 < placed < _get_min_pod_count(view, key) - _count_succeeded(view, key)
+    return 0 < placed < _get_min_pod_count(view, key) - _count_succeeded_pods(view, key)
 
 
 def find_blocking_gangs(
@@ -65,7 +65,7 @@ def _get_min_pod_count(view: Fork, key: AnyGroupKey) -> int:
     return gang.min_count if gang else 0
 
 
-def _count_succeeded(view: Fork, key: AnyGroupKey) -> int:
+def _count_succeeded_pods(view: Fork, key: AnyGroupKey) -> int:
     """Return how many pods of a gang have succeeded and still count as placed.
 
     Return 0 for PodGroups of Kubernetes and of coscheduling, which do not count succeeded pods.

@@ -46,7 +46,7 @@ class GangPlugin(Plugin, Protocol):
     def sibling_rejection_reason(self) -> str:
         """The reason for rejecting the gang's waiting pods after one of its pods was rejected."""
 
-    def record_permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
+    def record_permitted_pod(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
         """Record that a pod passed Permit or, if `waits`, waits there. Return the pods to try as soon as possible."""
 
     def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
@@ -80,7 +80,7 @@ class GangPods(NamedTuple):
         """Number of pods that have not ended."""
         return len(self.waiting) + len(self.assigned)
 
-    def count_gated(self, view: Fork) -> int:
+    def count_gated_pods(self, view: Fork) -> int:
         """Return how many pods of the gang, on nodes or not, have scheduling gates."""
         gated = view.memo((GangPods, "gated"), lambda: view.pods.where(_is_gated))
         return int(gated[view.pods.info[np.concatenate(self)]].sum())

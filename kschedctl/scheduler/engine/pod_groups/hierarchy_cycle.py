@@ -25,9 +25,9 @@ from kschedctl.scheduler.engine.pod_groups.cycle import (
     GroupResult,
     MemberResult,
     PodGroupCycle,
+    build_placement_mask,
     choose_first_by_name,
     format_no_fitting_placement,
-    mask_placement,
     wrap_as_group_rejection,
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy import EntityKey, GroupTree
@@ -186,7 +186,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         """
         inner_view = view.fork()
         below = GroupResults()
-        inner_view.placement = mask_placement(placement, view)
+        inner_view.placement = build_placement_mask(placement, view)
         status, view_after = self._try_children(inner_view, tree, below)
         return _PlacementAttempt(GroupResult(status, placement=placement, nominated_rows={}), below, view_after)
 
@@ -287,8 +287,10 @@ def complete_results(tree: GroupTree, results: Mapping[EntityKey, GroupResult]) 
     parent_results: dict[EntityKey, GroupResult] = {}
     for node in tree.nodes:
         result, parent = results.get(node.key), parent_results.get(node.key)
-        if parent is not None and (result is None or (result.placed and not parent.placed)):
-            result = GroupResult(parent.status, nominated_rows={})
+        if parent is not None:
+            fits_without_parent = result is not None and result.placed and not parent.placed
+            if result is None or fits_without_parent:
+                result = GroupResult(parent.status, nominated_rows={})
         assert result is not None  # the root was tried
         completed[node.key] = result
         parent_results |= {child.key: result for child in node.children}

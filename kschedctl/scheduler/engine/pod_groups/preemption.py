@@ -55,9 +55,8 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     """
     if may_be_unread(cycle.view, cycle.key):
         return result
-    if MESSAGE_PREFIX.at(cycle.framework.release) == NO_PREFIX:
-        return _preempt_before_1_37(cycle, result)
-    return _preempt_since_1_37(cycle, result)
+    is_before_1_37 = MESSAGE_PREFIX.at(cycle.framework.release) == NO_PREFIX
+    return _preempt_before_1_37(cycle, result) if is_before_1_37 else _preempt_since_1_37(cycle, result)
 
 
 def _preempt_before_1_37(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
@@ -127,7 +126,9 @@ def _add_preemption_outcome(
     the object. An error of preemption becomes the result's status instead, and nothing else changes. Members are only
     nominated in releases that do so.
     """
-    message = MESSAGE_PREFIX.at(cycle.framework.release) + ", ".join(preemption.status.reasons)
+    release = cycle.framework.release
+    nominates_members = NOMINATES_MEMBERS.at(release)
+    message = MESSAGE_PREFIX.at(release) + ", ".join(preemption.status.reasons)
     if preemption.status.code is Code.ERROR:
         return replace(result, status=Status(Code.ERROR, (message,)))
     reasons = (*result.status.reasons, *[message] * times)
@@ -136,7 +137,7 @@ def _add_preemption_outcome(
         status=Status(result.status.code, reasons),
         waiting_on_preemption=preemption.status.code is Code.SUCCESS,
         victims=preemption.victims,
-        nominated_rows=preemption.nominated_rows if NOMINATES_MEMBERS.at(cycle.framework.release) else {},
+        nominated_rows=preemption.nominated_rows if nominates_members else {},
         before_preemption=result.status,
     )
 
@@ -158,7 +159,8 @@ def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
         *_, name = cycle.key
         return GroupPreemption(Status(Code.ERROR, (NO_GROUP.format(name),)))
     constraints = group.spec.scheduling_constraints
-    if constraints is not None and constraints.topology and not CONSTRAINED_PREEMPT.at(release):
+    is_constrained = constraints is not None and bool(constraints.topology)
+    if is_constrained and not CONSTRAINED_PREEMPT.at(release):
         return GroupPreemption(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
     if never_preempts(group, (cycle.infos[member] for member in cycle.members), cycle.view):
         return GroupPreemption(Status(Code.UNSCHEDULABLE, (NEVER,)))
@@ -217,11 +219,12 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
 def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]:
     """Return the victims in the order in which they are put back.
 
-    Victims whose eviction would violate a PDB come first. Within both kinds, more important victims come first.
+    Victims whose eviction would violate a PDB come first. Within each group, more important victims come first.
     """
+    charges_all_pods = AS_GROUPS.at(cycle.framework.release)  # PDBs count each pod of an evicted group
     by_importance = sorted(potential, key=lambda victim: victim.importance)
     violating = get_budgets(cycle.view).find_units_violating_budgets(
-        (victim.pods for victim in by_importance), charges_all_pods=AS_GROUPS.at(cycle.framework.release)
+        (victim.pods for victim in by_importance), charges_all_pods=charges_all_pods
     )
     protected = [victim for victim, violates in zip(by_importance, violating, strict=True) if violates]
     unprotected = [victim for victim, violates in zip(by_importance, violating, strict=True) if not violates]

@@ -199,11 +199,11 @@ class Budgets:
         """Return how many disruptions a PDB allows now, after the evictions and starts of pods recorded so far."""
         return max(self._headroom[budget], 0)
 
-    def record_evicted(self, positions: Iterable[Position]) -> None:
+    def record_evicted_pods(self, positions: Iterable[Position]) -> None:
         """Record that pods were evicted, so that their PDBs allow fewer disruptions."""
         self._change_headroom(positions, -1)
 
-    def record_running(self, positions: Iterable[Position]) -> None:
+    def record_running_pods(self, positions: Iterable[Position]) -> None:
         """Record that pods run again, so that their PDBs allow more disruptions."""
         self._change_headroom(positions, 1)
 

@@ -133,7 +133,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     failed = victims.put_back(Judge(filtering, cycle.filter.verdicts, promising), selection)
     rows = np.flatnonzero(promising)
     rows = rows[~np.isin(rows, list(failed))] if failed else rows
-    candidates = victims.build_candidates(rows, selection.sorts_by_importance(cycle.framework.release))
+    candidates = victims.build_candidates(rows, by_importance=selection.sorts_by_importance(cycle.framework.release))
     hopeless = potential & has_victims & ~without.passing
     return DryRun(
         candidates,

@@ -225,7 +225,7 @@ class _Trial:
         return best
 
     def _find_fitting_nodes_without(self, pods: Positions) -> Bools:
-        """Return a mask (N,) of the nodes on which the pod fits once these pods are evicted.
+        """Return a mask (N,) of the nodes that run some of these pods, and on which the pod fits once they are evicted.
 
         Raises PluginError if a plugin fails.
         """
@@ -233,7 +233,8 @@ class _Trial:
         if len(pods):
             by_node = np.argsort(self.view.node[pods], kind="stable")
             pods_per_node = _PodsPerNode(self.filtering, self.nominated, pods[by_node])
-            fitting[pods_per_node.rows] = ~pods_per_node.find_rejected_nodes(np.ones(len(pods), np.bool_))
+            all_pods_removed = np.ones(len(pods), np.bool_)
+            fitting[pods_per_node.rows] = ~pods_per_node.find_rejected_nodes(all_pods_removed)
         return fitting
 
 

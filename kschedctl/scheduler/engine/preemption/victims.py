@@ -110,11 +110,11 @@ def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -
     if not len(pods):
         return arrival_order
     start = view.pods.start[pods]
-    late = np.where(find_never_started(view, pods), -arrival_order, arrival_order)
+    late = np.where(find_pods_never_started(view, pods), -arrival_order, arrival_order)
     return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))
 
 
-def find_never_started(view: Fork, pods: Positions) -> Bools:
+def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
     """Return a mask over `pods` of the pods that have not started.
 
     Upstream compares the current time in place of their start. If time stands still, no pod is marked.
@@ -232,9 +232,10 @@ class Victims:
         return self._build_ordered_candidates(rows, order)
 
     def _order_by_importance(self) -> Positions:
-        """Return an order of all victims that sorts the remaining victims of each node by importance.
+        """Return an order of all victims in which the removed victims of each node are sorted by importance.
 
-        Only nodes on which some but not all victims violate PDBs have to be sorted again.
+        The victims that were put back stay where they are. Only nodes on which some but not all victims violate PDBs
+        have to be sorted, because the victims of all other nodes are sorted by importance already.
         """
         nodes = len(self.view.nodes)
         violating_counts = np.bincount(self.node, self.violating, nodes)

@@ -297,8 +297,9 @@ class Search:
         request = self._get_request(position)
 
         # Versions before 1.36 apply the first alternative's selectors to the second one by mistake.
+        mixes_up_selectors = SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST
         selector_position = position
-        if position.alternative == 1 and SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST:
+        if position.alternative == 1 and mixes_up_selectors:
             first = position._replace(alternative=0)
             if first in self.all_devices:
                 selector_position = first
@@ -459,8 +460,9 @@ class Search:
         `num_allocated` is the number of devices before the current one. Return whether all were found. Before 1.32,
         AllocationError is raised if they were not, because these versions report the failure as an error.
         """
-        if NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.FIRST:
-            position = position._replace(alternative=0)  # versions before 1.36 forget which alternative they search
+        forgets_alternative = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.FIRST  # before 1.36
+        if forgets_alternative:
+            position = position._replace(alternative=0)
         found_all = self._search_devices(position, num_allocated + 1)
         if not found_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
             raise AllocationError("stop allocation")  # upstream's internal errStop, which these versions let through

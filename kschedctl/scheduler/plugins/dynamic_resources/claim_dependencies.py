@@ -116,7 +116,7 @@ def iter_re2_unknowns(plugin: str, info: PodInfo, view: Fork, features: Features
     if regular_expressions.has_re2():
         return
     for kind, selectors in selectors_by_kind.items():
-        if any(_needs_re2(selector, features.lists_in_cel) for selector in selectors):
+        if any(_needs_re2(selector, lists=features.lists_in_cel) for selector in selectors):
             yield Unknown(Dependency(kind, Effect.EITHER), NOT_RUN, plugin)
 
 

@@ -233,7 +233,8 @@ class Devices:
         slices = [
             indexed_slice for indexed_slice in self.slices if indexed_slice.slice.spec.per_device_node_selection is None
         ]
-        if COUNTER_SLICES.at(self.features.release) is CounterSlices.IGNORED:
+        ignores_counter_slices = COUNTER_SLICES.at(self.features.release) is CounterSlices.IGNORED
+        if ignores_counter_slices:
             slices = [indexed_slice for indexed_slice in slices if not indexed_slice.slice.spec.shared_counters]
         return slices
 
@@ -326,9 +327,9 @@ class Devices:
         invalid quantity, and for a step that is not positive.
         """
         spec = resource_slice.spec
-        slice_name = ""  # the slice matters only to devices that consume its own counters
-        if device.consumes_counters and COUNTER_SCOPE.at(self.features.release) is CounterScope.SLICE:
-            slice_name = resource_slice.metadata.name
+        # The slice matters only to devices that consume its own counters.
+        has_counters_per_slice = COUNTER_SCOPE.at(self.features.release) is CounterScope.SLICE
+        slice_name = resource_slice.metadata.name if device.consumes_counters and has_counters_per_slice else ""
         equality_key = _encode((spec.driver, spec.per_device_node_selection, slice_name, replace(device, name="")))
         numbers = self._twins.get(equality_key)
         if numbers is None:

@@ -364,9 +364,8 @@ class VisibleDevices:
 
         Since 1.35, every node sees a slice with shared counters.
         """
-        if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
-            return False
-        return bool(indexed_slice.slice.spec.shared_counters)
+        shares_counters_in_pool = COUNTER_SCOPE.at(self.devices.features.release) is CounterScope.POOL
+        return shares_counters_in_pool and bool(indexed_slice.slice.spec.shared_counters)
 
     @cached_property
     def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:

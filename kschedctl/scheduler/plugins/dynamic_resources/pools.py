@@ -159,12 +159,13 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
     Since 1.35, a pool is incomplete and has no devices unless all its slices are published. Return None if the driver
     is replacing the pool with a newer generation that the node does not see yet.
     """
-    if INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE:
+    allows_incomplete_pools = INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE
+    if allows_incomplete_pools:
         return _build_pool_before_1_35(seen, features)
     newest = select_newest_generation(seen)
     pool_id, pool_spec = newest[0].pool, newest[0].slice.spec.pool
     if len(newest) == pool_spec.resource_slice_count:
-        return _build_complete_pool(_sort_by_name(newest), [], features.partitionable_devices)
+        return _build_complete_pool(_sort_by_name(newest), [], partitionable=features.partitionable_devices)
 
     # The node does not see all slices of the pool. The others may be for other nodes, or not published yet.
     generations = [indexed_slice.slice.spec.pool.generation for indexed_slice in published]
@@ -178,7 +179,7 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
         for indexed_slice, generation in zip(published, generations, strict=True)
         if generation == pool_spec.generation and indexed_slice.slice.metadata.name not in visible_names
     ]
-    return _build_complete_pool(_sort_by_name(newest), invisible_slices, features.partitionable_devices)
+    return _build_complete_pool(_sort_by_name(newest), invisible_slices, partitionable=features.partitionable_devices)
 
 
 def _build_pool_before_1_35(seen: Sequence[IndexedSlice], features: Features) -> Pool:
@@ -192,11 +193,12 @@ def _build_pool_before_1_35(seen: Sequence[IndexedSlice], features: Features) ->
     # Upstream before 1.32 counts one slice too many if it meets an older generation first.
     slice_count = len(newest)
     if seen[0].slice.spec.pool.generation < pool_spec.generation:
-        slice_count += NEWER_SLICES.at(features.release)
+        surplus = NEWER_SLICES.at(features.release)  # 1 before 1.32, 0 since
+        slice_count += surplus
     incomplete = slice_count != pool_spec.resource_slice_count
 
     slices = _sort_by_name(newest)
-    pool = _build_pool_with_slice_counters(slices, features.partitionable_devices)
+    pool = _build_pool_with_slice_counters(slices, partitionable=features.partitionable_devices)
     if pool.invalid:
         devices = tuple(device for indexed_slice in slices for device in indexed_slice.devices)
         pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")

@@ -256,7 +256,10 @@ def _list_expressions(
 
 
 def _parse_capacity_requests(capacity: CapacityRequirements | None, location: str) -> dict[str, Quantity]:
-    """Return the requested capacities by name. Raises InputError, which names the `location`, for a bad quantity."""
+    """Return the requested capacities by name. Raises InputError, which names the `location`, for a bad quantity.
+
+    Return {} if nothing is requested.
+    """
     if capacity is None:
         return {}
     try:

@@ -44,7 +44,8 @@ class StepLimit:
     def __init__(self, seconds: float, features: Features) -> None:
         self.max_steps = int(seconds * STEPS_PER_SECOND) if seconds else None
         """The number of steps after which upstream's search times out, or None."""
-        self.any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY or not features.uses_newer_allocator
+        searches_in_any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY
+        self.any_order = searches_in_any_order or not features.uses_newer_allocator
         """Whether upstream tries the devices for a request in every order."""
         self.tried = 0
         """The number of steps taken here."""

@@ -1,12 +1,16 @@
-"""Scoring by resource usage, shared by NodeResourcesFit and NodeResourcesBalancedAllocation.
+"""Scoring by resources: the arguments, and the scores, of NodeResourcesFit and similar plugins.
 
-Upstream: pkg/scheduler/framework/plugins/noderesources/resource_allocation.go, least_allocated.go, most_allocated.go,
-requested_to_capacity_ratio.go and plugins/helper/shape_score.go (v1.36).
+The arguments name the resources, their weights, the strategy and its score function. Upstream:
+pkg/scheduler/framework/plugins/noderesources/resource_allocation.go, least_allocated.go, most_allocated.go,
+requested_to_capacity_ratio.go and plugins/helper/shape_score.go,
+staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
+pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,22 +18,100 @@ import numpy.typing as npt
 
 from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Amounts, Counts, Rows, Scores
+from kschedctl.api.objects import Struct
 from kschedctl.api.pod_requests import Options
+from kschedctl.scheduler.framework.arguments import invalid, required
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, round_half_away, truncating_divide
-from kschedctl.scheduler.plugins.helper.scoring_strategy import (
-    ResourceSpec,
-    ScoringStrategy,
-    evaluate_piecewise_linear,
-    scale_points,
-)
+from kschedctl.scheduler.framework.strict_decoding import Int32, Int64
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
+
+MAX_CUSTOM_PRIORITY_SCORE = 10
 
 MAX_EXACT_AMOUNT = 2**46
 """Amounts below this limit, and a hundred times as much, are exact as floats. Real machines stay below it."""
 MIN_SIZE_FOR_FLOAT_DIVISION = 512
 """The array size from which float division is faster than int64 division."""
+
+
+class UtilizationShapePoint(Struct, frozen=True):
+    """A point of a piecewise linear function from utilization (percent) to score (0 to 10)."""
+
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+def validate_shape(points: Sequence[UtilizationShapePoint], path: str) -> Iterator[str]:
+    """Yield the validation errors of a shape's points. `path` is the field named in the messages.
+
+    There must be at least one point, and the utilizations must increase. Only the first point that is out of order is
+    reported.
+    """
+    if not points:
+        yield required(path, "at least one point must be specified")
+    for i in range(1, len(points)):
+        if points[i - 1].utilization >= points[i].utilization:
+            problem = "values must be sorted in increasing order"
+            yield invalid(f"{path}[{i}].utilization", points[i].utilization, problem)
+            break
+    for i, point in enumerate(points):
+        if not 0 <= point.utilization <= 100:
+            yield invalid(f"{path}[{i}].utilization", point.utilization, "not in valid range [0, 100]")
+        if not 0 <= point.score <= MAX_CUSTOM_PRIORITY_SCORE:
+            yield invalid(f"{path}[{i}].score", point.score, f"not in valid range [0, {MAX_CUSTOM_PRIORITY_SCORE}]")
+
+
+def scale_points(shape: Sequence[UtilizationShapePoint]) -> list[tuple[int, int]]:
+    """Return the points of a shape as pairs of utilization and score, with scores scaled from 0..10 to 0..100."""
+    scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
+    return [(point.utilization, point.score * scale) for point in shape]
+
+
+def evaluate_piecewise_linear(points: Sequence[tuple[int, int]], utilization: Amounts) -> Amounts:
+    """Return the score for each utilization, interpolated between the points in Go's integer arithmetic.
+
+    The points are pairs of utilization and score. The score is constant before the first and after the last point.
+
+    >>> evaluate_piecewise_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
+    [100, 100, 67, 0, 0]
+    """
+    first_x, first_y = points[0]
+    _, last_y = points[-1]
+    value = np.full_like(utilization, last_y)
+    for (x0, y0), (x1, y1) in reversed(list(pairwise(points))):  # earlier segments overwrite what later ones set
+        value = np.where(utilization <= x1, y0 + truncating_divide((y1 - y0) * (utilization - x0), x1 - x0), value)
+    return np.where(utilization <= first_x, first_y, value)
+
+
+class ResourceSpec(Struct, frozen=True):
+    """A resource and its weight among the scored resources. An absent weight and the weight 0 mean 1."""
+
+    name: str = ""
+    weight: Int64 = 1
+
+
+DEFAULT_RESOURCES = (ResourceSpec("cpu"), ResourceSpec("memory"))
+
+
+class RequestedToCapacityRatioParam(Struct, frozen=True):
+    """The parameters of the RequestedToCapacityRatio strategy."""
+
+    shape: tuple[UtilizationShapePoint, ...] = ()
+
+
+class ScoringStrategy(Struct, frozen=True):
+    """The strategy by which NodeResourcesFit scores nodes."""
+
+    type: str = ""
+    """LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+    resources: tuple[ResourceSpec, ...] = ()
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+
+def fill_in_weights(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
+    """Return the resources with weights of 0 set to 1, or the default resources if there are no resources."""
+    return tuple(ResourceSpec(resource.name, resource.weight or 1) for resource in resources) or DEFAULT_RESOURCES
 
 
 class ResourceColumn(NamedTuple):
@@ -86,7 +168,7 @@ class Usage:
 def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amounts | None:
     """Return the requests as a row of the nodes' matrices, with 1 for pods.
 
-    Return None if no node and no pod has one of the requested resources, so that it has no column.
+    Return None if a requested resource has no column, because no node and no pod has this resource.
     """
     if not requests.keys() <= view.resources.keys():
         return None

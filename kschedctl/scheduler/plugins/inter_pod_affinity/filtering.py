@@ -148,7 +148,7 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         counts = (self.affinity, self.anti_affinity, self.existing_anti_affinity)
         return [distinction for running in counts for distinction in running.distinctions]
 
-    def find_rejected(self, rows: Rows) -> Bools:
+    def find_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the nodes that a required term of the pod or of a running pod rejects."""
         rejected = self.affinity.find_rows_without_label(rows)
         # A pod whose affinity selects itself may go anywhere if no other pod matches yet.

@@ -24,12 +24,13 @@ from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES,
 from kschedctl.scheduler.plugins.helper.resource_allocation import (
     DemandedAmounts,
     NodeUsage,
+    ResourceSpec,
     Usage,
     compute_node_usage,
+    fill_in_weights,
     get_demanded_amounts,
     list_pod_amounts,
 )
-from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, fill_in_weights
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.snapshot.fork import Fork, NodeView
 from kschedctl.snapshot.pod_info import PodInfo

@@ -62,19 +62,17 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.plugins.helper.resource_allocation import (
+    DEFAULT_RESOURCES,
     STRATEGIES,
     DemandedAmounts,
     NodeUsage,
+    ScoringStrategy,
     Usage,
     compute_node_usage,
+    fill_in_weights,
     get_demanded_amounts,
     list_pod_amounts,
     score_most_allocated,
-)
-from kschedctl.scheduler.plugins.helper.scoring_strategy import (
-    DEFAULT_RESOURCES,
-    ScoringStrategy,
-    fill_in_weights,
     validate_shape,
 )
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
@@ -331,7 +329,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             # A request below zero has overflowed int64. Upstream checks it only for scalar resources.
             is_requested = request != 0 if names.is_scalar(name) else request > 0
             if is_requested and not self._is_resource_ignored(name):
-                yield from self._iter_rejections_for_resource(name, request, usage, devices.is_backed(name))
+                yield from self._iter_rejections_for_resource(
+                    name, request, usage, from_devices=devices.is_backed(name)
+                )
 
     def can_evictions_only_help(self, view: Fork) -> bool:
         """Return whether evicting pods can never make Filter reject a node. It can only if requests overflow int64."""
@@ -502,7 +502,7 @@ class ResizeAmounts(NamedTuple):
 
 
 def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[DeferredResize, ...]:
-    """Return the deferred resizes of pods on the node that reserve more of the resource than the pods run with.
+    """Return the deferred resizes of pods on the node that reserve more of the resource than the pods run with, or ().
 
     The resize with the largest difference comes first. `row` is the node's row in the view.
 

@@ -83,8 +83,8 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         neither. Raises SelectorError if a selector is invalid.
         """
         if info.spec.topology_spread_constraints:
-            return self._complete_constraints(info.spec.topology_spread_constraints, info, action)
-        constraints = self._complete_constraints(self.defaults, info, action)
+            return self._select_and_complete_constraints(info.spec.topology_spread_constraints, info, action)
+        constraints = self._select_and_complete_constraints(self.defaults, info, action)
         if not constraints:
             return []
         selector = build_default_selector(info, view.objects)
@@ -92,7 +92,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
             return []
         return [constraint._replace(selector=selector) for constraint in constraints]
 
-    def _complete_constraints(
+    def _select_and_complete_constraints(
         self, constraints: Sequence[TopologySpreadConstraint], info: PodInfo, action: str
     ) -> list[SpreadConstraint]:
         """Return the constraints that have this action, with default policies and complete selectors.

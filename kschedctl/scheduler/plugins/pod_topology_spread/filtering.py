@@ -266,7 +266,7 @@ class SpreadVerdicts:
             for counted in self._tallies
         ]
 
-    def find_rejected(self, rows: Rows) -> Bools:
+    def find_rejected_rows(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the nodes that a hard constraint rejects."""
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import SelectorError
 from kschedctl.api.objects import Pod, TopologySpreadConstraint
@@ -59,6 +59,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.plugins.pod_topology_spread.alike_nodes import EquallySpreadNodes
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     HARD,
     NAME,
@@ -67,6 +68,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     SYSTEM_CONSTRAINTS,
     SpreadConstraint,
     SpreadSettings,
+    find_nodes_with_all_keys,
     find_selecting_kinds,
 )
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
@@ -79,6 +81,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
 from kschedctl.scheduler.plugins.pod_topology_spread.scoring import (
     RawScores,
     SpreadAmong,
+    build_scored_domains,
     compute_raw_scores,
     normalize_scores,
 )
@@ -308,6 +311,14 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         The pod must have soft constraints.
         """
         return SpreadAmong(self.settings.get_constraints(info, view, SOFT), self.settings, info, view)
+
+    def group_nodes(self, info: PodInfo, view: Fork, feasible: Bools) -> EquallySpreadNodes | None:
+        """Group the nodes for copies of a pod with soft constraints. Return None if nodes lack topology labels."""
+        constraints = self.settings.get_constraints(info, view, SOFT)
+        if not find_nodes_with_all_keys(constraints, view).all():
+            return None
+        scored_domains = [build_scored_domains(c, self.settings, info, view, labelled=None) for c in constraints]
+        return EquallySpreadNodes(constraints, scored_domains, view.trail, feasible)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""

@@ -117,10 +117,10 @@ def _score_constraint(
     column, domains, tally = build_scored_domains(constraint, settings, info, view, labelled)
     counts = tally.bring_up_to_date(view.trail)
     if domains is None:  # each node is a domain
-        score = weigh_counts(counts, len(scored), constraint)
+        score = score_counts(counts, len(scored), constraint)
     else:
         size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.count_rows(scored))
-        score = domains.map_to_nodes(weigh_counts(counts, size, constraint))
+        score = domains.map_to_nodes(score_counts(counts, size, constraint))
     if column.complete:
         return score
     return np.where(column.present, score, 0.0)
@@ -174,7 +174,7 @@ def build_scored_domains(
     return ScoredDomains(column, domains, tally_matching_pods(constraint, info, view, counted_domains, key))
 
 
-def weigh_counts(counts: Counts, size: int | np.signedinteger, constraint: SpreadConstraint) -> Points:
+def score_counts(counts: Counts, size: int | np.signedinteger, constraint: SpreadConstraint) -> Points:
     """Return the score for each count of matching pods in a domain. `size` is the number of scored domains.
 
     The constraint's maxSkew adds a constant, which makes small differences matter less.
@@ -279,9 +279,9 @@ class SpreadAmong:
         ]
 
     def compute_raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return the scores of the nodes in `rows` before normalization.
+        """Return the scores of the nodes in `rows` before normalization. Nodes without a required label get 0.
 
-        `sizes` is the number of scored domains of each constraint, as `count_domains` returns it.
+        `sizes` has the number of scored domains of each constraint, as `count_domains` returns it.
         """
         self._encode_rows(rows)
         score: Points = np.zeros(len(rows))
@@ -289,7 +289,7 @@ class SpreadAmong:
             self.constraints, self._scored_domains, sizes, self._codes, strict=True
         ):
             domain_counts = scored_domains.tally.bring_up_to_date(self.view.trail)
-            constraint_score = weigh_counts(domain_counts.take(codes), size, constraint)
+            constraint_score = score_counts(domain_counts.take(codes), size, constraint)
             if not scored_domains.column.complete:
                 constraint_score = np.where(scored_domains.column.present[rows], constraint_score, 0.0)
             score = score + constraint_score

@@ -49,7 +49,7 @@ from kschedctl.scheduler.framework.events import (
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int64
-from kschedctl.scheduler.plugins.helper.scoring_strategy import (
+from kschedctl.scheduler.plugins.helper.resource_allocation import (
     MAX_CUSTOM_PRIORITY_SCORE,
     UtilizationShapePoint,
     scale_points,
@@ -309,7 +309,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         """
         if state is None or not self.shape:
             return np.zeros(len(rows), np.int64)
-        return score_by_capacity(self.shape, state.volumes, rows, self.scores_provisioning)
+        return score_by_capacity(self.shape, state.volumes, rows, provisioning=self.scores_provisioning)
 
     def normalize(self, state: BindingState | None, scores: Scores) -> Scores:
         """Return the scores unchanged."""

@@ -1,0 +1,117 @@
+"""Scores of nodes for copies of one pod that are placed one after another, computed once per group of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Rows, Scores
+from kschedctl.scheduler.framework.scores import round_half_away
+from kschedctl.scheduler.plugins.pod_topology_spread.constraints import SpreadConstraint
+from kschedctl.scheduler.plugins.pod_topology_spread.scoring import (
+    Points,
+    ScoredDomains,
+    normalize_scores,
+    score_counts,
+)
+from kschedctl.snapshot.trail import Trail
+
+
+class EquallySpreadNodes:
+    """Groups of nodes whose nodes have equal scores, because no soft constraint distinguishes them.
+
+    The nodes of a group are in the same domains and, for constraints on hostnames, have equally many matching pods.
+    Every node must have the labels of all constraints.
+    """
+
+    def __init__(
+        self,
+        constraints: Sequence[SpreadConstraint],
+        scored_domains: Sequence[ScoredDomains],
+        trail: Trail,
+        feasible: Bools,
+    ) -> None:
+        self._constraints, self._scored_domains, self._trail = constraints, scored_domains, trail
+        columns = [
+            domains.tally.bring_up_to_date(trail) if domains.domains is None else domains.domains.codes
+            for domains in scored_domains
+        ]
+        keys, group = np.unique(np.stack(columns), axis=1, return_inverse=True)
+        self._keys = keys.T
+        """By group and constraint, the code of the domain or, for hostnames, the number of matching pods per node."""
+        self._group_by_key = {tuple(key): number for number, key in enumerate(self._keys.tolist())}
+        self.group: Rows = group.reshape(-1)
+        """The group of each node (N,)."""
+        self._sizes = np.bincount(self.group[feasible], minlength=len(self._keys))
+        """The number of feasible nodes of each group."""
+        self._feasible_count = int(np.count_nonzero(feasible))
+        self._are_groups_outdated = True
+        self._feasible_groups = self._keys[:0, 0]
+        self._parts: list[tuple[Rows, int] | Points] = []
+        """For each constraint, the scores of the feasible groups or, if copies change these, codes and domain count."""
+        self._scores: Scores = np.zeros(0, np.int64)
+
+    def score_groups(self) -> Scores:
+        """Return the normalized score of each group. Groups without feasible nodes have any score."""
+        if self._are_groups_outdated:
+            self._prepare_feasible_groups()
+        raw = round_half_away(reduce(add, self._iter_constraint_scores()))
+        self._scores[self._feasible_groups] = normalize_scores(raw, None)
+        return self._scores
+
+    def update_row(self, row: int, is_feasible: bool) -> None:
+        """Move a node to its new group after a copy was placed there, or out of all groups if it is not feasible."""
+        old_group = int(self.group[row])
+        key = self._keys[old_group].tolist()
+        for place, domains in enumerate(self._scored_domains):
+            if domains.domains is None:
+                key[place] = int(domains.tally.bring_up_to_date(self._trail)[row])
+        group = self._find_or_add_group(tuple(key))
+        self.group[row] = group
+        self._change_size(old_group, -1)
+        if is_feasible:
+            self._change_size(group, 1)
+        else:
+            self._feasible_count -= 1
+            self._are_groups_outdated = True
+
+    def _find_or_add_group(self, key: tuple[int, ...]) -> int:
+        """Return the group with this key. A new group is empty."""
+        group = self._group_by_key.get(key)
+        if group is None:
+            group = self._group_by_key[key] = len(self._keys)
+            self._keys = np.append(self._keys, [key], axis=0)
+            self._sizes = np.append(self._sizes, 0)
+        return group
+
+    def _change_size(self, group: int, change: int) -> None:
+        """Change the number of feasible nodes of a group."""
+        size = int(self._sizes[group])
+        self._sizes[group] = size + change
+        if not (size and size + change):  # the group was or is without feasible nodes
+            self._are_groups_outdated = True
+
+    def _prepare_feasible_groups(self) -> None:
+        """Compute what the scores of the groups depend on until other groups have feasible nodes."""
+        self._feasible_groups = self._sizes.nonzero()[0]
+        self._scores = np.zeros(len(self._sizes), np.int64)
+        self._parts = []
+        feasible_keys = self._keys[self._feasible_groups]
+        for values, constraint, domains in zip(feasible_keys.T, self._constraints, self._scored_domains, strict=True):
+            if domains.domains is None:  # a copy changes the group of its node, but not the score of a group
+                self._parts.append(score_counts(values, self._feasible_count, constraint))
+            else:
+                self._parts.append((values.astype(np.intp), len(np.unique(values))))
+        self._are_groups_outdated = False
+
+    def _iter_constraint_scores(self) -> Iterator[Points]:
+        """Yield the scores of the feasible groups for each constraint before rounding."""
+        for constraint, domains, part in zip(self._constraints, self._scored_domains, self._parts, strict=True):
+            if isinstance(part, tuple):
+                codes, domain_count = part
+                yield score_counts(domains.tally.bring_up_to_date(self._trail).take(codes), domain_count, constraint)
+            else:
+                yield part

@@ -1,0 +1,92 @@
+"""The best nodes for copies of one pod that are placed one after another.
+
+Only the node that got the latest copy changes its local score and its group, so no other node is judged anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kschedctl.api.arrays import Rows, Scores
+from kschedctl.scheduler.framework import offers
+from kschedctl.scheduler.framework.distinctions import AlikeNodes, NodeGroupingScore
+from kschedctl.scheduler.simulation.grouped_ranking import ConsultedPlugins
+from kschedctl.scheduler.simulation.local_scores import NO_ROWS
+
+
+class CopyRanking:
+    """The scores of all nodes for the next copy of a pod. They are valid as long as only copies of this pod arrive."""
+
+    def __init__(self, consulted: ConsultedPlugins, lasting: Scores, groups: AlikeNodes, weight: int) -> None:
+        self._consulted, self._local, self._trail = consulted, consulted.local, consulted.local.view.trail
+        self._seen = len(self._trail)
+        """Length of the trail when the scores were brought up to date."""
+        self._lasting = lasting
+        """(N,) the scores that copies change only by making nodes infeasible."""
+        self._ungrouped = consulted.local.scores + lasting
+        """(N,) the scores of all plugins that do not group nodes, negative on infeasible nodes."""
+        self._feasible_count = int(np.count_nonzero(self._ungrouped >= 0))
+        self._groups, self._weight = groups, weight
+        self._best_rows = NO_ROWS
+
+    @classmethod
+    def from_plugins(cls, consulted: ConsultedPlugins) -> CopyRanking | None:
+        """Build the ranking. The local scores must be up to date. Raises PluginError if a plugin fails.
+
+        Return None if copies on other nodes change a filter's verdict, or if they change the scores of any plugins but
+        a single one that can group nodes.
+        """
+        if consulted.filters or len(consulted.scorers) != 1:
+            return None
+        [scorer] = consulted.scorers
+        prepared = {plugin.name for plugin in consulted.framework.plugins_at("preScore")}
+        if scorer.name not in prepared or not offers(scorer, NodeGroupingScore):
+            return None
+        lasting = _sum_lasting_scores(consulted)
+        groups = scorer.group_nodes(consulted.info, consulted.local.view, consulted.local.scores + lasting >= 0)
+        weight = consulted.framework.profile.weights[scorer.name]
+        return None if groups is None else cls(consulted, lasting, groups, weight)
+
+    def find_best_rows(self) -> tuple[Rows, int] | None:
+        """Return the rows that share the highest score in ascending order, and the number of feasible rows.
+
+        Return None if anything else than one copy moved since the last call. Raises PluginError if a plugin fails.
+        """
+        new_moves = len(self._trail) - self._seen
+        if new_moves > 1 or (new_moves and not self._has_copy_arrived()):
+            return None
+        if new_moves:
+            self._update_row(self._trail.latest.row)
+            self._seen += 1
+        if not self._feasible_count:
+            return NO_ROWS, 0
+        total = (self._weight * self._groups.score_groups()).take(self._groups.group)
+        total += self._ungrouped
+        self._best_rows = (total == total.max()).nonzero()[0]
+        return self._best_rows, self._feasible_count
+
+    def _has_copy_arrived(self) -> bool:
+        """Return whether the latest move brought a copy of the pod to a node."""
+        _, number, sign = self._trail.latest
+        return sign > 0 and number == self._consulted.info.number
+
+    def _update_row(self, row: int) -> None:
+        """Update the scores and the group of the node that got the latest copy."""
+        self._local.bring_up_to_date(self._best_rows)
+        local_score = self._local.scores[row]
+        self._groups.update_row(row, is_feasible=bool(local_score >= 0))
+        self._ungrouped[row] = local_score + self._lasting[row]
+        if local_score < 0:
+            self._feasible_count -= 1
+            if self._consulted.fixed:
+                self._lasting = _sum_lasting_scores(self._consulted)
+                self._ungrouped = self._local.scores + self._lasting
+
+
+def _sum_lasting_scores(consulted: ConsultedPlugins) -> Scores:
+    """Return the sums (N,) of the scores that no pod changes, normalized among the nodes that are feasible now."""
+    lasting = np.zeros(len(consulted.local.scores), np.int64) if consulted.always is None else consulted.always.copy()
+    feasible = (consulted.local.scores + lasting >= 0).nonzero()[0]
+    for plugin, state, raw, weight in consulted.fixed:
+        lasting[feasible] += weight * plugin.normalize(state, raw[feasible])
+    return lasting

@@ -1,0 +1,20 @@
+"""Check that `remedies`, which searches sets of any size, has the same first fix as `explain`."""
+
+from __future__ import annotations
+
+from small import HOSTNAME, node, pod, replica
+
+from kschedctl import Cluster, explain, remedies
+
+
+def test_a_single_change_comes_before_two_cheaper_ones() -> None:
+    """The cache runs in namespace shop, on a node without room: a pod has to move and the namespace to be named."""
+    term = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": HOSTNAME}
+    near = pod("near", cpu="2", affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    cache = pod("cache", "n1", cpu="2")
+    cache["metadata"] |= {"namespace": "shop", "labels": {"app": "cache"}}
+    cluster = Cluster.from_objects([node("n1"), node("n2"), cache, replica("r1", "n1"), near])
+    found = remedies(cluster, "d/near").remedies
+    assert found[0].kinds == explain(cluster, "d/near", remedies=True).remedies[0].kinds
+    assert found[0].kinds == ("SoftenPodAffinity",)
+    assert any(set(fix.kinds) == {"MovePod", "OtherNamespace"} for fix in found)
