@@ -40,4 +40,4 @@ def test_a_pod_that_older_ones_leave_no_room_is_said_to_wait_for_room() -> None:
     pods = [refused(created(pod(f"p{number}", cpu="2")), LONG_AGO) for number in range(3)]
     (text,) = advice(node("n1"), *pods, name="d/p2")
     assert "not together with the pods ahead of it" in text
-    assert "tries again" not in text
+    assert "retries the pod" not in text
