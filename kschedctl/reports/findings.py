@@ -146,7 +146,7 @@ class Findings(Report, frozen=True):
             "ignored": len(self.suppressed),
             "in the baseline": self.known,
             "less severe": self.below,
-            "more alike: --profile all": self.alike,
+            "similar (shown with --profile all)": self.alike,
         }
         listed = [f"{number} {remark}" for remark, number in remarks.items() if number]
         return (verdict, checked, f"({', '.join(listed)})") if listed else (verdict, checked)

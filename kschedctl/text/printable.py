@@ -71,16 +71,25 @@ REASON_WORDS = {
         "do not match its node affinity/selector",
     ),
     "node(s) didn't have free ports for the requested pod ports": (
-        "has its host port taken",
-        "have its host port taken",
+        "has its host port in use",
+        "have its host port in use",
     ),
     "node(s) didn't match pod topology spread constraints": (
         "would violate its spread constraints",
         "would violate its spread constraints",
     ),
-    "node(s) didn't match pod affinity rules": ("is not near the pods it needs", "are not near the pods it needs"),
-    "node(s) didn't match pod anti-affinity rules": ("has pods it avoids", "have pods it avoids"),
-    "node(s) didn't satisfy existing pods anti-affinity rules": ("has pods that avoid it", "have pods that avoid it"),
+    "node(s) didn't match pod affinity rules": (
+        "is not near the pods that its affinity requires",
+        "are not near the pods that its affinity requires",
+    ),
+    "node(s) didn't match pod anti-affinity rules": (
+        "has pods that its anti-affinity avoids",
+        "have pods that its anti-affinity avoids",
+    ),
+    "node(s) didn't satisfy existing pods anti-affinity rules": (
+        "has pods with anti-affinity to it",
+        "have pods with anti-affinity to it",
+    ),
     "node(s) didn't match PersistentVolume's node affinity": ("cannot access its volume", "cannot access its volume"),
     "node(s) had volume node affinity conflict": ("cannot access its volume", "cannot access its volume"),
     "Too many pods": ("is full of pods", "are full of pods"),
@@ -239,7 +248,7 @@ def rewrite_fit_error(message: str) -> str:
     'None of 3 nodes fits: persistentvolumeclaim "data" not found'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "
     ... "2 node(s) didn't match pod anti-affinity rules.")
-    'None of 2 nodes fits: 2 lack CPU; even without pods of lower priority, 2 have pods it avoids'
+    'None of 2 nodes fits: 2 lack CPU; even without pods of lower priority, 2 have pods that its anti-affinity avoids'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. deallocation of ResourceClaim completed, ")
     'None of 2 nodes fits: 2 lack CPU'
     >>> rewrite_fit_error("waiting for scheduling gates: [a]")

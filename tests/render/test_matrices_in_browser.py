@@ -78,7 +78,7 @@ def test_pods_alike_have_one_matrix(opened: Opens) -> None:
     other = replace(same, headline="another answer")
     page = opened(Explanations((same, replace(same, pod="a/y"), replace(same, pod="a/z"), other)))
     assert page.locator("summary").all_inner_texts() == [
-        "a/x and 2 more alike Schedulable pod of seed 1",
+        "a/x and 2 more like it Schedulable pod of seed 1",
         "a/x Schedulable another answer",
     ]
 
@@ -91,7 +91,7 @@ def pending(explained: tuple[ExplainedPods, ...], more: int) -> PendingPods:
 def test_pending_pods_that_were_not_explained_in_full_are_counted(opened: Opens) -> None:
     explained = ExplainedPods(("a/x", "a/y"), explanation("a/x", 5, 1))
     page = opened(pending((explained,), 3))
-    assert page.locator("summary").all_inner_texts() == ["a/x and 1 more alike Schedulable pod of seed 1"]
+    assert page.locator("summary").all_inner_texts() == ["a/x and 1 more like it Schedulable pod of seed 1"]
     assert page.get_by_text("Left out to keep this file small: the nodes of 3 more pods.").count() == 1
     page = opened(pending((explained,), 0))
     assert page.get_by_text("Left out to keep this file small").count() == 0

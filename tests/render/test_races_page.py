@@ -16,7 +16,7 @@ ASSUMED = RaceAssumptions(
     seconds=300.0,
     seed=0,
     runs=1,
-    from_cluster=("the share in use",),
+    from_cluster=("share of room in use",),
     measured=MeasuredLags(pods=50, median=1.0, p99=9.0, longest=12.0),
 )
 
@@ -83,5 +83,5 @@ def test_what_it_stands_on_is_told() -> None:
         list_lines(part)[0].text for block in page(*SEVERAL) if isinstance(block, Paragraph) for part in block.parts
     )
     assert "room for 30 pods, 50% in use" in text
-    assert "from the cluster: the share in use" in text
+    assert "from the cluster: share of room in use" in text
     assert "measured on 50 pods, from binding to the kubelet's start: 1s at the median, 9s at the 99th" in text

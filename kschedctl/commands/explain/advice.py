@@ -69,10 +69,11 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
         case "NotResponsible" if framework is None:
             yield Advice(
                 "CheckScheduler",
-                "Check that this scheduler is running; kube-scheduler records no events for pods of other schedulers",
+                "Check that the pod's scheduler is running; kube-scheduler records no events for pods of other "
+                "schedulers",
             )
             yield Advice(
-                "CorrectProfile", ("Specify the scheduler's configuration, or correct the pod's spec.schedulerName")
+                "CorrectProfile", "Specify the scheduler's configuration, or correct the pod's spec.schedulerName"
             )
         case "NotResponsible":
             text = "A finalizer or an unresponsive kubelet keeps the pod: check metadata.finalizers"

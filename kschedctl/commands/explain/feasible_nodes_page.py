@@ -159,7 +159,7 @@ NAMED = 3
 def build_extenders_section(report: Explanation, style: Style) -> Page:
     """Build the table of calls to extenders, and a line about the extender that would bind the pod."""
     binding = (
-        (paragraph(("An extender, not the scheduler, would bind the pod:"), report.binder),) if report.binder else ()
+        (paragraph("An extender, not the scheduler, would bind the pod:", report.binder),) if report.binder else ()
     )
     errors = {(error.extender, error.verb): error.error for error in report.extender_errors}
     columns = [Column("extender", keep=True), Column("asked"), Column("answer")]

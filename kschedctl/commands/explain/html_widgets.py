@@ -245,7 +245,7 @@ def _describe_pods_without_matrix(pods: int, elsewhere: str) -> str:
 def _build_packed_matrix(shared: _SharedMatrix) -> PackedMatrix:
     """Build the packed matrix that several equal pods share, under the name of the first pod."""
     report = shared.report
-    more = f" and {len(shared.pods) - 1:,} more alike" if len(shared.pods) > 1 else ""
+    more = f" and {len(shared.pods) - 1:,} more like it" if len(shared.pods) > 1 else ""
     return PackedMatrix(
         printable(shared.pods[0]) + more,
         build_words(mark_verdict(report.verdict)),

@@ -98,9 +98,9 @@ def test_a_cluster_gives_what_is_not_asked_for(run: Run, write: Write) -> None:
     assert document["assumptions"]["load"] == 0.25
     assert document["assumptions"]["podsPerNode"] == 4
     assert document["assumptions"]["fromCluster"] == [
-        "the number of nodes",
-        "the number of pods for which a node has room",
-        "the share in use",
+        "number of nodes",
+        "number of pods that fit on a node",
+        "share of room in use",
     ]
 
 

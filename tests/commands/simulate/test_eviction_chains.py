@@ -157,7 +157,7 @@ def test_a_class_whose_victims_take_the_room_again_is_no_fix() -> None:
     agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
     found = another_class(node("n1"), agent, owned("ReplicaSet", "web", "n1", "3"), waiting)
     assert found.remedies == ()
-    assert any("whose replacements take the node again" in line for line in found.impossible)
+    assert any("whose replacements take the node before" in line for line in found.impossible)
 
 
 def test_a_class_says_what_becomes_of_the_victims() -> None:

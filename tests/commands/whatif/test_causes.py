@@ -122,7 +122,7 @@ def test_while_its_victims_terminate_a_pod_is_told_to_wait(pod: str, going: tupl
     assert report.preemption is not None
     assert (report.preemption.terminating, report.preemption.nominated) == (going, where)
     assert report.headline.startswith("preemption is under way")
-    assert any(advice.text.startswith(f"Wait: it gets {where}") for advice in report.advice)
+    assert any(advice.text.startswith(f"Wait: the pod gets {where}") for advice in report.advice)
     assert any("until 2026-11-20T23:56:08Z" in advice.text for advice in report.advice)
 
 
@@ -132,7 +132,7 @@ def test_waiting_does_not_help_if_a_pod_of_higher_priority_takes_the_room() -> N
     assert report.headline.endswith(", but lab/p23-never takes w9 first")
     assert report.advice[0].text == "Waiting for them does not help: lab/p23-never takes w9 first"
     report = kschedctl.explain(CLUSTER, "batch/p25-preempting-pdb", remedies=True)
-    assert report.advice[0].text.startswith("Wait: it gets w8")
+    assert report.advice[0].text.startswith("Wait: the pod gets w8")
 
 
 def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
@@ -205,7 +205,7 @@ def test_constraints_that_exclude_each_other_are_both_told() -> None:
     asking["metadata"]["labels"] = {"app": "other"}
     report = explain_pod(node("n1", "a"), node("n2", "b"), replica("r", "n2"), asking)
     assert {cause.plugin for cause in report.causes} == {"NodeAffinity", "InterPodAffinity"}
-    assert report.advice[0].text.startswith("Each of these alone leaves some nodes")
+    assert report.advice[0].text.startswith("Each of these causes alone leaves some nodes")
 
 
 def test_a_selector_that_excludes_the_zone_of_a_volume_is_named_with_it() -> None:

@@ -171,7 +171,8 @@ def _build_rivals_finding(races: Races, rivals: tuple[str, ...], shared_rows: tu
     schedulers = f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))}"
     node_names = ", ".join(view.nodes.names[row] for row in shared_rows[:MAX_NAMED_NODES])
     ellipsis = ", …" if len(shared_rows) > MAX_NAMED_NODES else ""
-    shared_text = f"both have pods on {counted(len(shared_rows), 'node')} ({node_names}{ellipsis})"
+    all_of_them = "both" if len(rivals) + len(view.settings.served) == 2 else "all"
+    shared_text = f"{all_of_them} have pods on {counted(len(shared_rows), 'node')} ({node_names}{ellipsis})"
 
     result = _find_result(races, NEVER)
     simulated = "in a simulation" if races.assumptions.measured else "in a simulation with assumed latencies"

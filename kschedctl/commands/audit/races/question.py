@@ -85,10 +85,10 @@ MAX_PODS_PER_NODE = 10_000
 MAX_INSTANCES = 100
 MAX_RUNS = 10_000
 CLUSTER_FIELDS = {
-    "nodes": "the number of nodes",
+    "nodes": "number of nodes",
     "rates": "pods per second in the busiest minute",
-    "room": "the number of pods for which a node has room",
-    "load": "the share in use",
+    "room": "number of pods that fit on a node",
+    "load": "share of room in use",
     "binding": "latencies",
 }
 """The fields that a cluster can give, with a description of the value."""

@@ -95,10 +95,10 @@ def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:
     """
     if not profile.kinds or profile.advice.verdict == "idle":
         return ()
-    kinds = (Heading(f"One more of each: {pods}"), _build_kinds_table(profile))
+    kinds = (Heading(f"Placing one more of each: {pods}"), _build_kinds_table(profile))
     if not profile.curve:
         return kinds
-    limit = f"points lost to the best node, on average at most {profile.advice.max_loss:g}"
+    limit = f"points below the best node, on average at most {profile.advice.max_loss:g}"
     return (*kinds, Heading(f"From every start: {limit}"), _build_curve_table(profile), _plot_losses(profile))
 
 
@@ -187,4 +187,4 @@ def _plot_losses(profile: SampledProfile) -> Plot:
         Series("max", tuple((point.percentage, point.loss_max) for point in profile.curve)),
     )
     title = f"What percentageOfNodesToScore costs the pods of {profile.scheduler_name}"
-    return Plot(title, Axis("percentageOfNodesToScore"), Axis("points lost to the best node"), lines)
+    return Plot(title, Axis("percentageOfNodesToScore"), Axis("points below the best node"), lines)

@@ -71,7 +71,7 @@ STRANDED_WHILE_DOWN = AuditRule(
     NOTE,
     "A spread constraint keeps pods from coming back while the nodes of a domain are down",
     "While its nodes exist, the domain counts with 0 pods, so no other domain may have more than maxSkew pods.",
-    "Set nodeTaintsPolicy: Honor in the constraint, which leaves out nodes that are down",
+    "Set nodeTaintsPolicy: Honor in the constraint, so that nodes that are down do not count",
     source=UPSTREAM_SOURCE,
 )
 RULES = (ONE_NODE, ONE_ZONE, ONE_DOMAIN, SKEWED, STRANDED, STRANDED_WHILE_DOWN)
