@@ -41,7 +41,7 @@ def measure_headline(nodes: int, pods: int, *, plain: bool) -> str:
     simulation = Simulation(shared.scheduler)
     view, each = simulation.view, pods // (PLAIN + SPREAD + APART)
     positions: list[Position] = []
-    for key in list(shared.workloads)[: PLAIN if plain else None]:
+    for key in list(shared.workload_by_pod)[: PLAIN if plain else None]:
         first = view.pods.index[key]
         positions += [first, *view.add_clones(first, each - 1)]
     ready = process_time()

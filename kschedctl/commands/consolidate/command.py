@@ -37,7 +37,7 @@ from kschedctl.sources.read import read
 EXAMPLES = (
     "kschedctl consolidate",
     "kschedctl consolidate --headroom 20% --keep-zone-loss --snapshot prod.ksnap",
-    "kschedctl consolidate --pool general --headroom-for surge.yaml --jobs 4",
+    "kschedctl consolidate --pool general --headroom-for surge.yaml",
     "kschedctl consolidate --instance-types types.json",
     "kschedctl consolidate --compare karpenter --instance-types types/",
 )
@@ -105,6 +105,20 @@ class ConsolidationOptions:
         return manifests
 
 
+@dataclass(frozen=True)
+class DrainWorkOptions(WorkOptions):
+    """Options that choose where nodes are drained."""
+
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            metavar="NUMBER",
+            help="Processes that drain nodes; 0: one per core. Several are faster only if most nodes have to stay.",
+        ),
+    ] = 1
+
+
 @with_options
 def consolidate(
     *,
@@ -113,7 +127,7 @@ def consolidate(
     options: ConsolidationOptions,
     karpenter: KarpenterInput,
     groups: NodeGroupInput,
-    work: WorkOptions,
+    work: DrainWorkOptions,
     compare: Annotated[
         NamedAutoscaler | None,
         typer.Option("--compare", metavar=NAMES, help="Also show what this autoscaler does with each node."),

@@ -198,27 +198,39 @@ class ConsolidationRun:
     def _iter_parallel_drains(
         self, order: Sequence[Row], pool: WorkerPool[DrainTask, DrainResult]
     ) -> Iterator[tuple[Row, NodeTrial]]:
-        """Yield the drains of the candidates in order. Workers try several candidates in parallel.
+        """Yield the drains of the candidates in order. Workers try several candidates in parallel after a node stays.
 
-        Batches grow as long as no node is removed. After a removal, the rest of the batch is tried again, because it
-        was tried with the removed node.
+        As long as nodes are removed, each drain depends on the one before, and this process drains one after the other.
+        Batches of the workers grow as long as no node is removed. After a removal, the rest of the batch is tried
+        again, because it was tried with the removed node.
         """
         start = 0
         size = pool.size
+        removed_last = True
         while start < len(order):
+            if removed_last:
+                row = order[start]
+                trial = self.try_node(row)
+                removed_last = not trial.why
+                if removed_last:
+                    self.moves = np.concatenate((self.moves, self._build_moves(row, trial)))
+                start += 1
+                yield row, trial
+                continue
+
             batch = order[start : start + size]
             size = min(2 * size, MAX_BATCH_PER_WORKER * pool.size)
             results = pool.run([DrainTask(self.moves, row) for row in batch])
             for row, (trial, unknown) in zip(batch, results, strict=True):
                 self.unknown.append(unknown)
                 start += 1
-                if trial.why:
-                    yield row, trial
-                    continue
-                self.apply_moves(self._build_moves(row, trial))
+                removed_last = not trial.why
+                if removed_last:
+                    self.apply_moves(self._build_moves(row, trial))
                 yield row, trial
-                size = pool.size
-                break  # the next batch begins after this node
+                if removed_last:
+                    size = pool.size
+                    break  # the rest of the batch is tried again
 
     def try_node(self, row: Row) -> NodeTrial:
         """Drain one more node, and keep it drained if it can be emptied and enough room remains.

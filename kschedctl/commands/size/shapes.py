@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -125,16 +125,31 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
         kinds = kinds_by_pool.setdefault(pool, {})
         kinds.setdefault((shared_labels, node.spec.taints), []).append(node)
 
+    # The first node of a kind is the model for the pods that come with a node.
+    model_names = {nodes[0].metadata.name for kinds in kinds_by_pool.values() for nodes in kinds.values()}
+    daemons_by_model = _group_daemon_pods_by_node(cluster.pods, model_names)
+
     # A shape has the name of its pool, with a number if the pool has several kinds of nodes.
     shapes = []
     for pool, kinds in sorted(kinds_by_pool.items()):
         for number, (kind, nodes) in enumerate(kinds.items(), 1):
             name = f"{pool}.{number}" if len(kinds) > 1 else pool
-            shape = _build_pool_shape(cluster, name, nodes)
+            daemons = daemons_by_model.get(nodes[0].metadata.name, ())
+            shape = _build_pool_shape(cluster, name, nodes, tuple(daemons))
             other_kinds = [other for other in kinds if other != kind]
             peculiarities = tuple(_iter_peculiarities(*kind, other_kinds))
             shapes.append(replace(shape, peculiarities=peculiarities))
     return shapes
+
+
+def _group_daemon_pods_by_node(pods: Iterable[Pod], node_names: Container[str]) -> dict[str, list[Pod]]:
+    """Return the running pods that come with a node, by the names of their nodes, for these nodes only."""
+    daemons_by_node: dict[str, list[Pod]] = {}
+    for pod in pods:
+        node_name = pod.spec.node_name
+        if node_name in node_names and not pod.terminated and find_owner(pod).kind in ON_EVERY_NODE:
+            daemons_by_node.setdefault(node_name, []).append(pod)
+    return daemons_by_node
 
 
 def _iter_peculiarities(labels: Labels, taints: Taints, other_kinds: Sequence[tuple[Labels, Taints]]) -> Iterator[str]:
@@ -172,15 +187,13 @@ def _find_node_specific_label_keys(nodes: Sequence[Node]) -> set[str]:
     return {HOSTNAME} | zone_labels | unique_labels
 
 
-def _build_pool_shape(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
+def _build_pool_shape(cluster: Cluster, name: str, nodes: Sequence[Node], daemons: tuple[Pod, ...]) -> NodeShape:
     """Build the shape of a kind of nodes, with the first node of each zone as a model.
 
-    The daemon pods and volume limits are those of the very first node. Prices are unknown.
+    `daemons` are the pods that come with a node. The volume limits are those of the very first node. Prices are
+    unknown.
     """
-    model = nodes[0]
-    model_name = model.metadata.name
-    pods_on_model = (pod for pod in cluster.pods if pod.spec.node_name == model_name and not pod.terminated)
-    daemons = tuple(pod for pod in pods_on_model if find_owner(pod).kind in ON_EVERY_NODE)
+    model_name = nodes[0].metadata.name
     limits = tuple(limit for limit in cluster.csi_nodes if limit.metadata.name == model_name)
     first_by_zone = {node.metadata.labels.get(ZONE, ""): node for node in reversed(nodes)}
     models = {

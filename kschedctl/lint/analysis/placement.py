@@ -217,7 +217,8 @@ def iter_unbound_claim_specs(
     """
     for subject, claim in claims:
         is_bound = f"{subject.namespace or 'default'}/{subject.name}" in bound_names or claim.status.phase == "Bound"
-        if not is_bound and not claim.spec.volume_name:
+        is_written = bool(subject.document)  # claims of a cluster have a phase
+        if not is_bound and not claim.spec.volume_name and (is_written or claim.status.phase == "Pending"):
             yield ClaimSpec(subject, ("spec",), claim.spec.storage_class_name is not None)
     for workload in workloads:
         for i, volume in enumerate(workload.spec.volumes):
