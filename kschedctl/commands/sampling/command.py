@@ -49,7 +49,7 @@ def sampling(
 
     In a cluster of 100 nodes or more, kube-scheduler stops searching once enough nodes fit, and starts the next search
     there. For one more pod of each kind, this replays the search from every index: how many nodes are filtered, and
-    how many points of score the pick has less than the best of all nodes. The report recommends the smallest
+    how many score points the pick is behind the best of all nodes. The report recommends the smallest
     percentage at which no kind loses more than --max-loss points on average. The pods are those named or in files,
     otherwise the pending ones, otherwise the most frequent running ones.
     """
