@@ -66,8 +66,8 @@ class AutoscalerVerdicts:
         summary = f"{self.name} {self._describe_actions()} in its next round"
         if not self.certain:
             summary += " (not certain)"
-        if nodes := self._list_disrupted_nodes():
-            summary += f": {nodes}"
+        if disrupted_nodes := self._list_disrupted_nodes():
+            summary += f": {disrupted_nodes}"
         if self.savings:
             summary += f", saving {format_price(self.savings)} an hour"
         if self.moved_pods:
@@ -83,7 +83,7 @@ class AutoscalerVerdicts:
         return f"{summary}; its verdict on {first_few(nodes)}: {verdict}"
 
     def _describe_actions(self) -> str:
-        """Describe how many nodes the next round removes and replaces, such as "removes 2 nodes and replaces 1 node"."""
+        """Describe how many nodes the next round removes and replaces: "removes 2 nodes and replaces 1 node"."""
         actions = []
         if self.removed:
             actions.append(f"removes {counted(len(self.removed), 'node')}")
@@ -136,7 +136,8 @@ def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
 
 def _count_moved_pods(command: DisruptionCommand) -> int:
     """Return the number of pods that move to existing or new nodes."""
-    return sum(len(target.pods) for target in (*command.existing_nodes, *command.replacements))
+    pods_on_existing_nodes = sum(len(node.pods) for node in command.existing_nodes)
+    return pods_on_existing_nodes + sum(len(claim.pods) for claim in command.replacements)
 
 
 def _describe_replacements(command: DisruptionCommand) -> str:
