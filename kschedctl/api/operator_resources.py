@@ -138,7 +138,7 @@ def is_custom_group(group: str) -> bool:
 
 
 def build_custom_resource(document: JsonObject) -> CustomResource | None:
-    """Build the struct of a document that may create pods.
+    """Parse a custom resource whose operator may create pods.
 
     Returns None if the metadata is invalid or has no usable name.
     """

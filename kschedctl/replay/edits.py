@@ -164,7 +164,7 @@ def taint(cluster: Cluster, names: Collection[str], taints: Iterable[Taint], rem
     return change_named_nodes(cluster, names, lambda node: _change_taints(node, added_taints, removed_taints))
 
 
-def set_labels(cluster: Cluster, names: Collection[str], labels: Mapping[str, str | None]) -> Cluster:
+def set_node_labels(cluster: Cluster, names: Collection[str], labels: Mapping[str, str | None]) -> Cluster:
     """Return the cluster with labels set on these nodes, or removed if the value is None."""
 
     def change(node: Node) -> Node:

@@ -70,14 +70,14 @@ class ChangedNodes(NodeColumns):
         """The distinct lists of taints, and the index of each node's list."""
         sets, set_of_node = self._of.taint_sets
         changed = {row: node.spec.taints for row, node in self._new.items()}
-        return self._with_changed_values(sets, set_of_node, changed)
+        return self._recode_changed_values(sets, set_of_node, changed)
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The distinct lists of declared features, and the index of each node's list."""
         sets, set_of_node = self._of.declared_features
         changed = {row: node.status.declared_features for row, node in self._new.items()}
-        return self._with_changed_values(sets, set_of_node, changed)
+        return self._recode_changed_values(sets, set_of_node, changed)
 
     def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
@@ -111,13 +111,15 @@ class ChangedNodes(NodeColumns):
                 else:
                     changed[row] = value
 
-            values, codes = self._with_changed_values(column.values, column.codes, changed)
+            values, codes = self._recode_changed_values(column.values, column.codes, changed)
             codes[rows_without] = -1
             self._labels[key] = LabelColumn(codes, tuple(values))
         return self._labels[key]
 
-    def _with_changed_values(self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]) -> tuple[list[T], Ints]:
-        """Return the distinct values and each node's index among them, with the new values of the nodes in `changed`.
+    def _recode_changed_values(
+        self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]
+    ) -> tuple[list[T], Ints]:
+        """Return the distinct values and each node's index among them after giving nodes in `changed` their new values.
 
         New distinct values come last. An added node that is not in `changed` gets index 0.
         """

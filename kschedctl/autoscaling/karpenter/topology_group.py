@@ -369,7 +369,7 @@ class DomainTallies:
         Domains that have none are left out. Totals are cached, and the excluded nodes and pods are subtracted from
         them.
         """
-        nodes, pods = (counts.copy() for counts in self._count_all_nodes_and_pods(rule))
+        nodes, pods = (counts.copy() for counts in self._count_staying_nodes_and_selected_pods(rule))
         for node in removed_nodes:
             if rule.key in node.labels and _is_node_counted(rule, node):
                 nodes[node.labels[rule.key]] -= 1
@@ -382,8 +382,11 @@ class DomainTallies:
                 pods[domain] -= 1
         return _NodeAndPodCounts(+nodes, +pods)  # unary plus drops counts of zero
 
-    def _count_all_nodes_and_pods(self, rule: TopologyRule) -> _NodeAndPodCounts:
-        """Count all nodes and pods in each domain of a rule. The result is cached."""
+    def _count_staying_nodes_and_selected_pods(self, rule: TopologyRule) -> _NodeAndPodCounts:
+        """Count, in each domain of a rule, the staying nodes that it counts and the pods that it selects.
+
+        The result is cached.
+        """
         key = rule.count_key
         if key not in self._counts:
             nodes = Counter(

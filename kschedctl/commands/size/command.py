@@ -124,7 +124,10 @@ def size(
 
 
 def _read_input(source: Source) -> Application:
-    """Read one cluster and the manifests of -f to apply to it. Raises KschedctlError, also for several snapshots."""
+    """Read one cluster and the manifests of -f to apply to it.
+
+    Raises UsageError if several snapshots are named, and KschedctlError if the input cannot be read.
+    """
     if not source.filename:
         return Application(source, load_cluster(source, live=SIZING_KINDS), [], {})
     if len(source.snapshot) > 1:

@@ -75,11 +75,13 @@ def _find_misspelt_names(context: LintContext, references: Iterable[NameReferenc
             yield reference.subject.build_problem(reference.path, message, f"Write {similar_name}")
 
 
-def _find_names_in_other_namespaces(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
-    """Yield a problem for each referenced object that exists only in one other namespace.
+def _find_references_to_other_namespaces(
+    context: LintContext, references: Iterable[NameReference]
+) -> Iterator[Problem]:
+    """Yield a problem for each reference to an object that exists in exactly one namespace, which is another one.
 
-    Objects that are also referenced from their own namespace are left out. Empty references, and references from
-    objects without a namespace, are left out, too.
+    Objects that are also referenced from their own namespace are left out. Empty references, references from objects
+    without a namespace, and references from namespaces that may have unknown pods are left out, too.
     """
     references = [reference for reference in references if reference.name and reference.subject.namespace]
     referenced_objects = {(reference.kind, reference.target_namespace, reference.name) for reference in references}
@@ -120,7 +122,7 @@ def _find_unresolved_names(context: LintContext, references: Sequence[NameRefere
     """Yield a problem for each name that looks misspelt or exists only in another namespace."""
     namespaced_references = [reference for reference in references if reference.kind not in CLUSTER_SCOPED]
     yield from _find_misspelt_names(context, references)
-    yield from _find_names_in_other_namespaces(context, namespaced_references)
+    yield from _find_references_to_other_namespaces(context, namespaced_references)
 
 
 def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:

@@ -61,7 +61,7 @@ def label_nodes(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> S
         label_errors = validate_requirement(key, EQUALS, (value or "",))
         if label_errors:
             raise UsageError(f'labels: "{key}={value or ""}" is not a valid label')
-    return StepResult(node_edits.set_labels(cluster, find_step_nodes(cluster, part), part.labels))
+    return StepResult(node_edits.set_node_labels(cluster, find_step_nodes(cluster, part), part.labels))
 
 
 def taint_nodes(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> StepResult:

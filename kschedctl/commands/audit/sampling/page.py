@@ -123,7 +123,7 @@ def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | 
 
 
 def _build_curve_table(profile: SampledProfile) -> Table:
-    """Build a table with the costs of each percentage on the profile's curve."""
+    """Build the table of costs along the profile's curve. Neighbouring percentages of equal costs share a row."""
     has_several_kinds = sum(bool(kind.curve and kind.fitting) for kind in profile.kinds) > 1
     quantiles = [f"worst {name}" if has_several_kinds else name for name in ("P50", "P90", "max")]
     number_columns = ("%", "evaluated", "scored", "mean", *quantiles, "missed")
