@@ -167,7 +167,7 @@ def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Ma
 
 
 def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
-    """Yield the labels that the template lacks to match nodeSelector and a required node affinity term, for each term.
+    """Yield, for each required node affinity term, the labels that the template lacks to match it and nodeSelector.
 
     Terms are left out if the template has a label with another value, if a label that Kubernetes defines is missing, or
     if the term accepts no value of a label.

@@ -197,7 +197,7 @@ class NodeSubset(NodeColumns):
 
     @cached_property
     def _row_in_subset(self) -> Ints:
-        """The row in the subset for each row of the other columns, -1 for none."""
+        """The row in the subset for each row of the other columns, or -1 if the subset lacks the row's node."""
         row_in_subset = np.full(len(self._of), -1, np.int32)
         row_in_subset[self._rows] = np.arange(len(self._rows))
         return row_in_subset
@@ -221,12 +221,12 @@ class ClosedNodes:
         self.mask: Bools = np.zeros(nodes, np.bool_)
         self.cordoned: dict[Row, Node] = {}
 
-    def close(self, row: Row, cordoned: Node) -> None:
-        """Keep further pods off the node on this row. `cordoned` is the same node as if it were cordoned."""
+    def close_node(self, row: Row, cordoned: Node) -> None:
+        """Keep further pods off the node on this row. `cordoned` is the same node with a cordon."""
         self.mask[row] = True
         self.cordoned[row] = cordoned
 
-    def open(self, row: Row) -> None:
+    def open_node(self, row: Row) -> None:
         """Let pods come to the node on this row again."""
         self.mask[row] = False
         self.cordoned.pop(row, None)

@@ -194,7 +194,7 @@ def _validate_completion_mode(spec: WorkloadSpec, path: Path) -> ValidationError
 
 
 def _validate_selector(selector: LabelSelector | None, kind: str) -> ValidationErrors:
-    """Validate that a workload has a selector which is valid and not empty."""
+    """Validate that a workload has a valid, non-empty selector. ``kind`` is the kind in upstream's message."""
     if selector is None:
         yield required((*SPEC, "selector"))
         return

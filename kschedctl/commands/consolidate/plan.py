@@ -84,7 +84,7 @@ def find_removable_nodes(
     with open_worker_pool(run_drain_task, shared, workers) as pool:
         consolidation.run(pool, progress)
     if wishes.keep_zone_loss:
-        consolidation.keep_for_zone_losses(workers)
+        consolidation.keep_nodes_for_zone_losses(workers)
     return consolidation.build_report(prices or {}, verdicts)
 
 
@@ -278,8 +278,8 @@ class ConsolidationRun:
         offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
-    def keep_for_zone_losses(self, workers: Workers) -> None:
-        """Keep the last removed nodes as far as the loss of any zone would otherwise leave more pods without a node.
+    def keep_nodes_for_zone_losses(self, workers: Workers) -> None:
+        """Keep as many of the last removed nodes as needed so that no zone loss leaves more pods without a node.
 
         Sets `zones`. Raises UsageError if nodes name no zone.
         """

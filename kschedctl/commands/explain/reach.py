@@ -288,8 +288,8 @@ def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
     return without_devices
 
 
-def find_nodes_lacking_room(cycle: Cycle) -> Bools:
-    """Return the mask (N,) of nodes that pass all filters except perhaps NodeResourcesFit."""
+def find_nodes_fitting_apart_from_resources(cycle: Cycle) -> Bools:
+    """Return a mask (N,) of the nodes that pass all filters, not counting NodeResourcesFit."""
     fits_otherwise = cycle.considered.copy()
     for plugin, verdict in cycle.filter.verdicts.items():
         if plugin != NodeResourcesFit.name:

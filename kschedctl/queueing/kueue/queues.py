@@ -175,7 +175,7 @@ class Queues:
         previous = queue.find_workload(workload.key)
         if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS in self.settings.gates and previous is not None:
             progress = previous.last_assignment
-            if progress is not None and matches_shape(progress, info.shape):
+            if progress is not None and was_tried_for_shape(progress, info.shape):
                 info.last_assignment = progress
 
         self._queue_of_workload[workload.key] = name
@@ -296,6 +296,6 @@ def is_stopped(stop_policy: str | None) -> bool:
     return stop_policy in _STOPPED
 
 
-def matches_shape(progress: ScanProgress, shape: bytes) -> bool:
-    """Return whether the flavors were tried for a Workload of this shape. An unknown shape, b"", matches any shape."""
+def was_tried_for_shape(progress: ScanProgress, shape: bytes) -> bool:
+    """Return whether the scan of flavors was for a Workload of this shape. An unknown shape, b"", equals any shape."""
     return not progress.shape or not shape or progress.shape == shape

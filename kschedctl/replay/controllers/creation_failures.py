@@ -151,7 +151,7 @@ class CreationFailures:
     def _is_condition_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
         """Return whether the condition is current: pods are missing, or a Deployment's pods are not all updated.
 
-        Known ReplicaSets of a Deployment have their own conditions, so that its condition does not count.
+        A Deployment's condition does not count if its ReplicaSets are known, because these have their own conditions.
         """
         if created_kind != "Pod":
             return True

@@ -194,7 +194,10 @@ class OverReserve:
         return exclusive
 
     def _is_counted(self, pod: Pod) -> bool:
-        """Return whether the cache counts a pod in this phase, which depends on the setting informerMode."""
+        """Return whether the cache counts the pod.
+
+        A dedicated informer counts pods that are no longer Pending, and other informers count Running pods.
+        """
         phase = pod.status.phase
         return phase != "Pending" if self.settings.informer_mode == DEDICATED else phase == "Running"
 

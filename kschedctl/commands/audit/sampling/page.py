@@ -163,7 +163,10 @@ def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
 
 
 def _list_marks(point: SamplingPoint, profile: SampledProfile) -> list[str]:
-    """Return whether a percentage is the current one, the advised one or the default of 1.13, as texts."""
+    """Return the marks of a percentage that is the current one, the advised one or the default of 1.13.
+
+    If the current percentage need not change, the advised one is marked as "enough".
+    """
     advice = profile.advice
     marks = {
         "now": profile.setting.effective,

@@ -287,9 +287,9 @@ _LimitRangeItems = list[tuple[Subject, LimitRangeItem]]
 
 
 def _find_limit_breaches_of_containers(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
-    """Yield a problem for each bound of a LimitRange item for containers that a container breaks.
+    """Yield a problem for each bound that a container breaks. Only LimitRange items for containers are checked.
 
-    Default amounts are checked too. The problem is then at the container, otherwise at the amount.
+    A problem with a written amount is reported at the amount, and a problem with a default at the container.
     """
     pod = _change_containers(workload.pod, partial(_add_default_amounts, items=items))
     containers = (*pod.spec.containers, *pod.spec.init_containers)
@@ -307,7 +307,7 @@ def _find_limit_breaches_of_containers(workload: Workload, items: _LimitRangeIte
 
 
 def _find_limit_breaches_of_pods(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
-    """Yield a problem for each bound of a LimitRange item for pods that the workload's pods break.
+    """Yield a problem for each bound that the workload's pods break. Only LimitRange items for pods are checked.
 
     The overhead of the pods is not counted.
     """
@@ -325,7 +325,7 @@ def _find_limit_breaches_of_pods(workload: Workload, items: _LimitRangeItems) ->
 def _add_default_amounts(container: Container, items: _LimitRangeItems) -> Container:
     """Return the container with default requests and limits.
 
-    Limits are the first defaults of requests. LimitRanges add defaults for both.
+    A request that is not written defaults to the written limit. Then LimitRanges fill in missing amounts of both.
     """
     limits = dict(container.resources.limits)
     requests = {**container.resources.limits, **container.resources.requests}

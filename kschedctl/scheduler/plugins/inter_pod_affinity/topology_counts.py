@@ -114,7 +114,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """True if no term is matched anywhere."""
+        """Whether no term is matched anywhere."""
         return not any(counts.any() for counts in self.counts.values())
 
     def get_counts_at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
@@ -181,7 +181,7 @@ class RunningCounts:
 
     @property
     def is_empty(self) -> bool:
-        """True if no term is matched anywhere."""
+        """Whether no term is matched anywhere."""
         return not any(tally.bring_up_to_date(self._trail).any() for _, tally in self._tallies)
 
 
