@@ -48,7 +48,9 @@ class Extending:
     extender_answers: Annotated[
         str | None,
         typer.Option(
-            "--extender-answers", metavar="FILE", help="Replay extenders' answers from a file of --record-extenders."
+            "--extender-answers",
+            metavar="FILE",
+            help="Replay extenders' answers from a file written by --record-extenders.",
         ),
     ] = None
 

@@ -82,7 +82,9 @@ def _check_version(version: str | None) -> str | None:
 FeatureGatesOption = Annotated[
     list[str],
     typer.Option(
-        "--feature-gates", metavar="GATE=BOOL,…", help="Feature gates of kube-scheduler, written as in its flag."
+        "--feature-gates",
+        metavar="GATE=BOOL,…",
+        help="kube-scheduler feature gates, in the format of its --feature-gates flag.",
     ),
 ]
 KubeVersionOption = Annotated[
@@ -233,7 +235,7 @@ class Scope:
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pods.  [default: default]")
     ] = None
-    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Pods of every namespace.")] = False
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Pods in all namespaces.")] = False
     selector: Annotated[
         str | None,
         typer.Option("-l", "--selector", metavar="SELECTOR", help="Only pods that match this label selector."),

@@ -56,7 +56,8 @@ def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
     for key, value in runtime_class.scheduling.node_selector.items():
         if value not in base.scheduler.view.nodes.label(key).values:
             name = runtime_class.metadata.name
-            yield f"another node selector: RuntimeClass {name} requires {key}={value}, and admission adds it again"
+            requirement = f"RuntimeClass {name} requires {key}={value}"
+            yield f"a different node selector: {requirement}, and admission would add it back"
 
 
 def _format_shape_count(number: int) -> str:

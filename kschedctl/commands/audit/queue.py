@@ -214,7 +214,7 @@ def _describe_queue(first: AuditedQueuePod, wake_ups: WakeUps | None) -> str:
     if first.queue == "permit":
         return f"may already have a node, but waits before it is bound: {first.waiting.reason}"
     if first.queue == "activeQ":
-        return "fits now and was not tried yet"
+        return "fits now but has not been tried yet"
     return wake_ups.headline if wake_ups else first.waiting.reason
 
 

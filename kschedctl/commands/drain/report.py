@@ -207,8 +207,8 @@ class Drain(Report, frozen=True):
         """Describe the pods that the drain waits for because they are terminating, in at most one text."""
         if not self.terminating:
             return []
-        has = agreeing(len(self.terminating), "terminating pod still has", "terminating pods still have")
-        return [f"{len(self.terminating):,} {has} to leave (grace period until {self.grace_ends})"]
+        verb = agreeing(len(self.terminating), "pod is", "pods are")
+        return [f"{len(self.terminating):,} {verb} still terminating (grace period ends {self.grace_ends})"]
 
     def _describe_blocker(self) -> str:
         """Describe why the first blocked pod cannot be evicted, and count the others, or return ""."""

@@ -54,14 +54,14 @@ class Supposed:
     """The changes to the pod that the question assumes."""
 
     priority: Annotated[
-        int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay it with this priority.")
+        int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay the pod with this priority.")
     ] = None
     priority_class: Annotated[
-        str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay it in this PriorityClass.")
+        str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay the pod with this PriorityClass.")
     ] = ""
     words: Annotated[
         list[str],
-        typer.Option("--as-if", metavar="NAME=VALUE", help=f"Replay it with {SUPPOSABLE}. Repeatable."),
+        typer.Option("--as-if", metavar="NAME=VALUE", help=f"Replay the pod with {SUPPOSABLE}. Repeatable."),
     ] = field(default_factory=list)
 
     def __bool__(self) -> bool:

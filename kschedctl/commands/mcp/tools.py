@@ -84,7 +84,9 @@ MANIFESTS: JsonObject = {"type": "array", "items": {"type": "object"}, "descript
 NAMES: JsonObject = {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Names of nodes."}
 NAMESPACE = _build_text_schema("Only this namespace. Without it, all namespaces.")
 MOST: JsonObject = {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Try at most this many pods."}
-UNIT = _build_text_schema("What to lose in turn.", enum=["node", "zone", "pool"], default="zone")
+UNIT = _build_text_schema(
+    "What to fail, one at a time: nodes, zones or pools.", enum=["node", "zone", "pool"], default="zone"
+)
 SCENARIO: JsonObject = {"type": "object", "description": "The steps, as in `kschedctl help what-if`."}
 OBJECTS: JsonObject = {"type": "array", "items": {"type": "object"}}
 GROUPS: JsonObject = {

@@ -80,7 +80,10 @@ class RaceOptions:
     ] = None
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed.")] = 0
     runs: Annotated[
-        int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try. The report gives the range.")
+        int,
+        typer.Option(
+            "--runs", metavar="NUMBER", help="Number of seeds to try. The report gives the range of the results."
+        ),
     ] = 1
 
     def build_fields(self, measures: Measures | None) -> RaceFields:

@@ -35,7 +35,7 @@ def sampling_costs(
 
     One more pod of each kind is placed. The kinds are those of `pods`, which are given as for `explain`. By default
     they are the `kinds` largest workloads of a `namespace`, or of all, that have pending pods, or else running pods.
-    `max_loss` is the number of points of score that a pod may lose on average. If the user interrupts, the report has
+    `max_loss` is the number of score points that a pod may lose on average. If the user interrupts, the report has
     the kinds so far. Raises UsageError, the errors of `explain`, and KeyboardInterrupt if the user interrupts before a
     kind is measured.
 

@@ -49,7 +49,7 @@ def sampling(
 
     In a cluster of 100 nodes or more, kube-scheduler stops searching once enough nodes fit, and the next search starts
     there. For one more pod of each kind, the search is replayed from every index. The report shows how many nodes are
-    filtered, and how many score points the chosen node has less than the best of all nodes. It recommends the smallest
+    filtered, and how many score points the chosen node is behind the best of all nodes. It recommends the smallest
     percentage at which no kind loses more than --max-loss points on average. The pods are the named ones or those in
     files, otherwise the pending pods, otherwise the most frequent running pods.
     """

@@ -132,7 +132,7 @@ def select_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
 
 NO_NODES = "no nodes available to schedule pods"
 LEFT_OUT = ByVersion(
-    "reason for nodes that PreFilter plugins left out",
+    "why PreFilter plugins excluded these nodes",
     (("", "node is filtered out by the prefilter result"), ("1.30.2", "node(s) didn't satisfy plugin(s) [{}]")),
     "#125197, brought back by #125306",
 )

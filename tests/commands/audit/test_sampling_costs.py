@@ -247,9 +247,7 @@ def test_a_raise_that_gains_next_to_nothing_is_not_advised() -> None:
         if verdict == "keep":
             assert headline.endswith("; 60% would gain ReplicaSet web, which loses most, only 0.4 of 600 points")
         else:
-            assert (
-                "pods of ReplicaSet web lose 5.4 of 600 points of score (0.9%) on average, more than the 5" in headline
-            )
+            assert "pods of ReplicaSet web lose 5.4 of 600 score points (0.9%) on average, more than the 5" in headline
 
 
 def _make_point(percentage: int, loss: float) -> SamplingPoint:

@@ -34,5 +34,5 @@ def test_groff_reads_the_man_page_without_a_warning() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     plain = re.sub(r".\x08", "", done.stdout)
-    assert re.search(r"^EXIT STATUS\n +0 +it schedules, or nothing is pending", plain, re.MULTILINE)
+    assert re.search(r"^EXIT STATUS\n +0 +the pod schedules, or nothing is pending", plain, re.MULTILINE)
     assert re.search(r"^ +--no-remedies$", plain, re.MULTILINE)

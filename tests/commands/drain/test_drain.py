@@ -38,7 +38,7 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     report = drained([node("n1", cpu="4"), node("n2"), leaving, preemptor], "n1")
     assert (report.terminating, report.nominated, report.moved) == (("d/r1",), ("d/p1",), ())
     sentence = report.build_first_line()[2]
-    assert "1 terminating pod still has to leave (grace period until 2026-11-20T23:56:08Z)" in sentence
+    assert "1 pod is still terminating (grace period ends 2026-11-20T23:56:08Z)" in sentence
     assert "1 pending pod loses its nominated node (d/p1)" in sentence
     assert "kubectl drain waits until they are gone" in RENDERERS["table"](report, Style(width=80))
 

@@ -99,7 +99,7 @@ def test_a_selector_of_a_runtime_class_is_not_dropped_from_the_pod() -> None:
     assert {"runtimeClassName": "kata", "overhead": {"cpu": "250m", "memory": "160Mi"}}.items() <= (
         remedy.owner_patch["spec"].items()  # type: ignore[union-attr]
     )
-    line = "another node selector: RuntimeClass gvisor requires sandbox=gvisor, and admission adds it again"
+    line = "a different node selector: RuntimeClass gvisor requires sandbox=gvisor, and admission would add it back"
     assert line in told.impossible
 
 

@@ -106,7 +106,7 @@ ASSUMED = AuditRule(
     "audit-latency-assumed",
     WARNING,
     "Many pods are assumed on nodes but not bound yet",
-    "Binding does not keep up. The pods' resources stay reserved until binding succeeds or fails.",
+    "Binding is falling behind. The pods' resources stay reserved until binding succeeds or fails.",
     "Check what slows down binding: the API server, CSI drivers or clientConnection.qps",
 )
 STALE = AuditRule(

@@ -81,9 +81,9 @@ def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator
     max_loss = audited.thresholds.sampling_loss_points
     if now.loss > max_loss:
         nodes = f"{now.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are evaluated"
-        loss = f"a pod loses {now.loss:.1f} points of score on average, more than {max_loss:g}"
+        loss = f"pods lose {now.loss:.1f} score points on average, above the limit of {max_loss:g}"
         yield LOSES.build_finding(object_, f"at {now.percentage}%, {nodes}, and {loss}", fix)
     elif advice.verdict == "lower":
         now_text = f"at {now.percentage}%, {now.examined:,.0f} nodes are evaluated for each pod"
-        then_text = f"at {then.percentage}%, {then.examined:,.0f} are enough and cost {then.loss:.1f} points of score"
+        then_text = f"at {then.percentage}%, {then.examined:,.0f} are enough and cost {then.loss:.1f} score points"
         yield WASTES.build_finding(object_, f"{now_text}; {then_text}", fix)

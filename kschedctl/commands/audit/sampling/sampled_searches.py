@@ -239,7 +239,7 @@ class SamplingLimits(NamedTuple):
     """The percentages to try, and the acceptable loss."""
 
     max_loss: float = MAX_LOSS
-    """The points of score that no kind of pods may lose on average."""
+    """The score points that no kind of pods may lose on average."""
     percentages: Sequence[int] = PERCENTAGES
     """The percentages that are tried."""
 
@@ -478,7 +478,7 @@ def _describe_worst_loss(kinds: Iterable[SampledKind], now: SamplingPoint) -> st
     kind = _find_worst_kind(kinds, now)
     loss = _get_loss(kind, now.percentage)
     share = format_percentage(loss / max(kind.best, 1))
-    return f"pods of {kind.workload} lose {loss:.1f} of {kind.best} points of score ({share})"
+    return f"pods of {kind.workload} lose {loss:.1f} of {kind.best} score points ({share})"
 
 
 def _describe_small_gain(kinds: Iterable[SampledKind], now: SamplingPoint, then: SamplingPoint) -> str:

@@ -55,7 +55,7 @@ KP_CONTRADICTORY = Rule(
     "kp-contradictory",
     ERROR,
     find_contradictory_requirements,
-    summary="Requirements of a NodePool that exclude each other",
+    summary="NodePool requirements that contradict each other",
     why="No instance type meets them: the pool launches nothing, and Karpenter says so only in an event.",
     fix="Remove one of the requirements",
     source=SCHEDULING,

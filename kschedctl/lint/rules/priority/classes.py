@@ -430,7 +430,8 @@ PC_NO_QUOTA = Rule(
     summary="The highest PriorityClass is not limited by a ResourceQuota",
     why="Anyone who may create pods may choose the highest class and preempt other pods. Checked if ResourceQuotas are "
     "among the manifests.",
-    fix="Limit the class with a ResourceQuota that has a scopeSelector for PriorityClass in each tenant's namespace",
+    fix="In each tenant's namespace, limit the use of the class with a ResourceQuota whose scopeSelector matches that "
+    "PriorityClass",
     source="https://kubernetes.io/docs/concepts/policy/resource-quotas/#resource-quota-per-priorityclass",
     profile=RuleProfile.STRICT,
 )

@@ -193,8 +193,8 @@ PC_INVERSION = Rule(
     NOTE,
     find_claims_shared_with_lower_priority,
     summary="A claim shared with a workload of lower priority",
-    why="A volume for one node keeps its users together: the workload of lower priority decides on which node the "
-    "other can run.",
+    why="A volume that only one node can mount forces all pods that use it onto that node, so the lower-priority "
+    "workload determines where the higher-priority one can run.",
     fix="Give both the same priority, or each its own claim",
     source=doc.VOLUMES,
     needs_cluster=True,

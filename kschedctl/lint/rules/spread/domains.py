@@ -66,7 +66,12 @@ def find_topology_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
         if constraint.when_unsatisfiable != HARD or not eligible.any() or (eligible & labelled).any():
             continue
         if context.facts.can_never_schedule(workload, (PodTopologySpread, *NODE_PLUGINS)):
-            message = f"none of {counted(eligible.sum(), 'usable node')} has the label {constraint.topology_key}"
+            nodes = (
+                f"none of the {eligible.sum():,} usable nodes has"
+                if eligible.sum() > 1
+                else "the only usable node lacks"
+            )
+            message = f"{nodes} the label {constraint.topology_key}"
             yield workload.build_problem((*path, "topologyKey"), message)
 
 
