@@ -100,7 +100,7 @@ class DefaultEvictor:
             claim_reason = self._explain_claim_protection(pod)
             if claim_reason:
                 yield claim_reason
-        if "PodsWithoutPDB" in protections and not self._budgeted_infos[info_number]:
+        if "PodsWithoutPDB" in protections and not self._is_covered_by_budget[info_number]:
             yield "no PodDisruptionBudget"
         if "PodsWithResourceClaims" in protections and pod.spec.resource_claims:
             yield "resource claims"
@@ -134,8 +134,8 @@ class DefaultEvictor:
         return claims
 
     @cached_property
-    def _budgeted_infos(self) -> Bools:
-        """The PodInfos whose pods a PodDisruptionBudget selects, as a (T,) mask."""
+    def _is_covered_by_budget(self) -> Bools:
+        """Whether a PodDisruptionBudget selects the pods of each PodInfo, shape (T,)."""
         covered = np.zeros(len(self._seen.infos), np.bool_)
         budgets = get_budgets(self._seen.view)
         for budget in self._seen.view.objects.of("PodDisruptionBudget"):

@@ -30,9 +30,9 @@ WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
 def iter_not_created_lines(
     not_created: NotCreated | None, style: Style, other_reasons: Sequence[str] = ()
 ) -> Iterator[Paragraph | Command]:
-    """Yield lines about the pods that a workload lacks: how many, why, and the fixes. Past failures take one line.
+    """Yield lines about the pods that a workload lacks: how many, why, and the fixes.
 
-    Each of `other_reasons`, why the workload has fewer pods than wanted, gets a line as well.
+    `other_reasons` are further reasons why the workload has fewer pods than wanted. Each gets its own line.
     """
     if not_created is not None:
         yield from _iter_failure_lines(not_created, style)
@@ -41,7 +41,7 @@ def iter_not_created_lines(
 
 
 def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Paragraph | Command]:
-    """Yield the lines about the failures to create a workload's pods."""
+    """Yield the lines about the failures to create a workload's pods. Past failures take one line without fixes."""
     workload = Marked(not_created.workload, Tone.STRONG)
     if not_created.past:
         yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(not_created.headline, Tone.FAINT))

@@ -70,14 +70,14 @@ class ChangedNodes(NodeColumns):
         """The distinct lists of taints, and the index of each node's list."""
         sets, set_of_node = self._of.taint_sets
         changed = {row: node.spec.taints for row, node in self._new.items()}
-        return self._with_changed_values(sets, set_of_node, changed)
+        return self._recode_changed_values(sets, set_of_node, changed)
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The distinct lists of declared features, and the index of each node's list."""
         sets, set_of_node = self._of.declared_features
         changed = {row: node.status.declared_features for row, node in self._new.items()}
-        return self._with_changed_values(sets, set_of_node, changed)
+        return self._recode_changed_values(sets, set_of_node, changed)
 
     def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
@@ -111,13 +111,15 @@ class ChangedNodes(NodeColumns):
                 else:
                     changed[row] = value
 
-            values, codes = self._with_changed_values(column.values, column.codes, changed)
+            values, codes = self._recode_changed_values(column.values, column.codes, changed)
             codes[rows_without] = -1
             self._labels[key] = LabelColumn(codes, tuple(values))
         return self._labels[key]
 
-    def _with_changed_values(self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]) -> tuple[list[T], Ints]:
-        """Return the distinct values and each node's index among them, with the new values of the nodes in `changed`.
+    def _recode_changed_values(
+        self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]
+    ) -> tuple[list[T], Ints]:
+        """Return the distinct values and each node's index among them after giving nodes in `changed` their new values.
 
         New distinct values come last. An added node that is not in `changed` gets index 0.
         """
@@ -195,7 +197,7 @@ class NodeSubset(NodeColumns):
 
     @cached_property
     def _row_in_subset(self) -> Ints:
-        """The row in the subset for each row of the other columns, -1 for none."""
+        """The row in the subset for each row of the other columns, or -1 if the subset lacks the row's node."""
         row_in_subset = np.full(len(self._of), -1, np.int32)
         row_in_subset[self._rows] = np.arange(len(self._rows))
         return row_in_subset
@@ -219,12 +221,12 @@ class ClosedNodes:
         self.mask: Bools = np.zeros(nodes, np.bool_)
         self.cordoned: dict[Row, Node] = {}
 
-    def close(self, row: Row, cordoned: Node) -> None:
-        """Keep further pods off the node on this row. `cordoned` is the same node as if it were cordoned."""
+    def close_node(self, row: Row, cordoned: Node) -> None:
+        """Keep further pods off the node on this row. `cordoned` is the same node with a cordon."""
         self.mask[row] = True
         self.cordoned[row] = cordoned
 
-    def open(self, row: Row) -> None:
+    def open_node(self, row: Row) -> None:
         """Let pods come to the node on this row again."""
         self.mask[row] = False
         self.cordoned.pop(row, None)

@@ -118,7 +118,10 @@ def _build_missing_section(report: MakeRoom) -> Page:
 
 
 def _build_search_section(report: MakeRoom, style: Style) -> Page:
-    """Build the section on how much was searched and which pods may not be moved, if not all pods fit."""
+    """Build the section on how much was searched and which pods may not be moved.
+
+    The section is empty if the pods fit or if nothing was searched.
+    """
     searched = report.searched
     if report.fits or searched is None:
         return ()

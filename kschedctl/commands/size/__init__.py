@@ -20,7 +20,7 @@ from kschedctl.commands.size.sizing import SizingWishes, size_cluster
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.commands.whatif import ScenarioRun
 from kschedctl.errors import InputError, KschedctlError, UsageError
-from kschedctl.replay.edits import cordon
+from kschedctl.replay.edits import cordon_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.replay.scenarios import (
     FileReader,
@@ -186,5 +186,5 @@ def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
         case parts.InstanceTypes():
             raise UsageError("size replaces all nodes, so no nodes can be launched before", hint="leave the step out")
         case parts.SomeNodes() if name == "drain":
-            return cordon(cluster, find_step_nodes(cluster, part))
+            return cordon_nodes(cluster, find_step_nodes(cluster, part))
     return run.build_edit(name, part).resulting_cluster

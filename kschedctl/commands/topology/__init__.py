@@ -63,7 +63,10 @@ def _select_workloads(audited: AuditedCluster, references: Sequence[Owner], name
 
 
 def _iter_matching_workloads(reference: Owner, owners: Collection[Owner]) -> Iterator[Owner]:
-    """Yield the workloads that a reference names."""
+    """Yield the workloads that match a reference.
+
+    A reference of kind ANY_KIND matches any kind, and a reference without a namespace matches any namespace.
+    """
     for owner in owners:
         has_kind = reference.kind in (ANY_KIND, owner.kind)
         if has_kind and owner.name == reference.name and reference.namespace in ("", owner.namespace):

@@ -267,7 +267,7 @@ class ScenarioRun:
         Pods that are recreated pass admission, and denied pods are added to `not_created`.
         """
         node_names = find_step_nodes(self.settled.cluster, step)
-        scheduler = Scheduler(node_edits.cordon(self.settled.cluster, node_names), self.call_extender)
+        scheduler = Scheduler(node_edits.cordon_nodes(self.settled.cluster, node_names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         admissions = Admissions(self.settled.cluster, {})
         drain = NodeDrain(simulation, node_names, None, admissions)

@@ -63,8 +63,8 @@ def _remove_cordon(node: Node) -> Node:
 def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the node's first taint that the pod does not tolerate. Later taints are fixed in later trials.
 
-    A cordoned node is uncordoned, nodes are initialized if none ever was, and a node whose taint reports a condition is
-    repaired. Any other taint is tolerated or removed, as `_iter_tolerable_taint_fixes` says.
+    Cordons are removed, and nodes whose taint reports a condition are repaired. If no node was ever initialized, the
+    fix is to initialize the nodes. Other taints are tolerated or removed, as `_iter_tolerable_taint_fixes` says.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]

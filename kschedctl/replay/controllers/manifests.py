@@ -117,7 +117,7 @@ def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> No
 
 
 def _add_workload(manifest: Struct, result: SortedManifests) -> Owner:
-    """Add a workload to the result, and return its key."""
+    """Add a workload to the result, with a generated name if it has none, and return its key."""
     workload = _ensure_name(manifest, result.workloads)
     owner = get_identity(workload)
     result.workloads[owner] = workload

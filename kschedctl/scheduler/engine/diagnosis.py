@@ -145,10 +145,10 @@ def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
 
 
 def count_nodes_by_reason(cycle: Cycle) -> Counter[str]:
-    """Count the nodes by the reason in the diagnosis.
+    """Count the nodes by the reason why they are not feasible, as the event's message does.
 
-    A node with a status from extenders counts only for this status. Nodes that were not examined share one reason,
-    which some versions do not count.
+    A node that an extender rejected is counted only under the extender's reasons. Nodes that were not examined share
+    one status, and some versions do not count them.
     """
     has_extender_status = np.zeros(len(cycle.considered), np.bool_)
     has_extender_status[list(cycle.extender_statuses)] = True

@@ -232,8 +232,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         total = np.zeros(len(rows), np.int64)
         for terms in (self.added_preferred, state):
             if terms is not None:
-                weights = view.nodes.evaluate_per_node(terms.score, terms.keys, terms.names, np.int64)
-                total += weights.astype(np.int64)[rows]
+                total += view.nodes.weigh_preferred_terms(terms)[rows]
         return total
 
     def normalize(self, state: CompiledPreferredTerms | None, scores: Scores) -> Scores:

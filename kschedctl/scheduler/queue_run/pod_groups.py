@@ -106,7 +106,7 @@ def _pop_group_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> It
 
 
 def _drop_terminating_pods(run: QueueReplay, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
-    """Remove the pods that are being deleted from the queue, and return all other pods."""
+    """Take terminating pods off the queue, and return the other pods."""
     remaining = []
     for pod in pods:
         if run.info(pod.position).terminating:

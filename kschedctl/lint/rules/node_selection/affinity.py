@@ -154,8 +154,8 @@ def find_preferences_without_nodes(context: LintContext) -> Iterator[Problem]:
                 compiled = compile_preferred_terms((term,))
             except NodeSelectorError:
                 continue
-            scores = facts.view.nodes.evaluate_per_node(compiled.score, compiled.keys, compiled.names, int)
-            if not scores.any():
+            weights = facts.view.nodes.weigh_preferred_terms(compiled)
+            if not weights.any():
                 message = "no node matches, so the preference has no effect"
                 yield workload.build_problem(("affinity", "nodeAffinity", PREFERRED, i), message)
 

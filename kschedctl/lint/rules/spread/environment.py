@@ -168,7 +168,7 @@ TS_INCONSISTENT_GROUP = Rule(
 def _select_workloads_with_distinct_constraints(workloads: list[Workload], *, by_file: bool) -> list[Workload]:
     """Return the first workload with each distinct list of spread constraints.
 
-    With ``by_file``, the first workload of each file with a distinct list is returned.
+    With ``by_file``, lists are compared only within a file.
     """
     first_workloads: dict[tuple[bytes, str], Workload] = {}
     for workload in workloads:
