@@ -396,12 +396,12 @@ def _describe_node_demands(info: PodInfo, has_added_affinity: bool) -> str:
 
 def _describe_term(term: NodeSelectorTerm) -> str:
     """Describe the requirements of a term, or return an empty string for a term without requirements."""
-    expressions = (f"label {_describe_requirement(expression)}" for expression in term.match_expressions)
-    fields = (_describe_requirement(match_field) for match_field in term.match_fields)
+    expressions = (f"label {describe_requirement(expression)}" for expression in term.match_expressions)
+    fields = (describe_requirement(match_field) for match_field in term.match_fields)
     return " and ".join((*expressions, *fields))
 
 
-def _describe_requirement(requirement: SelectorRequirement) -> str:
+def describe_requirement(requirement: SelectorRequirement) -> str:
     """Describe a requirement, such as `zone=a`, `zone in (a, b)` or `cores > 4`."""
     key, operator, values = requirement.key, requirement.operator, requirement.values or ()
     if operator == "In" and len(values) == 1:
