@@ -226,7 +226,7 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
 
         def change(pod: Pod, wrong: Toleration = toleration, right: Toleration = corrected) -> Pod:
             """Return the pod with the corrected toleration."""
-            tolerations = [right if toleration == wrong else toleration for toleration in pod.spec.tolerations]
+            tolerations = [right if existing == wrong else existing for existing in pod.spec.tolerations]
             return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
 
         if likeness is Likeness.IN_KEY:
