@@ -303,7 +303,7 @@ def get_template_spec(workload: Any) -> PodSpec:
 
 
 def replace_template_spec(workload: Any, pod_spec: PodSpec) -> Struct:
-    """Return the workload with the pod spec in its template, or in the Job template of a CronJob, replaced."""
+    """Return the workload with `pod_spec` in its pod template. A CronJob's pod template is in its Job template."""
     if isinstance(workload, CronJob):
         job = workload.spec.job_template
         job_spec = replace(job.spec, template=replace(job.spec.template, spec=pod_spec))

@@ -84,7 +84,7 @@ def find_removable_nodes(
     with open_worker_pool(run_drain_task, shared, workers) as pool:
         consolidation.run(pool, progress)
     if wishes.keep_zone_loss:
-        consolidation.keep_for_zone_losses(workers)
+        consolidation.keep_nodes_for_zone_losses(workers)
     return consolidation.build_report(prices or {}, verdicts)
 
 
@@ -193,7 +193,7 @@ class ConsolidationRun:
     def _iter_drains(self, order: Sequence[Row]) -> Iterator[tuple[Row, NodeTrial]]:
         """Yield the drains of the candidates, one after the other in this process."""
         for row in order:
-            yield row, self.try_node(row)
+            yield row, self.try_to_drain(row)
 
     def _iter_parallel_drains(
         self, order: Sequence[Row], pool: WorkerPool[DrainTask, DrainResult]
@@ -210,7 +210,7 @@ class ConsolidationRun:
         while start < len(order):
             if removed_last:
                 row = order[start]
-                trial = self.try_node(row)
+                trial = self.try_to_drain(row)
                 removed_last = not trial.why
                 if removed_last:
                     self.moves = np.concatenate((self.moves, self._build_moves(row, trial)))
@@ -232,7 +232,7 @@ class ConsolidationRun:
                     size = pool.size
                     break  # the rest of the batch is tried again
 
-    def try_node(self, row: Row) -> NodeTrial:
+    def try_to_drain(self, row: Row) -> NodeTrial:
         """Drain one more node, and keep it drained if it can be emptied and enough room remains.
 
         Otherwise the returned trial says why, and the drain is undone.
@@ -278,8 +278,8 @@ class ConsolidationRun:
         offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
-    def keep_for_zone_losses(self, workers: Workers) -> None:
-        """Keep the last removed nodes as far as the loss of any zone would otherwise leave more pods without a node.
+    def keep_nodes_for_zone_losses(self, workers: Workers) -> None:
+        """Keep as many of the last removed nodes as needed so that no zone loss leaves more pods without a node.
 
         Sets `zones`. Raises UsageError if nodes name no zone.
         """
@@ -401,7 +401,7 @@ def run_drain_task(shared: SharedConsolidation, task: DrainTask) -> DrainResult:
         run = shared.run
         run.apply_moves(task.moves[len(run.moves) :])
         remaining_before = run.remaining
-        trial = run.try_node(task.row)  # keeps a removable node drained, and replaces `run.remaining`
+        trial = run.try_to_drain(task.row)  # keeps a removable node drained, and replaces `run.remaining`
         is_drained = not trial.why
         if is_drained:
             run.drains.undo()

@@ -25,7 +25,7 @@ from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutco
 from kschedctl.commands.drain.stranded_pods import find_stranded_pods
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.edits import cordon, find_nodes
+from kschedctl.replay.edits import cordon_nodes, find_nodes
 from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
@@ -115,7 +115,7 @@ def drain_nodes(
     Raises UsageError for an unknown node, InputError and ConfigurationError, and KeyboardInterrupt if no run ended.
     """
     nodes = find_nodes(cluster, nodes)
-    shared = _CordonedNodes(cordon(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
+    shared = _CordonedNodes(cordon_nodes(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
     workers = limit_workers(workers, call_extender)
     if runs == 1:
         return _drain_once(shared, seed, progress)

@@ -40,9 +40,9 @@ def failures(
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?
 
-    The pods that controllers recreate pass the scheduling queue on the remaining nodes; PodDisruptionBudgets do not
-    protect against failures. Pods that are already pending do not count. The worst losses come first. Exits with 0 if
-    the cluster survives each loss. With --runs, pods come back in several orders, those of Jobs last.
+    Pods that controllers recreate pass the scheduling queue on the remaining nodes. PodDisruptionBudgets do not protect
+    against failures. Pods that are already pending do not count. The worst losses come first. Exits with 0 if the
+    cluster survives each loss. With --runs, pods are recreated in several orders, with the pods of Jobs last.
     """
     units = [unit for unit, is_chosen in (("node", nodes), ("zone", zones), ("pool", pools)) if is_chosen]
     if len(units) > 1:

@@ -16,7 +16,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
     verdict, pods, sentence = report.build_first_line()
-    if report.undecided or report.interrupted:
+    if report.undecided or report.interrupted or report.ran_out_of_time:
         tone = Tone.WARNING
     elif report.fits:
         tone = Tone.GOOD
@@ -118,7 +118,10 @@ def _build_missing_section(report: MakeRoom) -> Page:
 
 
 def _build_search_section(report: MakeRoom, style: Style) -> Page:
-    """Build the section on how much was searched and which pods may not be moved, if not all pods fit."""
+    """Build the section on how much was searched and which pods may not be moved.
+
+    The section is empty if the pods fit or if nothing was searched.
+    """
     searched = report.searched
     if report.fits or searched is None:
         return ()

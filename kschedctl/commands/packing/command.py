@@ -41,9 +41,9 @@ def packing(
 ) -> Answer:
     """Which free capacity is stranded, and which nodes can be removed?
 
-    Capacity is stranded if its node takes none of the pods that wait or usually run there. Then nodes are drained one
-    after the other, as by kschedctl drain, the emptiest first. Another order might empty more nodes. Pending pods that
-    fit are placed first. Nodes that are cordoned, nominated or of the control plane are left out.
+    Free capacity is stranded if its node can take none of the pods that wait or that usually run there. To find
+    removable nodes, nodes are drained one at a time, as by kschedctl drain, emptiest first. Another order might empty
+    more nodes. Pending pods that fit are placed first. Cordoned, nominated and control-plane nodes are left out.
     """
     if nodes < -1:
         raise UsageError(f"--nodes {nodes}: must be a number of nodes, or 0 for all")

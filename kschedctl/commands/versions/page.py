@@ -45,6 +45,8 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
         yield paragraph(Marked(f"Replayed differences between kube-scheduler {first} and {last}", Tone.FAINT))
     else:
         yield paragraph(Marked(f"No replayed differences between kube-scheduler {first} and {last}", Tone.GOOD))
+    if report.unverified:
+        yield paragraph(Marked("not verified:", Tone.WARNING), report.unverified)
 
 
 def _build_consequences(report: VersionChanges, style: Style) -> Page:

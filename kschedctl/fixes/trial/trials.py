@@ -65,11 +65,13 @@ class RemedyTrial:
 
     @property
     def changes_workload(self) -> bool:
-        """Whether the trial changes the spec of a pod that has an owner, and therefore the template of other pods."""
+        """Whether the trial changes the spec of a workload's pod, and therefore the workload's pod template."""
         edit = self.edits.get(ObjectKey.of(self.authored_pod))
-        if edit is None or not isinstance(edit.before, Pod) or edit.before.spec == self.authored_pod.spec:
+        unchanged_pod = edit.before if edit is not None else None
+        if not isinstance(unchanged_pod, Pod) or unchanged_pod.spec == self.authored_pod.spec:
             return False
-        return find_owner(self.authored_pod).kind not in ("Pod", "Node")
+        owner = find_owner(self.authored_pod)  # the pod itself if it has no controller, the Node of a static pod
+        return owner.kind not in ("Pod", "Node")
 
     @property
     def raises_priority(self) -> bool:

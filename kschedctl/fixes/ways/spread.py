@@ -89,9 +89,7 @@ def _iter_relaxation_fixes(
     counts = _get_domain_counts(tried, index)
     if counts is None:
         return
-    skew = _compute_skew(tried, counts, tried.known_row)
-    if fact.max_skew == constraint.max_skew:
-        skew = max(skew, fact.skew)  # the skew of the fact includes nominated pods
+    skew = _find_skew_to_allow(tried, counts, constraint, fact)
     if skew <= constraint.max_skew:
         return
     yield from _iter_narrower_counting_fixes(tried, index, constraint, counts)
@@ -156,6 +154,16 @@ def _is_emptiest_domain_tainted(tried: TriedNode, counts: DomainCounts) -> bool:
 def _is_temporary(taint: Taint) -> bool:
     """Return whether the taint is a cordon or reports a condition of the node."""
     return taint.key == UNSCHEDULABLE_TAINT.key or reports_condition(taint)
+
+
+def _find_skew_to_allow(
+    tried: TriedNode, counts: DomainCounts, constraint: TopologySpreadConstraint, fact: TooSkewed
+) -> int:
+    """Return the skew that the constraint would have to allow for the pod to fit on the tried node."""
+    skew = _compute_skew(tried, counts, tried.known_row)
+    if fact.max_skew == constraint.max_skew:  # the fact is about this constraint or an equally strict one
+        return max(skew, fact.skew)  # the skew of the fact includes nominated pods
+    return skew
 
 
 def _compute_skew(tried: TriedNode, counts: DomainCounts, row: Row) -> int:

@@ -63,8 +63,8 @@ def _remove_cordon(node: Node) -> Node:
 def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the node's first taint that the pod does not tolerate. Later taints are fixed in later trials.
 
-    A cordoned node is uncordoned, nodes are initialized if none ever was, and a node whose taint reports a condition is
-    repaired. Any other taint is tolerated or removed, as `_iter_tolerable_taint_fixes` says.
+    Cordons are removed, and nodes whose taint reports a condition are repaired. If no node was ever initialized, the
+    fix is to initialize the nodes. Other taints are tolerated or removed, as `_iter_tolerable_taint_fixes` says.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]
@@ -226,7 +226,7 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
 
         def change(pod: Pod, wrong: Toleration = toleration, right: Toleration = corrected) -> Pod:
             """Return the pod with the corrected toleration."""
-            tolerations = [right if toleration == wrong else toleration for toleration in pod.spec.tolerations]
+            tolerations = [right if existing == wrong else existing for existing in pod.spec.tolerations]
             return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
 
         if likeness is Likeness.IN_KEY:

@@ -335,6 +335,7 @@ class WaitingQueues:
         if quotas is not None:
             replayed_quotas = {}
             for key, quota in quotas.items():
+                # The replay computes with integers, as Kueue does. CPU, for example, is in millicores.
                 free_amount = parse(format_amount(key.resource, quota.free))
                 total_amount = parse(format_amount(key.resource, quota.capacity))
                 replayed_quotas[key.flavor, key.resource] = _Quota(free_amount, total_amount)
@@ -353,13 +354,13 @@ class WaitingQueues:
         if name not in self._reservations:
             self._reservations[name] = {
                 f"Workload {w.metadata.namespace}/{w.metadata.name} (priority {w.spec.priority or 0:,})": _sum_usage(w)
-                for w in self._holders.get(name, ())
+                for w in self._quota_holders_by_queue.get(name, ())
             }
         return self._reservations[name]
 
     @cached_property
-    def _holders(self) -> dict[str, list[KueueWorkload]]:
-        """The Workloads with quota that have not ended, by ClusterQueue."""
+    def _quota_holders_by_queue(self) -> dict[str, list[KueueWorkload]]:
+        """The Workloads that hold quota and have not ended, by ClusterQueue."""
         holders: dict[str, list[KueueWorkload]] = {}
         for workload in self.cluster.kueue_workloads:
             admission = workload.status.admission

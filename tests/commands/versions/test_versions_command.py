@@ -86,7 +86,9 @@ def test_an_upgrade_is_tried(run: Run, write: Write) -> None:
     jsonschema.validate(document, build_schema(DOCUMENTS["whatif"]))
     assert [change["pods"] for change in document["messages"]] == [["default/web"]]
     brief = " ".join(run("whatif", "--compare-version", "1.33", "1.36", *files, "--brief").out.split())
-    assert brief.startswith("No pod ends up elsewhere; 1 pending pod gets another message (alerts that match it break)")
+    assert brief.startswith(
+        "No pending pod ends up elsewhere; 1 pending pod gets another message (alerts that match it break)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
     get_demanded_amounts,
     list_pod_amounts,
     score_most_allocated,
-    validate_shape,
+    validate_utilization_shape,
 )
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.scheduler.plugins.node_resources import hints
@@ -242,7 +242,7 @@ def _validate_scoring_strategy(strategy: ScoringStrategy) -> Iterator[str]:
     elif ratio is None:
         yield required(path, "must be specified when type is RequestedToCapacityRatio")
     else:
-        yield from validate_shape(ratio.shape, f"{path}.shape")
+        yield from validate_utilization_shape(ratio.shape, f"{path}.shape")
 
 
 TOO_MANY_PODS = "Too many pods"
