@@ -55,11 +55,11 @@ def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Parag
             yield paragraph(Marked(f"{_describe_source(failure)}:", Tone.FAINT), failure.message)
     if note:
         yield paragraph(Marked(note, Tone.FAINT))
-    yield from _iter_fixes([not_created])
+    yield from _iter_fix_paragraphs([not_created])
 
 
-def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
-    """Yield the workloads' fixes with their commands, each fix once."""
+def _iter_fix_paragraphs(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
+    """Yield paragraphs with the workloads' fixes, and their commands. Equal fixes are shown once."""
     fixes = {(fix.words, fix.commands): fix for workload in workloads for fix in workload.fixes}
     for fix in fixes.values():
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
@@ -76,7 +76,7 @@ def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> 
     commands = [command for workload in shown_workloads for command in style.commands.get(workload.workload, ())]
     return (
         *build_table(workloads, columns, _build_workload_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
-        *_iter_fixes(shown_workloads),
+        *_iter_fix_paragraphs(shown_workloads),
         *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
     )
 

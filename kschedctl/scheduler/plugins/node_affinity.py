@@ -241,7 +241,9 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the node events after which a rejected pod may become schedulable, with their hint."""
-        actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
+        actions = resolve_node_actions(
+            ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, all_updates_before_1_32=True
+        )
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:

@@ -38,7 +38,7 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
             continue
         if facts.can_never_schedule(workload, (NodeAffinity,)):
             message = f"none of {counted(len(facts), 'node')} matches {describe_node_conditions(workload)}"
-            yield workload.build_problem(get_selection_path(workload), message, _suggest_value(facts, workload))
+            yield workload.build_problem(get_selection_path(workload), message, _suggest_label_value(facts, workload))
 
 
 NA_NO_NODE_MATCHES = Rule(
@@ -53,8 +53,8 @@ NA_NO_NODE_MATCHES = Rule(
 )
 
 
-def _suggest_value(facts: ClusterFacts, workload: Workload) -> str:
-    """Suggest an existing value for the first misspelt value of a required node label, or return ""."""
+def _suggest_label_value(facts: ClusterFacts, workload: Workload) -> str:
+    """Return "Did you mean KEY=VALUE?" for the first misspelt node label that the pod requires, or ""."""
     required = list(workload.spec.node_selector.items())
     required += [
         (expression.key, value)
