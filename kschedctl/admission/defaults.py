@@ -42,7 +42,10 @@ def _set_deployment_defaults(spec: Writable) -> None:
 
 
 def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
-    """Set the defaults of a pod spec in place. A pod gets more defaults than a pod template."""
+    """Set the defaults of a pod spec in place, and canonicalize its quantities.
+
+    A pod gets more defaults than a pod template. A negative grace period becomes 1 second.
+    """
     _set_missing_fields(
         spec, dnsPolicy="ClusterFirst", restartPolicy="Always", schedulerName="default-scheduler", securityContext={}
     )

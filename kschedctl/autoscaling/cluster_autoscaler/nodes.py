@@ -71,7 +71,10 @@ class NodeReadiness(NamedTuple):
 
 
 def get_readiness(node: Node) -> NodeReadiness:
-    """Return a node's readiness, as its conditions and the taints for these conditions say."""
+    """Return whether a node is ready according to its conditions and not-ready taints, and since when.
+
+    The time is the latest transition of these conditions, or NEVER.
+    """
     conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
     transition_times = [condition.last_transition_time for condition in conditions if condition.last_transition_time]
     since = max(map(parse_microseconds, transition_times), default=NEVER)

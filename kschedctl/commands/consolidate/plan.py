@@ -401,10 +401,11 @@ def run_drain_task(shared: SharedConsolidation, task: DrainTask) -> DrainResult:
         run = shared.run
         run.apply_moves(task.moves[len(run.moves) :])
         remaining_before = run.remaining
-        trial = run.try_to_drain(task.row)
-        if not trial.why:  # try_to_drain has kept the node drained
+        trial = run.try_to_drain(task.row)  # keeps a removable node drained, and replaces `run.remaining`
+        is_drained = not trial.why
+        if is_drained:
             run.drains.undo()
-        run.remaining = remaining_before
+            run.remaining = remaining_before
         unknown = run.drains.unknown if shared.cluster.gaps else ()
         return DrainResult(trial, unknown)
 

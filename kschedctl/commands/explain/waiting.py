@@ -419,7 +419,7 @@ def correct_retry_advice(report: Explanation, audited: ReplayedCluster) -> Expla
         return report
     waiting_pods = audited.compute_once(find_waiting_pods)
     waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
-    correction = _find_retry_advice(waiting, audited) if waiting is not None else None
+    correction = _find_waiting_advice(waiting, audited) if waiting is not None else None
     if correction is None:
         return report
     other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
@@ -431,10 +431,11 @@ def drop_retry_advice(report: Explanation) -> Explanation:
     return replace(report, advice=tuple(advice for advice in report.advice if advice.kind not in ABOUT_RETRIES))
 
 
-def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
-    """Return advice for a pod that other pods leave no place, whose retry is overdue, or whose last try is unknown.
+def _find_waiting_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
+    """Return advice for a waiting pod that a node fits, or None if the advice on its retry need not change.
 
-    Return None for other pods.
+    There is advice if other pods crowd out the pod, if its retry is overdue, and if no event says when it was last
+    tried.
     """
     if waiting.cause == "crowded":
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")

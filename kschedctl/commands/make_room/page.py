@@ -16,7 +16,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
     verdict, pods, sentence = report.build_first_line()
-    if report.undecided or report.interrupted:
+    if report.undecided or report.interrupted or report.ran_out_of_time:
         tone = Tone.WARNING
     elif report.fits:
         tone = Tone.GOOD

@@ -59,7 +59,7 @@ def _describe_origin(report: SnapshotReport) -> Iterator[str]:
 
 
 def build_diff_page(report: SnapshotDiff, style: Style) -> Page:
-    """Build the page of a comparison: counts by kind, then the changes."""
+    """Build the page of a comparison: a summary, the scheduler's changes, counts by kind, and each change."""
     summary, names = report.build_first_line()
     if not (report.changes or report.scheduler):
         return (paragraph(Marked(summary, Tone.GOOD), names),)

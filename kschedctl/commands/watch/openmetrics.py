@@ -117,7 +117,7 @@ class MetricsServer(Collector):
 
 
 def _parse_address(text: str) -> tuple[str, int]:
-    """Parse `HOST:PORT` or `:PORT`. Raises UsageError if it is malformed."""
+    """Parse `HOST:PORT`, or `:PORT` for all IPv4 addresses. Raises UsageError if it is malformed."""
     host, colon, port = text.rpartition(":")
     if not (colon and port.isdecimal() and int(port) < 1 << 16):
         raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint=":9090")

@@ -80,17 +80,17 @@ class ManifestObjects:
             self._read(subject)
         except InvalidFieldError as error:
             self.invalid.append(subject.build_problem(error.path, str(error), error.fix))
-            self._add_further_problems(subject, error.path)
+            self._add_problems_behind(subject, error.path)
 
-    def _add_further_problems(self, subject: Subject, faulty_path: Path) -> None:
-        """Add the problems that an object would have without the field at ``faulty_path``, and so on."""
-        document = remove_fields(subject.document, [faulty_path])
-        if document is None:
+    def _add_problems_behind(self, subject: Subject, faulty_path: Path) -> None:
+        """Add the problems that show up once the field at ``faulty_path`` is removed, and then those behind them."""
+        remaining_document = remove_fields(subject.document, [faulty_path])
+        if remaining_document is None:
             return
-        rest = ManifestObjects()
-        rest.add(replace(subject, document=document))
+        reread = ManifestObjects()
+        reread.add(replace(subject, document=remaining_document))  # calls this method again for the next problem
         known_paths = [faulty_path]
-        for problem in rest.invalid:
+        for problem in reread.invalid:
             if not any(is_at_or_around(problem.path, path) for path in known_paths):
                 known_paths.append(problem.path)
                 self.invalid.append(problem._replace(subject=subject))

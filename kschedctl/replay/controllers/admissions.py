@@ -337,7 +337,7 @@ class Admissions:
                 # Try the replacement without its pod, which is gone by then
                 self.release([pod])
                 outcomes = self._try_admission(
-                    self._build_pod_create_request(find_owner(pod), strip_admitted_fields(pod))
+                    self._build_pod_create_request(find_owner(pod), strip_node_and_admission_fields(pod))
                 )
                 messages = () if any(admission.allowed for admission in outcomes) else _collect_messages(outcomes)
                 cache[key] = messages, (pod.spec.containers, quotas_before)
@@ -384,7 +384,7 @@ class Admissions:
             groups.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in groups.items():
             admitted, messages, _ = self._admit_identical_pods(
-                self._build_pod_create_request(owner, strip_admitted_fields(pods[0])), len(pods)
+                self._build_pod_create_request(owner, strip_node_and_admission_fields(pods[0])), len(pods)
             )
             denied += [(pod, messages) for pod in pods[admitted:]]
         return denied
@@ -688,8 +688,11 @@ def _merge_claim_volumes(template_volumes: Sequence[JsonObject], pod_volumes: It
     return [*other_volumes, *claims.values()]
 
 
-def strip_admitted_fields(pod: Pod) -> Pod:
-    """Return the pod without a node and without the fields that admission sets: priority, policy and overhead."""
+def strip_node_and_admission_fields(pod: Pod) -> Pod:
+    """Return the pod without its node and without the fields that admission sets.
+
+    These are the priority, the preemption policy and, if the pod has a RuntimeClass, the overhead.
+    """
     spec = replace(pod.spec, node_name="", priority=None, preemption_policy=None)
     if spec.runtime_class_name:
         spec = replace(spec, overhead={})

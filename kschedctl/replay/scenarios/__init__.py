@@ -182,13 +182,16 @@ def read_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[st
             for file in file_names:
                 files[file] = list(read(file))
         except KschedctlError as error:
-            raise locate_step_error(error, number, name, where) from None
+            raise add_step_to_error(error, number, name, where) from None
     return files
 
 
-def locate_step_error(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
-    """Return the error, and the errors in its ``also``, with the scenario's file and the step's number and name."""
+def add_step_to_error(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
+    """Return the error as a UsageError that names the scenario's file and the step's number and name.
+
+    The errors in its ``also`` are converted in the same manner.
+    """
     step = f"step {number} ({name})"
     usage_error = UsageError(str(error), where=f"{where}: {step}" if where else step)
-    usage_error.also = tuple(locate_step_error(other, number, name, where) for other in error.also)
+    usage_error.also = tuple(add_step_to_error(other, number, name, where) for other in error.also)
     return usage_error

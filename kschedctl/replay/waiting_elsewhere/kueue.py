@@ -110,7 +110,10 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
 
 
 def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
-    """Return the kinds that Kueue's replay needs but that were not read and must not be assumed to have no objects."""
+    """Return the unread kinds without which Kueue cannot be replayed.
+
+    A kind that is incomplete in files is left out if the replay may assume that it has no other objects.
+    """
     kinds = []
     for kind in NEEDED_KINDS:
         gap = cluster.gap(kind)
@@ -131,10 +134,10 @@ def is_waiting(workload: KueueWorkload) -> bool:
     return not is_condition_true(conditions, FINISHED) and not is_condition_true(conditions, ADMITTED)
 
 
-def find_workload_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
+def find_quota_owner(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
     """Return the object for whose pods the Workload requests quota, or None if it is unknown.
 
-    It is the Workload's owner, or a queued Job with its UID label or name.
+    It is the Workload's owner, or else the Job that its UID label names or a queued Job of the same name.
     """
     meta = workload.metadata
     owner = find_controller_key(meta)
@@ -152,7 +155,7 @@ def find_workload_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None
 def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
     """Build the report on a waiting Workload."""
     headline, details, holders = find_wait_reason(workload, queues)
-    job = find_workload_job(workload, queues.cluster)
+    job = find_quota_owner(workload, queues.cluster)
     return build_entry(
         "Workload",
         workload.metadata,
@@ -308,7 +311,9 @@ class WaitingQueues:
         by_name = self._local_queues.get(namespace)
         if by_name is None:
             queues: list[LocalQueue] = list(self.cluster.in_namespace("local_queues", namespace))
-            by_name = self._local_queues[namespace] = {queue.metadata.name: queue for queue in reversed(queues)}
+            # Files may repeat a name, and then the first object counts
+            by_name = {queue.metadata.name: queue for queue in reversed(queues)}
+            self._local_queues[namespace] = by_name
         return by_name.get(name)
 
     def find_cluster_queue(self, name: str) -> ClusterQueue | None:
@@ -369,7 +374,7 @@ class WaitingQueues:
         if self.outlook is None:
             return {}
         jobs = {
-            format_key(workload): find_workload_job(workload, self.cluster) for workload in self.cluster.kueue_workloads
+            format_key(workload): find_quota_owner(workload, self.cluster) for workload in self.cluster.kueue_workloads
         }
         return place_admitted_pods(self.cluster, self.outlook, jobs)
 

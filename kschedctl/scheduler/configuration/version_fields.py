@@ -341,7 +341,7 @@ def _iter_field_paths(value: Json, steps: Sequence[str], path: Path) -> Iterator
 
 
 def build_validation_options(gates: FeatureGates) -> ValidationOptions:
-    """Build the options with which a version with these gates validates pods."""
+    """Build the pod validation options that follow from a version's feature gates."""
     return ValidationOptions(
         comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
         selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),

@@ -133,8 +133,8 @@ def _build_increase_query(series: str, labels: str, window: int, matchers: str) 
 def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
     """Run an instant query and return its samples.
 
-    Raises ClusterError if the query fails, InputError if the answer is malformed, and UsageError if an option is
-    invalid.
+    Raises ClusterError if there is no answer, if the query fails, or if the answer is not that of Prometheus. Raises
+    InputError if a file of the connection is unusable, and UsageError if ``url`` is not an HTTP URL.
     """
     where = strip_url(url)
     status, body = access.get(f"{url.rstrip('/')}/api/v1/query", {"query": query})
@@ -146,8 +146,10 @@ def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
             raise ClusterError("did not answer a query with a vector", where=where)
         return convert_builtins(response.data.result, list[_Sample])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
-        message = f"answers {status}, and not" if status != 200 else "does not answer"
-        raise ClusterError(f"{message} as Prometheus' HTTP API", where=where, hint="pass its base URL") from None
+        message = "does not answer as Prometheus' HTTP API"
+        if status != 200:
+            message = f"answers {status}, and not as Prometheus' HTTP API"
+        raise ClusterError(message, where=where, hint="pass its base URL") from None
 
 
 def _read_numbers(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:

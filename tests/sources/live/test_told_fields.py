@@ -14,7 +14,7 @@ from live_fixtures import fixture_server_at  # noqa: F401 - a fixture
 from test_lists import ServerAt
 
 from kschedctl.api.json_values import drop_nulls
-from kschedctl.api.versions_read import iter_unknown_relevant_paths
+from kschedctl.api.versions_read import iter_unread_relevant_paths
 from kschedctl.sources.documents.documents import SMALL
 from kschedctl.sources.live.lists import read_list
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS
@@ -44,7 +44,7 @@ def test_golden_objects_have_no_field_that_is_not_known(family: str) -> None:
     for case in map(json.loads, family_lines(family)):
         for document in case["objects"]:
             if document["kind"] in FULLY_KNOWN_KINDS:
-                assert list(iter_unknown_relevant_paths(document["kind"], drop_nulls(document))) == []
+                assert list(iter_unread_relevant_paths(document["kind"], drop_nulls(document))) == []
 
 
 @pytest.mark.parametrize("form", ["documents", "list", "typed list"])

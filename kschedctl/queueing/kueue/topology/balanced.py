@@ -283,10 +283,11 @@ def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float
 
 
 def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], threshold: int) -> list[int] | None:
-    """Give ``threshold`` slices to each of the fewest domains, and the remaining slices to the first ones.
+    """Distribute the slices and leaders over the fewest sufficient domains.
 
-    The counts of the domains are overwritten with what they get. Return these domains, or None if the slices do not
-    fit.
+    Each of these domains gets ``threshold`` slices. The first ones also get a leader each, and as many of the remaining
+    slices as they hold. The counts of the domains are overwritten with what they get. Return these domains, or None if
+    the slices or leaders do not fit. Upstream: placeSlicesOnDomainsBalanced.
     """
     counts, request = search.counts, search.request
     chosen = _choose_domains(search, level, domains, by_entropy=False)
@@ -297,16 +298,21 @@ def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], thr
     remaining_extra = request.slices - len(chosen) * threshold
     remaining_leaders = request.leaders
     for domain in chosen:
-        if remaining_leaders > 0:
+        leaders = min(remaining_leaders, 1)
+        if leaders:
             extra = min(int(slices_with_leader[domain]) - threshold, remaining_extra)
-            counts.leaders[level][domain] = 1
-            remaining_leaders -= 1
+        elif remaining_extra > 0:
+            extra = min(int(slices[domain]) - threshold, remaining_extra)
         else:
-            extra = min(int(slices[domain]) - threshold, remaining_extra) if remaining_extra > 0 else 0
-            counts.leaders[level][domain] = 0
-        number = threshold + extra
-        counts.pods[level][domain] = number * request.slice_size
-        slices[domain] = slices_with_leader[domain] = number
-        counts.pods_with_leader[level][domain] = number * request.slice_size - counts.leaders[level][domain]
+            extra = 0
+        remaining_leaders -= leaders
         remaining_extra -= extra
+
+        # Overwrite the domain's capacities with what it gets.
+        number = threshold + extra
+        pods = number * request.slice_size
+        slices[domain] = slices_with_leader[domain] = number
+        counts.leaders[level][domain] = leaders
+        counts.pods[level][domain] = pods
+        counts.pods_with_leader[level][domain] = pods - leaders
     return None if remaining_extra > 0 or remaining_leaders > 0 else chosen
