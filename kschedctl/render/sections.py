@@ -370,8 +370,11 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
         pool.pool or NO_POOL[""]: {"now": round(pool.cpu_before or 0, 1), "then": round(pool.cpu_after or 0, 1)}
         for pool in pools
     }
+    cordoned = [f"{pool.cordoned:,} in {pool.pool or NO_POOL['']}" for pool in pools if pool.cordoned]
+    cordoned_note = f"Cordoned nodes and their pods are not counted: {', '.join(cordoned)}."
     return (
         *build_struct_table(pools, style, title="Pools, before and after"),
+        *([paragraph(Marked(cordoned_note, Tone.FAINT))] if cordoned else ()),
         *([paragraph(Marked(note, Tone.FAINT))] if fitting else ()),
         *build_bar_plot("Nodes by pool, before and after", ("pool", "nodes"), changes, len(changes)),
         *build_bar_plot(

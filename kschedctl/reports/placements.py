@@ -318,3 +318,5 @@ class PoolChange(Document, frozen=True):
     cpu_after: Annotated[float | None, Column("cpu then, %", form=".1f", beneath="then", later="CPU %")]
     memory_before: Annotated[float | None, Column("memory now, %", form=".1f", beneath="memory, %")]
     memory_after: Annotated[float | None, Column("memory then, %", form=".1f", beneath="then", later="memory %")]
+    cordoned: int = 0
+    """The number of nodes that are cordoned now. These nodes and their pods are not counted."""
