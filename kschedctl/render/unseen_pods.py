@@ -50,16 +50,16 @@ def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Parag
     shown, note = limit_rows_by_style(not_created.failures, style, FAILURES_SHOWN)
     for number, failure in enumerate(shown):
         if number == 0:  # its message is in the headline
-            yield paragraph(Marked(_describe_source(failure), Tone.FAINT), "")
+            yield paragraph(Marked(_describe_failure_source(failure), Tone.FAINT), "")
         else:
-            yield paragraph(Marked(f"{_describe_source(failure)}:", Tone.FAINT), failure.message)
+            yield paragraph(Marked(f"{_describe_failure_source(failure)}:", Tone.FAINT), failure.message)
     if note:
         yield paragraph(Marked(note, Tone.FAINT))
-    yield from _iter_fixes([not_created])
+    yield from _iter_fix_paragraphs([not_created])
 
 
-def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
-    """Yield the workloads' fixes with their commands, each fix once."""
+def _iter_fix_paragraphs(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
+    """Yield paragraphs with the workloads' fixes, and their commands. Equal fixes are shown once."""
     fixes = {(fix.words, fix.commands): fix for workload in workloads for fix in workload.fixes}
     for fix in fixes.values():
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
@@ -76,7 +76,7 @@ def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> 
     commands = [command for workload in shown_workloads for command in style.commands.get(workload.workload, ())]
     return (
         *build_table(workloads, columns, _build_workload_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
-        *_iter_fixes(shown_workloads),
+        *_iter_fix_paragraphs(shown_workloads),
         *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
     )
 
@@ -88,7 +88,7 @@ def _build_workload_row(not_created: NotCreated) -> Row:
     return (missing, not_created.failures[0].age, why)
 
 
-def _describe_source(failure: CreationFailure) -> str:
+def _describe_failure_source(failure: CreationFailure) -> str:
     """Describe the source of a failure, as in `event FailedCreate of ReplicaSet shop/web-5d5f, 12 times`."""
     description = failure.by
     if failure.times > 1:

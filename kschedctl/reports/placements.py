@@ -277,13 +277,14 @@ class EvictionChain(Document, frozen=True):
     @property
     def sentence(self) -> str:
         """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``."""
-        return f"evicts {counted(self.evicted, 'pod')}{self.fates}"
+        return f"evicts {counted(self.evicted, 'pod')}{self.fates_clause}"
 
     @property
-    def fates(self) -> str:
-        """The fates of evicted pods in words, including the pods that replacements evict.
+    def fates_clause(self) -> str:
+        """The fates of the evicted pods, as the end of a sentence about their eviction.
 
-        The text follows a list of the pods' names.
+        The text starts with a colon, or with a comma for a single pod: ``: 3 come back elsewhere, 2 stay Pending`` or
+        ``, which stays Pending``. It also names the pods that replacements evict in turn.
         """
         verbs_by_fate = (
             (self.moved, ("comes back elsewhere", "come back elsewhere")),
@@ -298,7 +299,7 @@ class EvictionChain(Document, frozen=True):
             _, (singular, _) = occurring[0]
             text = f", which {singular}"
         else:
-            text = ", which waits"
+            text = ", which waits"  # the only pod has none of these fates yet
 
         if self.evicted_in_turn:
             replacements = counted(len(self.preempting), "replacement evicts", "replacements evict")

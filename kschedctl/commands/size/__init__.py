@@ -28,10 +28,10 @@ from kschedctl.replay.edits import cordon_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.replay.scenarios import (
     FileReader,
+    add_step_to_error,
     find_step_nodes,
     get_step,
     load_scenario,
-    locate_step_error,
     read_files,
     reject_file,
 )
@@ -174,7 +174,7 @@ def apply_steps(
         try:
             run.settled = SettledCluster(_apply_step(run, name, part), {})
         except KschedctlError as error:
-            raise locate_step_error(error, number, name, where) from None
+            raise add_step_to_error(error, number, name, where) from None
     return run.settled.cluster, run.not_created
 
 

@@ -25,7 +25,7 @@ def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
     )
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
-        *section("Cluster and scheduler", Bullets(tuple(_describe_origin(report)))),
+        *section("Cluster and scheduler", Bullets(tuple(_describe_cluster_and_scheduler(report)))),
         *build_table(kinds, (Column("kind"), *number_columns("objects")), keep_row, limit=None, title="Objects"),
         *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
         *(section("Could not be read", Bullets(unread)) if unread else ()),
@@ -40,7 +40,7 @@ def _group_unread_kinds(report: SnapshotReport) -> dict[str, list[str]]:
     return kinds
 
 
-def _describe_origin(report: SnapshotReport) -> Iterator[str]:
+def _describe_cluster_and_scheduler(report: SnapshotReport) -> Iterator[str]:
     """Yield facts about the cluster and its scheduler."""
     if report.server:
         context = f" (context {report.context})" if report.context else ""
@@ -59,7 +59,7 @@ def _describe_origin(report: SnapshotReport) -> Iterator[str]:
 
 
 def build_diff_page(report: SnapshotDiff, style: Style) -> Page:
-    """Build the page of a comparison: counts by kind, then the changes."""
+    """Build the page of a comparison: a summary, the scheduler's changes, counts by kind, and each change."""
     summary, names = report.build_first_line()
     if not (report.changes or report.scheduler):
         return (paragraph(Marked(summary, Tone.GOOD), names),)
@@ -103,13 +103,13 @@ def _iter_change_rows(change: ObjectChange) -> Iterator[Row]:
 
 def _build_field_row(change: FieldChange) -> Row:
     """Build the cells about a changed field."""
-    return (change.field, *_shorten_values(change.before, change.after))
+    return (change.field, *_shorten_to_difference(change.before, change.after))
 
 
-def _shorten_values(before: str | None, after: str | None) -> tuple[str, str]:
+def _shorten_to_difference(before: str | None, after: str | None) -> tuple[str, str]:
     """Return both values. Long values are reduced to the part that differs, with some context.
 
-    >>> _shorten_values("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
+    >>> _shorten_to_difference("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
     ('…xxxxxxxxcpu=1yyyyyyyyyyyy…', '…xxxxxxxxcpu=2yyyyyyyyyyyy…')
     """
     old = "–" if before is None else before
