@@ -250,11 +250,11 @@ def _describe_fate(evicted: EvictedPod) -> Cell:
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 
-def build_headroom_section(resources: Iterable[Headroom], where: str = "on a node") -> Page:
+def build_headroom_section(resources: Iterable[Headroom], where: str = "on a node", title: str = "Requested") -> Page:
     """Build the table of requests before and after, with the most that one node has free."""
     requested = [resource for resource in resources if resource.requested_before or resource.requested_after]
     columns = [Column("resource", keep=True), *number_columns("allocatable", "before", "after", f"most free {where}")]
-    return build_table(requested, columns, _build_headroom_row, limit=None, title="Requested")
+    return build_table(requested, columns, _build_headroom_row, limit=None, title=title)
 
 
 def _build_headroom_row(headroom: Headroom) -> Row:

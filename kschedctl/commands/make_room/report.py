@@ -133,7 +133,7 @@ class MakeRoom(Report, frozen=True):
                 moves = counted(self.searched.max_moves, "move")
                 why = f"no plan of up to {moves} was found that could make room"
             if self.ran_out_of_time:
-                seconds = f"{self.searched.seconds:g} second{agreeing(self.searched.seconds, '', 's')}"
+                seconds = f"{self.searched.seconds:g} {'second' if self.searched.seconds == 1 else 'seconds'}"
                 why = f"the search stopped after {seconds}, and {why}"
             return ("No room found:", subject, f"– {why}{doubt}")
         if self.searched is None:

@@ -28,7 +28,7 @@ def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
     )
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
-        *section("Cluster and scheduler", Bullets(tuple(_describe_origin(report)))),
+        *section("Cluster and scheduler", Bullets(tuple(_describe_cluster_and_scheduler(report)))),
         *build_table(kinds, (Column("kind"), *number_columns("objects")), keep_row, limit=None, title="Objects"),
         *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
         *(section("Not in the snapshot", Bullets(unread)) if unread else ()),
@@ -55,7 +55,7 @@ def _list_kinds(names: Sequence[str], style: Style) -> str:
     return ", ".join((*built_in_kinds, f"{len(custom_kinds):,} kinds of custom resources (-o wide lists them)"))
 
 
-def _describe_origin(report: SnapshotReport) -> Iterator[str]:
+def _describe_cluster_and_scheduler(report: SnapshotReport) -> Iterator[str]:
     """Yield facts about the cluster and its scheduler."""
     if report.server:
         context = f" (context {report.context})" if report.context else ""
@@ -118,13 +118,13 @@ def _iter_change_rows(change: ObjectChange) -> Iterator[Row]:
 
 def _build_field_row(change: FieldChange) -> Row:
     """Build the cells about a changed field."""
-    return (change.field, *_shorten_values(change.before, change.after))
+    return (change.field, *_shorten_to_difference(change.before, change.after))
 
 
-def _shorten_values(before: str | None, after: str | None) -> tuple[str, str]:
+def _shorten_to_difference(before: str | None, after: str | None) -> tuple[str, str]:
     """Return both values. Long values are reduced to the part that differs, with some context.
 
-    >>> _shorten_values("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
+    >>> _shorten_to_difference("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
     ('…xxxxxxxxcpu=1yyyyyyyyyyyy…', '…xxxxxxxxcpu=2yyyyyyyyyyyy…')
     """
     old = "–" if before is None else before
