@@ -41,7 +41,7 @@ def find_named_targets(inquiry: Inquiry, words: Sequence[str], scope: Scope, sou
     """
     home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     subjects = (_resolve_reference(inquiry, reference, scope, home) for reference in parse_references(words))
-    return build_targets(inquiry, list({_get_owner(subject): subject for subject in subjects}.values()))
+    return build_targets(inquiry, list({_get_subject_key(subject): subject for subject in subjects}.values()))
 
 
 def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | None:
@@ -51,7 +51,7 @@ def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | N
     another namespace than the scope's.
     """
     subjects = _find_subjects_in_files(inquiry)
-    for kind, namespace, name in map(_get_owner, subjects):
+    for kind, namespace, name in map(_get_subject_key, subjects):
         if scope.namespace and namespace != scope.namespace:
             raise UsageError(f'{kind} {name}: the manifest says namespace "{namespace}", not "{scope.namespace}"')
     targets = build_targets(inquiry, subjects) if subjects else []
@@ -215,7 +215,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     return [first, *other_targets]
 
 
-def _get_owner(subject: Subject) -> Owner:
+def _get_subject_key(subject: Subject) -> Owner:
     """Return the key of a subject. A pod is its own owner."""
     if not isinstance(subject, Pod):
         return subject

@@ -50,9 +50,9 @@ def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Parag
     shown, note = limit_rows_by_style(not_created.failures, style, FAILURES_SHOWN)
     for number, failure in enumerate(shown):
         if number == 0:  # its message is in the headline
-            yield paragraph(Marked(_describe_source(failure), Tone.FAINT), "")
+            yield paragraph(Marked(_describe_failure_source(failure), Tone.FAINT), "")
         else:
-            yield paragraph(Marked(f"{_describe_source(failure)}:", Tone.FAINT), failure.message)
+            yield paragraph(Marked(f"{_describe_failure_source(failure)}:", Tone.FAINT), failure.message)
     if note:
         yield paragraph(Marked(note, Tone.FAINT))
     yield from _iter_fix_paragraphs([not_created])
@@ -88,7 +88,7 @@ def _build_workload_row(not_created: NotCreated) -> Row:
     return (missing, not_created.failures[0].age, why)
 
 
-def _describe_source(failure: CreationFailure) -> str:
+def _describe_failure_source(failure: CreationFailure) -> str:
     """Describe the source of a failure, as in `event FailedCreate of ReplicaSet shop/web-5d5f, 12 times`."""
     description = failure.by
     if failure.times > 1:

@@ -182,7 +182,7 @@ class ConsolidationRun:
         drains = self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool)
         try:
             for row, trial in drains:
-                self._record_result(row, trial)
+                self._record_drain_result(row, trial)
                 self.tried += 1
                 done(1)
                 if time.monotonic() > deadline:
@@ -213,7 +213,7 @@ class ConsolidationRun:
                 trial = self.try_to_drain(row)
                 removed_last = not trial.why
                 if removed_last:
-                    self.moves = np.concatenate((self.moves, self._build_moves(row, trial)))
+                    self.moves = np.concatenate((self.moves, self._build_move_rows(row, trial)))
                 start += 1
                 yield row, trial
                 continue
@@ -226,7 +226,7 @@ class ConsolidationRun:
                 start += 1
                 removed_last = not trial.why
                 if removed_last:
-                    self.apply_moves(self._build_moves(row, trial))
+                    self.apply_moves(self._build_move_rows(row, trial))
                 yield row, trial
                 if removed_last:
                     size = pool.size
@@ -262,13 +262,13 @@ class ConsolidationRun:
             self.remaining[row] = False
         self.moves = np.concatenate((self.moves, moves))
 
-    def _build_moves(self, row: Row, trial: NodeTrial) -> Ints:
+    def _build_move_rows(self, row: Row, trial: NodeTrial) -> Ints:
         """Return the moves of a drain, shape (M, 3) as in `NO_MOVES`."""
         pods, nodes = self.view.pods.index, self.view.nodes.index
         moves = [(int(row), int(pods[move.pod]), int(nodes[move.target])) for move in trial.moved]
         return np.array(moves or [(int(row), -1, -1)], np.int32)
 
-    def _record_result(self, row: Row, trial: NodeTrial) -> None:
+    def _record_drain_result(self, row: Row, trial: NodeTrial) -> None:
         """Add the node to the removable nodes or, if the trial has a reason, to the staying nodes."""
         name = self.view.nodes.names[row]
         pool = self.pools.names[self.pools.code[row]]
@@ -321,7 +321,7 @@ class ConsolidationRun:
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),
-            staying=tuple(_add_verdict(node, verdicts) for node in self.staying),
+            staying=tuple(_add_autoscaler_verdict(node, verdicts) for node in self.staying),
             nodes=len(view.nodes),
             candidates=len(order),
             tried=self.tried,
@@ -430,6 +430,6 @@ def _add_price_and_verdict(
     )
 
 
-def _add_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
+def _add_autoscaler_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
     """Return the node with the autoscaler's verdict."""
     return StayingNode(node.node, node.pool, node.why, node.pod, verdicts.describe_node(node.node))

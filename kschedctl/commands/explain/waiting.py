@@ -250,7 +250,9 @@ def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
     """Return all pending pods with the reasons why they wait. Pods that look the same to the scheduler are adjacent."""
     nodes = _place_fitting_pods(audited)
     return tuple(
-        _explain_wait(pod, replayed.explanation, audited, nodes) for replayed in audited.replay for pod in replayed.pods
+        _build_waiting_pod(pod, replayed.explanation, audited, nodes)
+        for replayed in audited.replay
+        for pod in replayed.pods
     )
 
 
@@ -271,8 +273,8 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
     return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 
 
-def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
-    """Find the cause and the reason of a pod's wait, and the scheduler's last message about the pod.
+def _build_waiting_pod(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
+    """Build the waiting pod, with the cause of its wait, the reason, and the scheduler's last message about it.
 
     `nodes` maps the pods that fit one after another to their nodes.
     """
@@ -361,10 +363,10 @@ def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> t
     if report.preemption is None:
         return ()
     pods = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
-    return tuple(_report_victim(pod, audited) for pod in pods if pod is not None)
+    return tuple(_report_terminating_victim(pod, audited) for pod in pods if pod is not None)
 
 
-def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
+def _report_terminating_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
     """Report when a terminating victim's deletion was requested, when it is due, and for how long it is overdue.
 
     The deletion is due at metadata.deletionTimestamp, which is the end of the grace period.

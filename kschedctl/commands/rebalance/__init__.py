@@ -280,7 +280,7 @@ class _DeschedulerReplay:
             group = denial.plugin, self._describe_denial(denial)
             groups.setdefault(group, []).append(denial.position)
         for (plugin, reason), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
-            yield HeldBack(plugin, reason, len(positions), self._get_keys(positions))
+            yield HeldBack(plugin, reason, len(positions), self._get_pod_keys(positions))
 
     def _describe_denial(self, denial: DeniedEviction) -> str:
         """Return the reason for a denial, followed by the scheduler's message if the replacement fits nowhere."""
@@ -288,7 +288,7 @@ class _DeschedulerReplay:
             return f"{denial.reason}: {self.replay.reasons[denial.position]}"
         return denial.reason
 
-    def _get_keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
+    def _get_pod_keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
         """Return the keys of the pods at these positions."""
         pods = self.replay.simulation.view.pods.objects
         return tuple(pods[position].key for position in positions)

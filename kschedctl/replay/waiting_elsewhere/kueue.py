@@ -231,7 +231,7 @@ def _explain_quota_wait(workload: KueueWorkload, queue: ClusterQueue, queues: Wa
     Raises QuantityError for a malformed amount.
     """
     reservations = queues.find_reservations(queue)
-    shortages = list(_iter_shortages(workload, queue, queues.find_quotas(queue)))
+    shortages = list(_iter_resource_shortages(workload, queue, queues.find_quotas(queue)))
     if not shortages:
         return _explain_wait_despite_free_quota(workload, queue, queues)
 
@@ -345,16 +345,16 @@ class WaitingQueues:
         return {key: _Quota(free[key], total[key]) for key in total}
 
     def find_reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
-        """Return the amounts that each Workload reserves in a ClusterQueue.
+        """Return the amounts that each Workload reserves in a ClusterQueue, by the Workload's title.
 
-        The keys are titles such as ``Workload team/train (priority 5)``, and the amounts are by flavor and resource.
+        The amounts of a Workload are by flavor and resource.
         Raises QuantityError for a malformed amount.
         """
         name = queue.metadata.name
         if name not in self._reservations:
             self._reservations[name] = {
-                f"Workload {w.metadata.namespace}/{w.metadata.name} (priority {w.spec.priority or 0:,})": _sum_usage(w)
-                for w in self._quota_holders_by_queue.get(name, ())
+                _build_workload_title(workload): _sum_reserved_amounts(workload)
+                for workload in self._quota_holders_by_queue.get(name, ())
             }
         return self._reservations[name]
 
@@ -434,7 +434,12 @@ def parse_time(now: str) -> int:
     return parse_microseconds(now) if now else time.time_ns() // 1000
 
 
-def _sum_usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
+def _build_workload_title(workload: KueueWorkload) -> str:
+    """Return a title such as ``Workload team/train (priority 5)``."""
+    return f"Workload {format_key(workload)} (priority {workload.spec.priority or 0:,})"
+
+
+def _sum_reserved_amounts(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
     """Return the amounts that a Workload reserves, by flavor and resource.
 
     Raises QuantityError for a malformed amount.
@@ -465,7 +470,7 @@ def _compute_free_quota(
     return {key: nominal.sub(used.get(key, NOTHING)) for key, nominal in _get_nominal_quota(queue).items()}
 
 
-def _iter_shortages(
+def _iter_resource_shortages(
     workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
     """Yield, for each pod set, the resources that no flavor has enough of.

@@ -498,10 +498,10 @@ def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quant
     if not free.any():  # then upstream prints the request as it is written
         return requested
     missing = requested.sub(Quantity(int(free.sum()), scale))
-    return _rescale(missing, scale)
+    return _rescale_quantity(missing, scale)
 
 
-def _rescale(quantity: Quantity, scale: int) -> Quantity:
+def _rescale_quantity(quantity: Quantity, scale: int) -> Quantity:
     """Convert a quantity of a larger scale to `scale`, as Quantity.Sub of Go does. A smaller scale is kept."""
     if quantity.scale <= scale:
         return quantity

@@ -87,9 +87,9 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
                 raise ClusterError(f"not all queries were answered within {ALL_SECONDS:g} s", where=strip_url(url))
             samples = _run_query(access, url, build_query(metric, name.text, window, matchers))
             if metric.kind is MetricKind.HISTOGRAM:
-                histograms[metric.key], unusable_count = _read_histograms(metric, samples)
+                histograms[metric.key], unusable_count = _build_histograms_by_labels(metric, samples)
             else:
-                numbers[metric.key], unusable_count = _read_numbers(metric, samples)
+                numbers[metric.key], unusable_count = _read_values_by_labels(metric, samples)
             unusable += unusable_count
             if samples:
                 break
@@ -152,14 +152,14 @@ def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
         raise ClusterError(message, where=where, hint="pass its base URL") from None
 
 
-def _read_numbers(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:
+def _read_values_by_labels(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:
     """Return the usable values of a counter or gauge by labels, and the number of unusable values."""
     values = {_get_label_values(metric, sample): _parse_count(sample.value[1]) for sample in samples if sample.value}
     usable = {labels: value for labels, value in values.items() if not math.isnan(value)}
     return usable, len(values) - len(usable)
 
 
-def _read_histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
+def _build_histograms_by_labels(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
     """Build the histograms of a metric by labels, and count the unusable values.
 
     If there is a native and a classic histogram for the same labels, the native one is returned.

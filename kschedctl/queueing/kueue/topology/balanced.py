@@ -180,20 +180,20 @@ def _clear_two_levels_below_threshold(
 def _clear_domains_below_threshold(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
 ) -> None:
-    """Set to zero the counts of those domains at a level that have room for fewer than ``threshold`` slices.
+    """Set to zero the counts of the domains at a level that hold fewer than ``threshold`` slices.
 
-    If the request has a leader (``needs_leader``) and the domain has room for one, the room beside the leader must
-    reach the threshold, too. If only this room is too small, only the counts with the leader are set to zero.
+    A domain that can take the leader of a request (``needs_leader``) must hold ``threshold`` slices beside it, too. If
+    it only fails at that, only its counts with the leader are set to zero.
     """
     for domain in domains:
         takes_leader = needs_leader and counts.leaders[level][domain] > 0
         if counts.slices[level][domain] < threshold:
-            _clear_domain(counts, level, domain, only_leader=False)
+            _clear_domain_counts(counts, level, domain, only_leader=False)
         elif takes_leader and counts.slices_with_leader[level][domain] < threshold:
-            _clear_domain(counts, level, domain, only_leader=True)
+            _clear_domain_counts(counts, level, domain, only_leader=True)
 
 
-def _clear_domain(counts: DomainCapacities, level: int, domain: int, *, only_leader: bool) -> None:
+def _clear_domain_counts(counts: DomainCapacities, level: int, domain: int, *, only_leader: bool) -> None:
     """Set the counts of a domain and all domains below it to 0, or only their counts with a leader."""
     arrays = [counts.pods_with_leader, counts.slices_with_leader, counts.leaders]
     if not only_leader:
