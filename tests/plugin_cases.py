@@ -11,7 +11,7 @@ import pytest
 from golden_cases import Json, table
 
 from kschedctl.api.objects import Pod
-from kschedctl.cluster import FIELDS, Cluster, convert
+from kschedctl.cluster import FIELDS, Cluster, convert_document
 from kschedctl.scheduler.framework import PluginError, PluginVerdict, Status
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
@@ -38,14 +38,14 @@ def snapshot(case: Json, settings: Settings = Settings(), more: Iterable[Json] =
     found: dict[str, list[Any]] = {}
     for key in ("nodes", "pods", "namespaces", "objects"):
         for document in case.get(key, ()):
-            found.setdefault(FIELDS[document["kind"]], []).append(convert(document))
-    found.setdefault("pods", []).extend(map(convert, more))
+            found.setdefault(FIELDS[document["kind"]], []).append(convert_document(document))
+    found.setdefault("pods", []).extend(map(convert_document, more))
     return Fork.from_cluster(Cluster(**{field: tuple(objects) for field, objects in found.items()}), settings)
 
 
 def pod_info(case: Json, view: Fork) -> PodInfo:
     """Return the case's pending pod."""
-    pod = convert(case["pod"])
+    pod = convert_document(case["pod"])
     assert isinstance(pod, Pod)
     return PodInfo(pod, view.settings.requests)
 

@@ -259,10 +259,14 @@ def iter_claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) 
     for name, minimum in parse_quantities(item.min).items():
         yield from _iter_minimum_breaches(_BoundedAmount(item.type, name, requests.get(name), None, minimum))
     for name, maximum in parse_quantities(item.max).items():
-        amount = _BoundedAmount(item.type, name, requests.get(name), None, maximum)
-        request, _, bound = amount.convert_to_common_unit()
-        message = f"maximum {name} usage per {item.type} is {maximum}"
-        if amount.request is None:
-            yield amount.build_breach("requests", f"{message}.  No request is specified")
-        elif request > bound:
-            yield amount.build_breach("requests", f"{message}, but request is {amount.request}")
+        yield from _iter_maximum_request_breaches(_BoundedAmount(item.type, name, requests.get(name), None, maximum))
+
+
+def _iter_maximum_request_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
+    """Yield a breach if the request is missing or above the maximum. Claims have no limits to check."""
+    request, _, bound = amount.convert_to_common_unit()
+    message = f"maximum {amount.name} usage per {amount.type} is {amount.bound}"
+    if amount.request is None:
+        yield amount.build_breach("requests", f"{message}.  No request is specified")
+    elif request > bound:
+        yield amount.build_breach("requests", f"{message}, but request is {amount.request}")

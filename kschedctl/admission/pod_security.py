@@ -414,7 +414,7 @@ def _get_restricted_volume_type(volume: JsonObject) -> str:
 
 
 def _check_run_as_non_root(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield a violation if containers do not have to run as another user than root.
+    """Yield a violation unless all containers must run as a non-root user.
 
     Pods with their own user namespace are exempt.
     """
@@ -422,10 +422,14 @@ def _check_run_as_non_root(pod: CheckedPod) -> Iterator[Violation]:
         return
     pod_value, container_values = pod.get_security_values("runAsNonRoot")
     setters = _describe_offenders(pod_value is False, [name for name, value in container_values if value is False])
-    unset = [name for name in _get_names(pod.containers) if name not in dict(container_values)]
     if setters:
         yield "runAsNonRoot != true", f"{setters} must not set securityContext.runAsNonRoot=false"
-    elif unset and pod_value is not True:
+        return
+
+    # Containers that set no value take the pod's value.
+    containers_with_value = {name for name, _ in container_values}
+    unset = [name for name in _get_names(pod.containers) if name not in containers_with_value]
+    if unset and pod_value is not True:
         yield "runAsNonRoot != true", f"pod or {_format_name_list(unset)} must set securityContext.runAsNonRoot=true"
 
 

@@ -78,7 +78,7 @@ def check_toleration_whitelist(request: AdmissionRequest) -> None:
     if not allowed:
         return
     for toleration in pod_tolerations:
-        if not any(covers(permitted, toleration) for permitted in allowed):
+        if not any(covers_toleration(permitted, toleration) for permitted in allowed):
             message = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
             raise NotAdmittedError(INTERNAL, f"{message} namespace whitelist")
 
@@ -140,10 +140,10 @@ def merge_tolerations(first: Sequence[Writable], second: Sequence[Writable]) -> 
     merged: list[Writable] = []
     all_tolerations = [*first, *second]
     for index, toleration in enumerate(all_tolerations):
-        is_covered = any(covers(kept, toleration) for kept in merged)
+        is_covered = any(covers_toleration(kept, toleration) for kept in merged)
         for later in all_tolerations[index + 1 :]:
             are_equal = drop_empty_fields(later) == drop_empty_fields(toleration)
-            is_covered = is_covered or (covers(later, toleration) and not are_equal)
+            is_covered = is_covered or (covers_toleration(later, toleration) and not are_equal)
         if not is_covered:
             merged.append(toleration)
     return merged
@@ -154,7 +154,7 @@ def drop_empty_fields(toleration: Writable) -> Writable:
     return {name: value for name, value in toleration.items() if value not in (None, "")}
 
 
-def covers(wide: Writable, narrow: Writable) -> bool:
+def covers_toleration(wide: Writable, narrow: Writable) -> bool:
     """Return whether the toleration ``wide`` covers ``narrow``.
 
     It does if it tolerates every taint that ``narrow`` tolerates, for at least as long.

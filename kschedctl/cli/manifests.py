@@ -232,8 +232,8 @@ def build_cluster_from_files(source: Source, reading: ReadResult, objects: Mappi
 def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source: Source) -> Cluster:
     """Add and log the namespaces that new workloads name but the cluster does not have.
 
-    Nothing is added with `--assume-namespaces=false`. `helm template` prints no Namespace, because `helm install
-    --create-namespace` creates it.
+    Nothing is added with `--assume-namespaces=false`. A missing namespace is normal for charts: `helm template` prints
+    no Namespace, because `helm install --create-namespace` creates it.
     """
     if source.assume_namespaces is Truth.FALSE:
         return cluster

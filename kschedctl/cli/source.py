@@ -237,7 +237,7 @@ def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Sc
 
 
 def log_cluster(cluster: Cluster) -> None:
-    """Log the warnings about a cluster, its server, its configuration and its versions."""
+    """Log a cluster's warnings, API server, scheduler version, configuration source and resource versions."""
     for warning in cluster.warnings:
         log.warning("warning: %s", warning)
     if cluster.api_server.describe:

@@ -365,7 +365,7 @@ def _index_by_name(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
 
 def _add_converted_object(by_kind: dict[str, list[api.Struct]], document: JsonObject) -> None:
     """Convert a document and add it to the objects of its kind. Raises InputError."""
-    by_kind.setdefault(get_kind(document), []).append(convert(document))
+    by_kind.setdefault(get_kind(document), []).append(convert_document(document))
 
 
 def _is_controller_allocated(document: JsonObject, kind: str) -> bool:
@@ -379,7 +379,7 @@ def _is_controller_allocated(document: JsonObject, kind: str) -> bool:
     return bool(spec.get("resourceClassName") or spec.get("controller"))
 
 
-def convert(document: JsonObject, location: str = "") -> api.Struct:
+def convert_document(document: JsonObject, location: str = "") -> api.Struct:
     """Convert a document to its struct. Raises InputError that names the object and the field."""
     try:
         return convert_builtins(drop_nulls(document), KINDS[get_kind(document)].struct)

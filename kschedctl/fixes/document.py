@@ -52,7 +52,9 @@ def build_remedy(
     victims = rollout.victims if rollout else trial.victims
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
-    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_cost(trial, victims, rollout)]
+    costs = list(_iter_fix_costs(fixes, needs_values))
+    if victims:
+        costs.append(_build_eviction_cost(trial, victims, rollout))
     costs += _iter_waiting_siblings_cost(find_owner(trial.authored_pod), rollout, result)
 
     # A change of the pod becomes a patch of its owner.
@@ -146,24 +148,26 @@ def _iter_waiting_siblings_cost(
         yield FixCost(CostKind.PARTIAL, f"{pods} still {agreeing(waiting, 'waits', 'wait')}")
 
 
-def _iter_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None) -> Iterator[FixCost]:
-    """Yield the cost of the pods that the scheduler evicts after the fix, or nothing if it evicts none.
+def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None) -> FixCost:
+    """Return the cost of the evictions that the fix causes.
 
-    The cost describes the harm and, if a rollout was replayed, what happens to the pods. It also has a short text if
-    many pods are evicted.
+    It describes the harm and, if a rollout was replayed, what happens to the evicted pods. If many pods are evicted,
+    the cost also has a short text.
     """
-    if not victims:
-        return
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rollout.chain if rollout else None
     # If all evicted pods are lost, the harm says so already.
     fates = chain.fates_clause if chain and chain.lost < chain.evicted else ""
     victim_names = chain.name_victims(victims) if chain else victims
-    evicted = f"evicts {counted(len(victims), 'pod')}"
-    short = f"{evicted}{harm}{fates}" if len(victims) > FEW_VICTIMS else ""
-    if len(short) > LONGEST_SHORT_COST:
-        short = f"{evicted}, some for good" if chain and chain.lost else evicted
-    yield FixCost(CostKind.EVICTS, f"evicts {', '.join(victim_names)}{harm}{fates}", len(victims), short)
+    text = f"evicts {', '.join(victim_names)}{harm}{fates}"
+
+    short_text = ""
+    if len(victims) > FEW_VICTIMS:
+        evicted = f"evicts {counted(len(victims), 'pod')}"
+        short_text = f"{evicted}{harm}{fates}"
+        if len(short_text) > LONGEST_SHORT_COST:
+            short_text = f"{evicted}, some for good" if chain and chain.lost else evicted
+    return FixCost(CostKind.EVICTS, text, len(victims), short_text)
 
 
 FEW_VICTIMS = 3

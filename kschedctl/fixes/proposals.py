@@ -161,7 +161,7 @@ def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield a column (N,) for each node label that the pod's constraints name: the code of each node's value.
+    """Yield an array (N,) of value codes for each node label in the pod's constraints.
 
     Labels with more than MOST_LABEL_VALUES values are skipped.
     """

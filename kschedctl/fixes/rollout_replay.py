@@ -109,7 +109,7 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
         cluster = change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
     simulation = recreate_evicted_pods(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
     position = _get_position(simulation.view, pod)
-    simulation.schedule_uninterrupted([position])
+    simulation.schedule_or_raise_interrupt([position])
     rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
     if simulation.view.node[position] >= 0:
         return rolled_out

@@ -194,15 +194,21 @@ def parse_settings(document: object, file: str) -> ProjectSettings:
     try:
         settings = convert_builtins(document, ProjectSettings)
     except msgspec.ValidationError as error:
-        message, _, field = str(error).replace("`", "").partition(" - at $.")
+        message, field = _split_conversion_error(error)
         where = f"{file}, {field}" if field else file
-        raise InputError(message[:1].lower() + message[1:], where=where) from None
+        raise InputError(message, where=where) from None
     if settings.lint.kube_version is not None:
         try:
             KubeVersion.parse_supported(settings.lint.kube_version)
         except ConfigurationError as error:
             raise InputError(error.what, where=f"{file}, lint.kube-version", hint=error.hint) from None
     return settings
+
+
+def _split_conversion_error(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return the message, which begins with a lower-case letter, and the field that is faulty or ""."""
+    message, _, field = str(error).replace("`", "").partition(" - at $.")
+    return message[:1].lower() + message[1:], field
 
 
 def build_settings_schema() -> dict[str, object]:

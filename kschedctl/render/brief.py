@@ -157,7 +157,10 @@ def _get_list_field(summary: Summary) -> str:
 
 
 def _list_summary_entries(summary: Summary) -> tuple[str, ...]:
-    """Return the summary's list as texts: its advice, or its pods with the reason why they do not fit."""
+    """Return the summary's list as texts: its advice, or its pods with the reason why they do not fit.
+
+    Pods that the headline names are left out.
+    """
     if _get_list_field(summary) == "advice":
         return summary.advice
     return tuple(

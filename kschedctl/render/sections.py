@@ -277,12 +277,19 @@ def build_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[
     return _build_spread_table(rows, f"{count(runs, 'run')}; everything else shown is of the first run")
 
 
-def build_order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
-    """Build a table of how many pods of each workload get no node in any order, in each tried order, or in some."""
+def build_tried_orders_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
+    """Build a table of how many pods of each workload get no node, depending on the order in which pods come back.
+
+    The columns count the pods that get no node whatever the order, in every tried order, and in only some tried orders.
+    ``runs`` is the number of tried orders. By workload, ``unplaced`` has the smallest and largest number of pods that
+    got no node, and ``proven`` has the number of pods that can get no node in any order. Return an empty page if every
+    pod got a node in every tried order.
+    """
     if not any(spread.most for spread in unplaced.values()):
         return ()
     rows = []
     for name, spread in unplaced.items():
+        # At least `least` pods got no node in every tried order; the proven pods are among them.
         in_any_order = proven.get(name, 0)
         in_each_tried = max(spread.least - in_any_order, 0)
         in_some_only = spread.most - spread.least

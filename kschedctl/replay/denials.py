@@ -66,13 +66,17 @@ def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = T
 
     Fields that the struct lacks are assumed to be valid. Without ``admission``, only validation is checked.
     """
+    # Manifests are validated as structs with more fields, so convert the object to a manifest and to such a struct.
     document = {"kind": get_identity(obj).kind, **msgspec.to_builtins(obj)}
     manifest_struct = convert_builtins(drop_nulls(document), KINDS[document["kind"]])
-    errors = []
-    for denial in find_denials(document, manifest_struct, cluster, admission=admission):
-        if _has_path(obj, denial.path):
-            errors.append(InputError(denial.message, where=describe(document), hint=denial.hint))
-    raise_errors(errors)
+    denials = find_denials(document, manifest_struct, cluster, admission=admission)
+    raise_errors(
+        [
+            InputError(denial.message, where=describe(document), hint=denial.hint)
+            for denial in denials
+            if _has_path(obj, denial.path)
+        ]
+    )
 
 
 def _has_path(value: object, path: Path) -> bool:

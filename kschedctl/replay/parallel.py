@@ -88,7 +88,7 @@ class Results(Generic[Result]):
         return len(self.completed) < len(self.by_task)
 
 
-def run_all(
+def run_tasks(
     scenario: Scenario[Context, Task, Result],
     context: Context,
     tasks: Sequence[Task],
@@ -100,8 +100,8 @@ def run_all(
     """Run a scenario for every task, and return the results, which are incomplete if the user interrupts.
 
     ``on_done`` is called with 1 after each task. If ``parts`` has the number of parts of each task, it is called with
-    the number of new parts instead, also of tasks that still run and call `report_parts`. Raises UsageError if the Dask
-    cluster in `workers` does not exist, and ClusterError if the connection to it is lost.
+    the number of newly finished parts instead, including parts that running tasks report with `report_parts`.
+    Raises UsageError if the Dask cluster in `workers` does not exist, and ClusterError if the connection to it is lost.
     """
     collected: list[Result | None] = [None] * len(tasks)
     processes = min(workers.processes or os.cpu_count() or 1, len(tasks))
@@ -215,7 +215,7 @@ def open_worker_pool(
     """Open a pool of workers, or yield None if this process does all work.
 
     The workers belong to a Dask cluster if `workers` names one, and otherwise are processes on this machine. Raises the
-    same errors as `run_all`.
+    same errors as `run_tasks`.
     """
     processes = workers.processes or os.cpu_count() or 1
     if workers.dask:
@@ -419,7 +419,7 @@ def run_seeds(
 ) -> Results[Report]:
     """Run a scenario with each seed. Results are missing if the user interrupts."""
     on_done = progress.begin("Runs", len(seeds))
-    return run_all(partial(run_to_completion, scenario), context, seeds, workers, on_done)
+    return run_tasks(partial(run_to_completion, scenario), context, seeds, workers, on_done)
 
 
 def run_to_completion(scenario: Callable[[Context, Task], Report], context: Context, task: Task) -> Report:
@@ -475,7 +475,7 @@ def ask_each_cluster(
     """Ask the question about each cluster, and return the answers. ``is_good`` decides if a report is a good result."""
     cluster_question = _ClusterQuestion(question, is_good, subjects)
     on_done = progress.begin("Clusters", len(subjects))
-    results = run_all(_answer_for_cluster, cluster_question, list(subjects), workers, on_done)
+    results = run_tasks(_answer_for_cluster, cluster_question, list(subjects), workers, on_done)
     return Answers(tuple(results.completed), len(subjects), results.interrupted)
 
 

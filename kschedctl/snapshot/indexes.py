@@ -63,14 +63,14 @@ F = TypeVar("F", bound=Maintained)
 class ClusterObjects:
     """The objects of a fork: the objects of a cluster, some of them replaced as pods are placed and evicted.
 
-    `indexes` are shared with other forks. Followers belong to this fork.
+    `indexes` are shared with other forks. The values of `get_derived_value` belong to this fork.
     """
 
     def __init__(self, cluster: Cluster, indexes: Indexes) -> None:
         self._cluster, self._indexes = cluster, indexes
         self._replaced: dict[str, list[Struct]] = {}
-        self._followers: dict[Hashable, AnyObject] = {}
-        self._followers_by_kind: dict[str, list[Maintained]] = {}
+        self._derived_values: dict[Hashable, AnyObject] = {}
+        self._derived_values_by_kind: dict[str, list[Maintained]] = {}
         self.replaced_count = 0
         """How many objects were replaced so far."""
 
@@ -113,29 +113,29 @@ class ClusterObjects:
         """Return why objects of a kind were not all read, or None if they were."""
         return self._cluster.gap(kind, namespace)
 
-    def get_follower(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
+    def get_derived_value(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
         """Return the value that `make` derives from the objects, building it on first use.
 
         The value's `replace_object` is called whenever an object of one of `kinds` is replaced.
         """
-        follower: F | None = self._followers.get(key)
-        if follower is None:
-            follower = self._followers[key] = make()
+        value: F | None = self._derived_values.get(key)
+        if value is None:
+            value = self._derived_values[key] = make()
             for kind in kinds:
-                self._followers_by_kind.setdefault(kind, []).append(follower)
-        return follower
+                self._derived_values_by_kind.setdefault(kind, []).append(value)
+        return value
 
     def replace(self, objects: Mapping[str, Sequence[Struct]]) -> None:
         """Replace objects by the given objects of the same kind and name. Objects with new names are added.
 
-        Followers of their kinds are notified of each object.
+        Values derived from their kinds are notified of each object.
         """
         for kind, replacements in objects.items():
             self._replaced.setdefault(kind, []).extend(replacements)
             self.replaced_count += len(replacements)
-            for follower in self._followers_by_kind.get(kind, ()):
+            for value in self._derived_values_by_kind.get(kind, ()):
                 for replacement in replacements:
-                    follower.replace_object(replacement)
+                    value.replace_object(replacement)
 
     def fork(self) -> ClusterObjects:
         """Return a copy in which objects can be replaced independently."""

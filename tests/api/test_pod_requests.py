@@ -19,7 +19,7 @@ from kschedctl.api.pod_requests import (
     has_pod_level_requests,
 )
 from kschedctl.api.quantity import parse
-from kschedctl.cluster import convert
+from kschedctl.cluster import convert_document
 from kschedctl.snapshot.pod_info import PodInfo
 
 UNITS = {"milliCPU": "cpu", "memory": "memory", "ephemeralStorage": "ephemeral-storage"}
@@ -43,12 +43,12 @@ def quantities(resources):
 
 @cases("podresources", "podrequests", "podrequests+limits")
 def test_requests(case):
-    assert compute_pod_requests(convert(case["pod"]), options(case)) == quantities(case["want"]["requests"])
+    assert compute_pod_requests(convert_document(case["pod"]), options(case)) == quantities(case["want"]["requests"])
 
 
 @cases("podresources", "aggregate-container-requests+limits")
 def test_requests_and_limits_of_containers(case):
-    pod, want = convert(case["pod"]), case["want"]
+    pod, want = convert_document(case["pod"]), case["want"]
     assert aggregate_container_requests(pod, options(case)) == quantities(want["requests"])
     if not case["options"]["useStatusResources"]:
         assert aggregate_container_limits(pod.spec.containers, pod.spec.init_containers) == quantities(want["limits"])
@@ -57,7 +57,7 @@ def test_requests_and_limits_of_containers(case):
 @cases("podresources", "ispodlevelresourcesset")
 def test_pod_level_resources_set(case):
     """Upstream looks at limits, too; the API server has made requests of them."""
-    assert has_pod_level_requests(apply_pod_defaults(convert(case["pod"]))) == case["want"]["set"]
+    assert has_pod_level_requests(apply_pod_defaults(convert_document(case["pod"]))) == case["want"]["set"]
 
 
 @cases("podresources", "scheduler-podresource")
@@ -67,7 +67,7 @@ def test_amounts(case):
         pod_level_resize=gate(case, "InPlacePodLevelResourcesVerticalScaling"),
         dra_node_allocatable=gate(case, "DRANodeAllocatableResources", False),
     )
-    info, want = PodInfo(convert(case["pod"]), gates), case["want"]
+    info, want = PodInfo(convert_document(case["pod"]), gates), case["want"]
     amounts = {UNITS[unit]: amount for unit, amount in want["resource"].items() if unit in UNITS}
     amounts |= want["resource"]["scalar"] or {}
     assert {name: info.requests.get(name, 0) for name in amounts} == amounts
@@ -99,7 +99,7 @@ def test_requests_since_1_37(containers, infeasible, want):
     ]
     conditions = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}] if infeasible else []
     status = {"containerStatuses": statuses, "conditions": conditions}
-    pod = convert({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": specs}, "status": status})
+    pod = convert_document({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": specs}, "status": status})
     assert compute_pod_requests(pod, Options(compared=COMPARED.at(KubeVersion(37)))) == {"cpu": parse(want)}
     assert compute_pod_requests(pod, Options()) == {"cpu": parse("4" if len(containers) > 1 else want)}
 

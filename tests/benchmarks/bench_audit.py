@@ -17,7 +17,7 @@ from typing import Any
 
 from peak_memory import get_peak_mebibytes
 
-from kschedctl.cluster import Cluster, convert
+from kschedctl.cluster import Cluster, convert_document
 from kschedctl.commands.audit import OPTIONAL_SECTIONS, REQUIRED_INPUTS, SECTIONS
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.scheduler.scheduler import Scheduler
@@ -59,7 +59,9 @@ def build_pending_pod(number: int, distinct: int) -> dict[str, Any]:
 
 def add_pending_pods(cluster: Cluster, number: int, distinct: int) -> Cluster:
     """Return the cluster with additional pending pods."""
-    return cluster.with_objects({"Pod": [convert(build_pending_pod(each, distinct)) for each in range(number)]})
+    return cluster.with_objects(
+        {"Pod": [convert_document(build_pending_pod(each, distinct)) for each in range(number)]}
+    )
 
 
 def iter_timed_sections(audited: AuditedCluster, names: list[str]) -> Iterator[tuple[str, float, float]]:

@@ -14,7 +14,7 @@ import numpy as np
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.times import parse_microseconds
-from kschedctl.cluster import FIELDS, Cluster, convert
+from kschedctl.cluster import FIELDS, Cluster, convert_document
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments
 from kschedctl.descheduling.descheduler import PLUGIN_TYPES, build_profile_round
 from kschedctl.descheduling.evictions import EvictionCounter
@@ -47,7 +47,7 @@ def fork(case: Case, *, ended: bool = False) -> Fork:
     objects: dict[str, list[Any]] = {}
     for field, (version, kind) in KINDS.items():
         for document in case.get(field, ()):
-            made = convert({"apiVersion": version, "kind": kind, **document})
+            made = convert_document({"apiVersion": version, "kind": kind, **document})
             objects.setdefault(FIELDS[kind], []).append(made)
     cluster = Cluster(**{field: tuple(several) for field, several in objects.items()})
     return Fork.from_cluster(cluster, Settings(ended=ended))

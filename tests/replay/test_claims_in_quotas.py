@@ -231,5 +231,5 @@ def test_a_group_of_a_missing_class() -> None:
         ("PodGroup shop/g", f"the group itself: {said}")
     ]
     assert simulated.placed == 0
-    explained = kschedctl.explain(cluster.with_objects({"PodGroup": [kschedctl.cluster.convert(group)]}), pod)
+    explained = kschedctl.explain(cluster.with_objects({"PodGroup": [kschedctl.cluster.convert_document(group)]}), pod)
     assert (explained.verdict, explained.stands_for) == ("Gated", f"PodGroup shop/g is not created: {said}")

@@ -28,7 +28,7 @@ from kschedctl.commands.size.shapes import build_pool_shapes
 from kschedctl.commands.size.sizing import size_cluster
 from kschedctl.commands.whatif import whatif
 from kschedctl.errors import ClusterError, UsageError
-from kschedctl.replay.parallel import Workers, ask_each_cluster, run_all
+from kschedctl.replay.parallel import Workers, ask_each_cluster, run_tasks
 
 distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
 
@@ -125,7 +125,7 @@ def test_a_scheduler_that_is_lost_is_a_cluster_that_cannot_be_reached() -> None:
     with scheduler_of_its_own() as (address, end):
         threading.Timer(2, end).start()
         with pytest.raises(ClusterError, match="the connection to the Dask scheduler was lost") as raised:
-            run_all(wait, None, [1, 2, 3], Workers(dask=address))
+            run_tasks(wait, None, [1, 2, 3], Workers(dask=address))
     assert raised.value.exit_code == 3
     assert "\n" not in str(raised.value)
 

@@ -14,14 +14,14 @@ import pytest
 SCRIPT = """
 import os, time
 from pathlib import Path
-from kschedctl.replay.parallel import Workers, run_all
+from kschedctl.replay.parallel import Workers, run_tasks
 
 def busy(folder, task):
     Path(folder, str(os.getpid())).touch()
     while True:
         sum(range(1000))
 
-run_all(busy, {folder!r}, [1, 2, 3, 4], Workers(2))
+run_tasks(busy, {folder!r}, [1, 2, 3, 4], Workers(2))
 """
 PATIENCE_SECONDS = 60
 

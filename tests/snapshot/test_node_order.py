@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from plugin_cases import cases
 
 from kschedctl.api.objects import Node, ObjectMeta
-from kschedctl.cluster import convert
+from kschedctl.cluster import convert_document
 from kschedctl.snapshot.nodes import BETA_ZONE, REGION, ZONE, get_region_and_zone, interleave_zones
 
 
 def order(documents):
-    nodes = [convert({"kind": "Node", **document}) for document in documents]
+    nodes = [convert_document({"kind": "Node", **document}) for document in documents]
     return [node.metadata.name for node in interleave_zones(nodes)]
 
 

@@ -15,7 +15,7 @@ from small_clusters import clusters, labels_of, many, name_of
 
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.labels import selector_from_set
-from kschedctl.cluster import convert
+from kschedctl.cluster import convert_document
 from kschedctl.errors import InputError
 from kschedctl.snapshot import pod_infos
 from kschedctl.snapshot.pod_info import PodInfo
@@ -179,7 +179,7 @@ NOMINATED = {
 @pytest.mark.parametrize(("other", "count"), NOMINATED.values(), ids=NOMINATED)
 def test_nominated_pods_that_a_pod_yields_to(other, count):
     view = snapshot({"nodes": [node("n0"), node("n1")], "pods": [other]})
-    me = PodInfo(convert(pod("me", priority=1)), view.settings.requests)
+    me = PodInfo(convert_document(pod("me", priority=1)), view.settings.requests)
     delta = view.build_nominated_delta_against(me)
     assert delta.sign.tolist() == [1] * count
     assert [view.nodes.names[row] for row in delta.node] == ["n0"] * count

@@ -270,8 +270,12 @@ class ScaleDownPlan:
         sizes = dict(self.targets)
         limits = self._track_resources_above_minimum()
         drained = {node.metadata.name for node in self.unneeded if self.removals[node.metadata.name].moves.pods}
-        ordered = sorted(self.unneeded, key=lambda node: node.metadata.name in drained)
-        allowed = [node for node in ordered if self._reserve_removal(node, sizes, limits)]
+
+        # Every reservation charges `sizes` and `limits`. Empty nodes are charged before other nodes.
+        empty_nodes_first = sorted(self.unneeded, key=lambda node: node.metadata.name in drained)
+        allowed = [node for node in empty_nodes_first if self._reserve_removal(node, sizes, limits)]
+
+        # The risky nodes of both kinds come last only now, because reservations do not depend on the risk.
         allowed.sort(key=lambda node: (node.metadata.name in drained, node.metadata.name in self.risky))
         removable = [
             node.metadata.name for node in self._move_atomic_groups_last(allowed) if not self._must_wait_for_pods(node)

@@ -312,7 +312,7 @@ class Checker:
         """Return the type of a list literal, whose elements may have different types."""
         element_type: Type | None = None
         for i, element in enumerate(node.elements):
-            cel_type = self._check_element(element, i in node.optional)
+            cel_type = self._check_literal_value(element, i in node.optional)
             element_type = self._join_types(element_type, cel_type)
         return list_of(element_type or self.unification.new_parameter())
 
@@ -322,15 +322,16 @@ class Checker:
         values: Type | None = None
         for key, value, optional in node.entries:
             keys = self._join_types(keys, self.get_type(key))
-            values = self._join_types(values, self._check_element(value, optional))
+            values = self._join_types(values, self._check_literal_value(value, optional))
         if keys is None or values is None:  # an empty map
             return map_of(self.unification.new_parameter(), self.unification.new_parameter())
         return map_of(keys, values)
 
-    def _check_element(self, node: SyntaxNode, optional: bool) -> Type:
-        """Return the type of an element or value.
+    def _check_literal_value(self, node: SyntaxNode, optional: bool) -> Type:
+        """Return the type of a value in a list, map or message literal.
 
-        For an optional element, it is the type of the value that may be missing.
+        For an optional value, such as ``[?x]``, return the type inside the optional. Record an error if the type of the
+        value is not optional.
         """
         cel_type = self.get_type(node)
         if not optional:
@@ -357,7 +358,7 @@ class Checker:
         if fields is None:
             return self._add_no_message_error(node, name)
         for field_name, value, optional, at in node.fields:
-            cel_type = self._check_element(value, optional)
+            cel_type = self._check_literal_value(value, optional)
             field_type = fields.get(field_name)
             if field_type is None:
                 self._add_error(at, f"undefined field '{field_name}'")

@@ -103,7 +103,10 @@ class Planner:
         return Computation(build_loop(loop))
 
     def _plan_variable(self, node: Ident) -> Computation:
-        """Plan the reading of a variable from its slot in the frame. A stored error is raised on reading."""
+        """Return a computation that reads a variable from its slot in the frame.
+
+        An accumulator that was not computed yet is computed first. An error in the slot is raised.
+        """
         name = node.name.lstrip(".")
         slot = next(scope[name] for scope in reversed(self.slots) if name in scope)
 
@@ -112,7 +115,7 @@ class Planner:
             frame[COST] += 1
             value = frame[slot]
             if type(value) is DeferredAccumulator:
-                return value.compute(frame, slot)
+                return value.compute(frame, slot)  # also replaces the accumulator in the slot by its value
             if isinstance(value, CelError):
                 raise value.with_traceback(None)
             return value

@@ -31,6 +31,10 @@ _UNITS = {
 _TERM = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)"
 _DURATION = re.compile(rf"[+-]?(?:0|(?:{_TERM})+)")
 _TERMS = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+_MAX_WHOLE_DIGITS = 40
+"""Digits of a number that are parsed. So many exceed every valid duration, and int() rejects very long texts."""
+_MAX_DECIMALS = 18
+"""Decimals that are parsed. Even for hours, further decimals are less than a nanosecond."""
 _TIMESTAMP = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
@@ -44,8 +48,9 @@ def parse_duration(text: str) -> Duration:
     negative = text.startswith("-")
     nanos = 0
     for whole, fraction, unit in _TERMS.findall(text.lstrip("+-")):
-        nanos += int(whole[:40] or "0") * _UNITS[unit]
-        nanos += int(fraction[:18] or "0") * _UNITS[unit] // 10 ** len(fraction[:18])
+        nanos += int(whole[:_MAX_WHOLE_DIGITS] or "0") * _UNITS[unit]
+        decimals = fraction[:_MAX_DECIMALS]
+        nanos += int(decimals or "0") * _UNITS[unit] // 10 ** len(decimals)
     max_nanos = INT_MAX + 1 if negative else INT_MAX
     if nanos > max_nanos:
         raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")

@@ -32,7 +32,7 @@ from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_all
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_tasks
 from kschedctl.replay.placements import (
     MissingStorageClasses,
     compute_headroom,
@@ -134,7 +134,7 @@ def capacity(
         )
 
     # The trials of a shape follow each other
-    results = run_all(_run_uninterrupted_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
+    results = run_tasks(_run_uninterrupted_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
     shapes = []
     for first in range(0, len(trials), runs):
         completed = [shape for shape in results.by_task[first : first + runs] if shape is not None]

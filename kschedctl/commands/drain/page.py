@@ -11,11 +11,11 @@ from kschedctl.render.sections import (
     build_headroom_section,
     build_interruption_line,
     build_next_section,
-    build_order_section,
     build_pods_before_and_after,
     build_pods_section,
     build_preempted_section,
     build_runs_section,
+    build_tried_orders_section,
     build_unplaced_section,
 )
 from kschedctl.render.tables import build_struct_table
@@ -56,7 +56,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_headroom_section(report.headroom, title="Requested on the nodes that are not drained"),
         *build_pods_before_and_after(report.zones, report.nodes_changed),
         *build_runs_section(report.runs, report.over_runs, NUMBER_DESCRIPTIONS),
-        *build_order_section(report.runs, report.unplaced_over_runs, report.in_no_order),
+        *build_tried_orders_section(report.runs, report.unplaced_over_runs, report.in_no_order),
         *build_next_section(style, REPLAYED),
     )
 

@@ -11,7 +11,7 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.api.workloads import format_title
-from kschedctl.cluster import Cluster, convert, describe, fill_namespace
+from kschedctl.cluster import Cluster, convert_document, describe, fill_namespace
 from kschedctl.commands.explain.report import FINE, Explanation, ReplicaCount
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.creation import admit_pod
@@ -82,7 +82,7 @@ def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
 
 def _decode_pod(manifest: JsonObject | Pod) -> Pod:
     """Decode a pod's manifest, unless it is decoded already, and fill in the default namespace."""
-    pod: Pod = fill_namespace(manifest if isinstance(manifest, Pod) else convert(manifest))
+    pod: Pod = fill_namespace(manifest if isinstance(manifest, Pod) else convert_document(manifest))
     return pod
 
 

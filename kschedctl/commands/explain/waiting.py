@@ -268,7 +268,7 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
         return {}
     simulation = Simulation(audited.scheduler, preemption=False)
     pods, names = simulation.view.pods, simulation.view.nodes.names
-    outcomes = simulation.schedule_uninterrupted([pods.index[key] for key in fitting])
+    outcomes = simulation.schedule_or_raise_interrupt([pods.index[key] for key in fitting])
     placed = (outcome for outcome in outcomes if outcome.row >= 0)
     return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 
@@ -305,8 +305,8 @@ def _find_other_scheduler_cause(name: str, report: Explanation, audited: Replaye
 def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
     """Find why a pod waits if it cannot be scheduled, alone or with its group.
 
-    Each of these cases has its own cause: another scheduler handles the pod, the pod is gated, an error occurred, or
-    the pod's victims are still terminating.
+    Each of these cases has its own cause: another scheduler handles the pod, its pod group fails, the pod is gated, an
+    error occurred, or the pod's victims are still terminating.
     """
     if report.verdict == "NotResponsible":
         return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)

@@ -41,7 +41,7 @@ from kschedctl.replay.parallel import (
     Workers,
     compute_spreads,
     report_parts,
-    run_all,
+    run_tasks,
 )
 from kschedctl.replay.pinned_volumes import find_pinned_volumes
 from kschedctl.replay.placements import (
@@ -172,7 +172,7 @@ def simulate_failures(
     trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in losses for run in range(runs)]
     parts = _count_parts(shared, trials)
     on_done = progress.begin("Rescheduling pods", sum(parts))
-    results = run_all(simulate_loss, shared, trials, workers, on_done, parts=parts)
+    results = run_tasks(simulate_loss, shared, trials, workers, on_done, parts=parts)
 
     # Combine the runs of each loss, unless an interruption left none.
     failures = []

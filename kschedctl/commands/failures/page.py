@@ -21,10 +21,10 @@ from kschedctl.render.sections import (
     REPLAYED,
     build_caveats,
     build_next_section,
-    build_order_section,
     build_pods_before_and_after,
     build_pods_section,
     build_preempted_section,
+    build_tried_orders_section,
     build_unplaced_section,
 )
 from kschedctl.render.tables import Row, build_table, number_columns
@@ -86,7 +86,7 @@ def _build_worst_failure(worst: Failure, runs: int, style: Style) -> Page:
     return (
         *(build_subsection(f"The worst: {worst.name}", reasons) if reasons else ()),
         *build_pods_before_and_after(worst.zones, worst.nodes_changed, f" the loss of {worst.name}"),
-        *build_order_section(runs, worst.unplaced_over_runs, worst.in_no_order),
+        *build_tried_orders_section(runs, worst.unplaced_over_runs, worst.in_no_order),
     )
 
 

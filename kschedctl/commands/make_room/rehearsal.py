@@ -143,7 +143,7 @@ class Rehearsal:
         """
         unplaced_pods = self._unplaced
         if unplaced_pods:
-            simulation.schedule_uninterrupted(unplaced_pods)
+            simulation.schedule_or_raise_interrupt(unplaced_pods)
 
     @property
     def _unplaced(self) -> list[Position]:
@@ -155,7 +155,7 @@ class Rehearsal:
 
         Return None if one of the pods would preempt other pods.
         """
-        outcomes = self.build_simulation().schedule_uninterrupted(self._unplaced)
+        outcomes = self.build_simulation().schedule_or_raise_interrupt(self._unplaced)
         if any(outcome.victims for outcome in outcomes):
             return None
         return {position: Row(int(self.view.node[position])) for position in self.waiting}

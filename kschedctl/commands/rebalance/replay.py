@@ -93,7 +93,7 @@ class EvictionReplay:
         simulation = Simulation(scheduler, seed=seed, preemption=False)
         lingering = LingeringPods.take_off_nodes(simulation.view, stand_ins)
         view_at_start = simulation.view.fork()
-        simulation.schedule_uninterrupted(find_pods_still_pending(simulation))
+        simulation.schedule_or_raise_interrupt(find_pods_still_pending(simulation))
         was_moved = np.zeros(len(simulation.view.pods), np.bool_)
         still_pending = find_pods_still_pending(simulation)
         return cls(simulation, was_moved, Evictions(simulation), lingering, view_at_start, pending=still_pending)
@@ -164,7 +164,7 @@ class EvictionReplay:
     def _try_pending_pods(self) -> None:
         """Try the pending pods again and record the pods that get a node."""
         if self.pending:
-            outcomes = self.simulation.schedule_uninterrupted(self.pending)
+            outcomes = self.simulation.schedule_or_raise_interrupt(self.pending)
             self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
             self.pending = [position for position in self.pending if position not in self.placed]
 

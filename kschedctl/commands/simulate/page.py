@@ -119,7 +119,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
         *_iter_fit_summary(report),
         *(paragraph(Marked(line[:1].upper() + line[1:], Tone.WARNING)) for line in report.iter_harm()),
         *map(paragraph, report.autoscaled),
-        *_iter_permit_wait_line(report),
+        *([_build_permit_wait_line(report.waiting)] if report.waiting else ()),
     )
 
 
@@ -145,12 +145,11 @@ def _iter_fit_summary(report: SimulationReport) -> Iterator[Paragraph]:
     yield paragraph(f"{fit}, {do_not}: {names(failing)}")
 
 
-def _iter_permit_wait_line(report: SimulationReport) -> Iterator[Paragraph]:
-    """Yield a line about the pods that have a node but wait for Permit."""
-    if report.waiting:
-        number = len(report.waiting)
-        text = f"{number:,} of these {agreeing(number, 'waits', 'wait')} at Permit:"
-        yield paragraph(Marked(text, Tone.WARNING), names(tuple(dict.fromkeys(report.waiting.values()))))
+def _build_permit_wait_line(reason_by_pod: Mapping[str, str]) -> Paragraph:
+    """Build the line about the pods that have a node but wait at Permit."""
+    number = len(reason_by_pod)
+    text = f"{number:,} of these {agreeing(number, 'waits', 'wait')} at Permit:"
+    return paragraph(Marked(text, Tone.WARNING), names(tuple(dict.fromkeys(reason_by_pod.values()))))
 
 
 def _build_workloads_table(workloads: Sequence[WorkloadPlacement], style: Style, title: str) -> Page:

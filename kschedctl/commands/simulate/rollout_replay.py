@@ -257,7 +257,7 @@ class _RolloutReplay:
             later = self._nominated_later.pop()
             self.view.nominate(later.position, later.row)
 
-        position = self._find_pod_position(placement.pod)
+        position = self._take_pod_position(placement.pod)
         if position is None:
             return _build_comparison(placement, UNKNOWN_POD, reasons=("the cluster has no such pod",))
         if self.view.node[position] >= 0:  # scheduled once more under the same name
@@ -367,11 +367,11 @@ class _RolloutReplay:
         pod = self.view.pods.objects[nearby.position].key
         return OverlappingBinding(pod, self.view.nodes.names[nearby.row], round(nearby.nanoseconds / MILLISECOND))
 
-    def _find_pod_position(self, pod: str) -> Position | None:
+    def _take_pod_position(self, pod: str) -> Position | None:
         """Return the position of a pod, or None if neither the cluster nor a manifest has the pod.
 
-        A pod that is not in the cluster is replaced by the next unused pod that a manifest created for its workload.
-        The pod's name must begin with the workload's name. If several names match, the longest one counts.
+        For a pod that is not in the cluster, take the next unused pod that a manifest created for its workload. The
+        pod's name must begin with the workload's name. If several names match, the longest one counts.
         """
         if pod in self.view.pods.index:
             return self.view.pods.index[pod]

@@ -59,8 +59,10 @@ def follow(
     Each pod sees the effects of the previous ones.
 
     ``choices`` has one entry per step. A pod gets the chosen node if it is one of the pod's best nodes, otherwise the
-    first best node by name. Reserved pods are assumed, never bound. If nothing fits, preemption runs and its victims
-    leave at once. The pod is then tried again, at most three times: next (``now``) or after all others (``end``).
+    first best node by name. Pods that get a node are assumed but not bound. If no node fits, preemption runs and its
+    victims leave at once. The pod is then tried again, at most three times. ``retry`` says when: right away (``now``)
+    or after all other pods (``end``).
+
     Raises UsageError for unknown pods and nodes, and ConfigurationError if the scheduler's configuration is invalid.
 
     >>> follow(Cluster.from_objects([]), []).steps

@@ -103,11 +103,13 @@ class OptimalityCheck:
             if result.takes_all and index < self._end:
                 self._end = index
                 self.best = result.counts
-            elif result.takes_all is False:
+            elif result.takes_all is False:  # None means that time was up, so the set is not refuted
                 self.refuted.add(index)
+
         while self.first_open in self.refuted and self.first_open < self._end:
             self.first_open += 1
-        return len(results) == len(positions) and all(result.takes_all is not None for result in results)
+        is_complete = len(results) == len(positions)
+        return is_complete and all(result.takes_all is not None for result in results)
 
 
 def enumerate_cheaper_sets(

@@ -270,7 +270,7 @@ def _schedule_all(cluster: Cluster) -> Replay:
     """
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
-    outcomes = simulation.schedule_uninterrupted(find_pods_still_pending(simulation), report_parts)
+    outcomes = simulation.schedule_or_raise_interrupt(find_pods_still_pending(simulation), report_parts)
     return simulation, outcomes
 
 

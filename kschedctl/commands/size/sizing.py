@@ -40,7 +40,7 @@ from kschedctl.commands.size.shapes import (
 from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
 from kschedctl.commands.size.type_shapes import iter_limit_warnings
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, UNKNOWN_PARTS, Progress, Workers, run_all
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, UNKNOWN_PARTS, Progress, Workers, run_tasks
 from kschedctl.replay.pools import PoolState, compare_pool_states
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -272,7 +272,7 @@ class _Sizing:
         first_sets = plain_starts.sets[:1]
         parts = [self.pod_count] * len(first_sets)
         on_placed = progress.begin("Placing pods on a first set of nodes", sum(parts))
-        results = run_all(SetSearch.is_crowded, search, first_sets, ONE_PROCESS, on_placed, parts=parts)
+        results = run_tasks(SetSearch.is_crowded, search, first_sets, ONE_PROCESS, on_placed, parts=parts)
         if results.interrupted:
             raise KeyboardInterrupt
         return first_sets if any(results.completed) else []
@@ -298,7 +298,7 @@ class _Sizing:
         """
         half_time = self._deadline - self.wishes.seconds / 2
         tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
-        results = run_all(grow_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
+        results = run_tasks(grow_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
         self.unknown += [result.unknown for result in results.completed]
 
@@ -314,7 +314,7 @@ class _Sizing:
         """Search for cheaper variants of the sets, in the given order, and append them to `self.sets`."""
         homeless = frozenset(self.homeless)
         tasks = [SearchTask(result.counts, self._deadline, homeless, result.grown_from) for result in sets]
-        results = run_all(improve_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
+        results = run_tasks(improve_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
         improved_counts = [result.counts for result in results.completed]
         self.sets += [self._build_set(counts) for counts in (*improved_counts, *search.best.values())]
@@ -357,7 +357,7 @@ class _Sizing:
         After an interruption, results for some of the sets are missing, and `interrupted` is set.
         """
         tasks = [SearchTask(counts, self._deadline, frozenset(self.homeless)) for counts in sets]
-        results = run_all(try_set, search, tasks, self.workers, done, parts=[self.pod_count] * len(tasks))
+        results = run_tasks(try_set, search, tasks, self.workers, done, parts=[self.pod_count] * len(tasks))
         self.interrupted = results.interrupted
         return results.completed
 

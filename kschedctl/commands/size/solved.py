@@ -416,9 +416,10 @@ class _PatternSearch:
         self.max_pods = np.where(program.apart[self.groups], 1.0, self.pods)
 
     def iter_cuts(self, deadline: float) -> Iterator[tuple[Table, float]]:
-        """Yield a cut for each round: the worth of the shapes (K,) and what a set must be worth at least.
+        """Yield a cut for each round: a worth for each shape (K,), and the least worth of a set that holds all pods.
 
-        The rounds end at the deadline, after MAX_ROUNDS rounds, or if no pattern improves the solution.
+        The worth of a set is the sum of the worths of its nodes. The rounds end at the deadline, after MAX_ROUNDS
+        rounds, or if no pattern improves the solution.
         """
         self._add_single_group_patterns()
         for _ in range(MAX_ROUNDS):
@@ -431,7 +432,7 @@ class _PatternSearch:
             worth = np.array([upper_bound for _, upper_bound in best_patterns])
             yield worth, float(pod_prices @ self.pods)
 
-            # Add the patterns that are worth more than their node costs.
+            # Add the patterns that are worth more than their node costs, beyond the rounding errors of the prices.
             improving = [
                 (shape, pattern)
                 for shape, (pattern, _) in enumerate(best_patterns)

@@ -12,7 +12,7 @@ from kschedctl.api.defaults import apply_node_defaults
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.api.objects import get_object_key
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, fill_namespace, flatten_lists
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert_document, describe, fill_namespace, flatten_lists
 from kschedctl.commands.snapshot import iter_differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
@@ -45,7 +45,7 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     kind = kinds.pop()
     if kind not in KINDS:
         return None
-    objects = {side: default_object(kind, convert(document), view) for side, document in documents.items()}
+    objects = {side: default_object(kind, convert_document(document), view) for side, document in documents.items()}
     old, new = objects.get("old"), objects.get("new")
     if old is None or new is None:
         return ChangedObject(kind, old, new)
@@ -144,7 +144,7 @@ def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None
     kind = get_kind(document)
     if kind not in FIELDS:
         return None
-    identified: Any = convert(document)
+    identified: Any = convert_document(document)
     if kind not in CLUSTER_SCOPED:
         identified = fill_namespace(identified)
     key = get_object_key(identified)

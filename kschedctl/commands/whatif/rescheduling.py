@@ -18,7 +18,7 @@ from kschedctl.commands.versions.report import VersionChange
 from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_by_pod
 from kschedctl.commands.whatif.report import PodsElsewhere, PodsRescored, Replacement
 from kschedctl.replay.edits import is_recreated_elsewhere
-from kschedctl.replay.parallel import Progress, Workers, run_all
+from kschedctl.replay.parallel import Progress, Workers, run_tasks
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.replay.unknown import REPLACEMENT, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.unknown import UnknownKind
@@ -108,7 +108,7 @@ def compare_replacements(
     # Equal pods are adjacent, so that their batch scores them once.
     sampled = sorted(_sample_workloads(view, running), key=lambda position: (int(view.pods.info[position]), position))
     tasks = [sampled[start : start + BATCH_SIZE] for start in range(0, len(sampled), BATCH_SIZE)]
-    results = run_all(_compare_batch, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
+    results = run_tasks(_compare_batch, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
     batch_results = results.completed
     attribution = ChangeAttribution(pair, version_changes, progress, skip_search=results.interrupted)
     elsewhere = attribution.group_elsewhere([pod for answers in batch_results for pod in answers.elsewhere])

@@ -382,10 +382,10 @@ TT_DEAD_TOLERATION = Rule(
 )
 
 
-def find_workloads_with_only_closed_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose selected nodes are all cordoned or tainted, confirmed by a replay.
+def find_workloads_without_usable_node(context: LintContext) -> Iterator[Problem]:
+    """Find workloads whose selectable nodes are all cordoned or have taints that the pods do not tolerate.
 
-    DaemonSets are left out.
+    A replay confirms each result. DaemonSets are left out.
     """
     facts = context.facts
     for workload in context.workloads:
@@ -396,16 +396,7 @@ def find_workloads_with_only_closed_nodes(context: LintContext) -> Iterator[Prob
             count = int(selected.sum())
             cordoned_count = int((selected & facts.view.nodes.unschedulable).sum())
             tainted_count = count - cordoned_count
-            state = "cordoned" if cordoned_count else "tainted"
-            if count == 1:
-                message = f"the only node that it selects is {state}"
-            elif cordoned_count and tainted_count:
-                message = (
-                    f"none of the {count:,} nodes that it selects is usable: {cordoned_count:,} cordoned, "
-                    f"{tainted_count:,} tainted"
-                )
-            else:
-                message = f"{'both' if count == 2 else f'all {count:,}'} nodes that it selects are {state}"
+            message = _describe_unusable_nodes(cordoned_count, tainted_count)
             fixes = [
                 *(["uncordon a node"] if cordoned_count else []),
                 *(["tolerate the taint"] if tainted_count else []),
@@ -415,10 +406,25 @@ def find_workloads_with_only_closed_nodes(context: LintContext) -> Iterator[Prob
             yield workload.build_problem((), message, capitalize(fix))
 
 
+def _describe_unusable_nodes(cordoned_count: int, tainted_count: int) -> str:
+    """Return the message that all nodes a workload selects are cordoned or, if not cordoned, tainted."""
+    count = cordoned_count + tainted_count
+    if cordoned_count and tainted_count:
+        return (
+            f"none of the {count:,} nodes that it selects is usable: {cordoned_count:,} cordoned, "
+            f"{tainted_count:,} tainted"
+        )
+    state = "cordoned" if cordoned_count else "tainted"
+    if count == 1:
+        return f"the only node that it selects is {state}"
+    all_nodes = "both" if count == 2 else f"all {count:,}"
+    return f"{all_nodes} nodes that it selects are {state}"
+
+
 TT_ALL_ELIGIBLE_CORDONED = Rule(
     "tt-all-eligible-cordoned",
     ERROR,
-    find_workloads_with_only_closed_nodes,
+    find_workloads_without_usable_node,
     summary="Every node that the pods select is cordoned or tainted",
     why="New pods stay Pending. Proved by replay.",
     fix="Uncordon a node, tolerate the taint, or allow other nodes",

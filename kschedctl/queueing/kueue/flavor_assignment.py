@@ -147,27 +147,34 @@ class FlavorAssigner:
         return assignment
 
     def _group_pod_sets(self, counts: Sequence[int] | None) -> list[list[_GroupPodSet]]:
-        """Return the pod sets in groups that get the same flavors. A pod set without a group name is its own group.
+        """Return the pod sets, each with a new assignment, in groups that must get the same flavors.
 
-        ``counts`` gives the number of pods to assign for each pod set. None means the numbers that the Workload
-        requests.
+        A pod set without a group name is its own group. ``counts`` gives the number of pods to assign for each pod set.
+        None means the numbers that the Workload requests.
         """
         groups: dict[str, list[_GroupPodSet]] = {}
         for index, requested in enumerate(self.info.pod_sets):
             scaled = requested if counts is None else requested.scale_to_count(counts[index])
-            requests = dict(scaled.requests)
-            if self.queue.settings.find_resource_group(_PODS) is not None:
-                requests = sort_by_hash({**requests, _PODS: scaled.count})
-
-            assignment = PodSetAssignment(scaled.name, requests, scaled.count)
-            if Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
-                self._keep_former_flavors(assignment, scaled, index)
+            member = _GroupPodSet(index, scaled, self._begin_assignment(scaled, index))
 
             request = self.info.workload.pod_sets[index].topology_request
             group = None if request is None else request.pod_set_group_name
-            members = groups.setdefault(str(index) if group is None else group, [])
-            members.append(_GroupPodSet(index, scaled, assignment))
+            groups.setdefault(str(index) if group is None else group, []).append(member)
         return list(groups.values())
+
+    def _begin_assignment(self, pod_set: PodSetRequests, index: int) -> PodSetAssignment:
+        """Return an assignment of the pod set without chosen flavors, except flavors that must be kept.
+
+        The assignment counts pods as a resource if the ClusterQueue has a quota for pods.
+        """
+        requests = dict(pod_set.requests)
+        if self.queue.settings.find_resource_group(_PODS) is not None:
+            requests = sort_by_hash({**requests, _PODS: pod_set.count})
+
+        assignment = PodSetAssignment(pod_set.name, requests, pod_set.count)
+        if Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
+            self._keep_former_flavors(assignment, pod_set, index)
+        return assignment
 
     def _keep_former_flavors(self, assignment: PodSetAssignment, requested: PodSetRequests, index: int) -> None:
         """Copy a pod set's former flavors and placement into its assignment.

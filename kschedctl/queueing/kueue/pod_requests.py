@@ -53,7 +53,7 @@ def read_resource_settings(document: JsonObject) -> ResourceSettings:
         raise InputError(f"resources of Kueue's configuration: {error}") from None
 
 
-def adjust_pod_sets(
+def add_admission_defaults(
     pod_sets: Iterable[KueuePodSet], limit_ranges: Sequence[LimitRange], overheads: Mapping[str, Resources]
 ) -> tuple[KueuePodSet, ...]:
     """Return the pod sets with everything that admission would add to their pods.

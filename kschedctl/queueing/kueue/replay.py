@@ -19,7 +19,7 @@ from kschedctl.queueing.kueue.amounts import FlavorResource, format_amount, subt
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_empty_queue_cache
 from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_SHARE, INITIAL_SHARE
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate, build_feature_gates
-from kschedctl.queueing.kueue.pod_requests import adjust_pod_sets, compute_requests, read_resource_settings
+from kschedctl.queueing.kueue.pod_requests import add_admission_defaults, compute_requests, read_resource_settings
 from kschedctl.queueing.kueue.queues import Events, KueueEvent, Queues, ReplaySettings, WorkloadStore
 from kschedctl.queueing.kueue.quota_tree import QuotaNode, compute_share
 from kschedctl.queueing.kueue.scheduler import AdmissionScheduler, CycleResult
@@ -393,7 +393,7 @@ def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange
     workloads = {}
     for stored in cluster.kueue_workloads:
         ranges = limit_ranges.get(stored.metadata.namespace, ())
-        adjusted = adjust_pod_sets(stored.spec.pod_sets, ranges, overheads)
+        adjusted = add_admission_defaults(stored.spec.pod_sets, ranges, overheads)
         workload = read_workload(stored, adjusted, _find_priority(stored, priorities))
         workloads[workload.key] = workload
     return workloads

@@ -200,23 +200,22 @@ def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ..
 
 
 def _find_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
-    """Return the condition and events about failed creations by owner.
+    """Return, for each owner, the condition and events that report failed creations of its pods.
 
     Owners that are known only from events are included if they may exist. Objects that are being deleted are left out.
     """
-    events = _group_failure_events(cluster)
+    events_by_owner = _group_failure_events(cluster)
+    creators = find_pod_creators(cluster)
     signs = {}
-    for owner, obj in find_pod_creators(cluster).items():
-        own_events = [event for event in events.pop(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
+    for owner, obj in creators.items():
+        own_events = [event for event in events_by_owner.get(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
         condition = find_creation_failure(obj.status.conditions)
         if (own_events or condition is not None) and obj.metadata.deletion_timestamp is None:
             signs[owner] = _FailureSigns(condition, own_events)
-    # The events that remain are about owners that the cluster does not list
-    return signs | {
-        owner: _FailureSigns(None, own_events)
-        for owner, own_events in events.items()
-        if _may_exist_unread(owner, cluster)
-    }
+    for owner, own_events in events_by_owner.items():
+        if owner not in creators and _may_exist_unread(owner, cluster):
+            signs[owner] = _FailureSigns(None, own_events)
+    return signs
 
 
 def _may_exist_unread(owner: Owner, cluster: Cluster) -> bool:
@@ -276,11 +275,13 @@ def build_denied_pods_report(
 def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
     """Report the denied pods of a workload, given the possible messages for each pod.
 
-    If all pods may get the same messages, which one is left to chance. Otherwise, the messages are different reasons.
+    If every pod can get every message, only one message is reported as the reason, because the API server picks one by
+    chance. Otherwise, each message is reported as a reason of its own.
     """
     denied = len(messages_by_pod)
     all_messages = dict.fromkeys(message for messages in messages_by_pod for message in messages)
-    if all(len(messages) == len(all_messages) for messages in messages_by_pod):
+    can_get_every_message = all(set(messages) == all_messages.keys() for messages in messages_by_pod)
+    if can_get_every_message:
         return build_denied_pods_report(owner, all_messages, wanted, denied)
     failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
     return add_headline(NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures))

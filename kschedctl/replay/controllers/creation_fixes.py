@@ -19,7 +19,7 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
 from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH, StatefulSet
-from kschedctl.cluster import FIELDS, Cluster, convert
+from kschedctl.cluster import FIELDS, Cluster, convert_document
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.creation import SCALED_KINDS, create_objects
 from kschedctl.replay.controllers.creation_fix_steps import (
@@ -450,7 +450,7 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _Scheduli
     if not len(view.nodes):
         return _SchedulingAttempt()
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": stored.obj["metadata"], "spec": stored.spec}
-    pod: Any = convert(document)
+    pod: Any = convert_document(document)
     pod = view.merge_label_keys(view.stored(pod))
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:

@@ -226,8 +226,12 @@ def may_terminate_during_rescheduling(pod: Pod, waiting_jobs: ObjectNames, grace
     if grace_seconds == 0 or find_owner(pod).kind == "StatefulSet" or find_groups(pod):
         return False
     controller = find_controller(pod.metadata)
-    is_job_pod = controller is not None and controller.kind == "Job"
-    return not (controller and is_job_pod and (pod.metadata.namespace, controller.name) in waiting_jobs)
+    is_of_waiting_job = (
+        controller is not None
+        and controller.kind == "Job"
+        and (pod.metadata.namespace, controller.name) in waiting_jobs
+    )
+    return not is_of_waiting_job
 
 
 def build_terminating_pod(pod: Pod, node: str) -> Pod:

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.validation.written import AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode_workload, get_identity, is_non_install_hook, is_workload_manifest
-from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten_lists
+from kschedctl.cluster import FIELDS, Cluster, convert_document, describe, flatten_lists
 from kschedctl.errors import InputError, KschedctlError
 
 SKIPPED_HOOKS_NOTE = "left out, as Helm creates them neither on install nor on upgrade"
@@ -109,7 +109,7 @@ def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> No
         if not struct.metadata.uid:  # type: ignore[attr-defined]
             result.new_documents.append(manifest)
     elif kind in FIELDS and kind not in KINDS:
-        struct = convert(manifest)
+        struct = convert_document(manifest)
         _validate_name(manifest, struct.metadata.name)  # type: ignore[attr-defined]
         result.objects.setdefault(kind, []).append(struct)
         if kind in AROUND_PODS and not struct.metadata.uid:  # type: ignore[attr-defined]

@@ -81,7 +81,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
     positions = [position for position in found_positions if position is not None]
-    outcomes = simulation.schedule_uninterrupted(positions)
+    outcomes = simulation.schedule_or_raise_interrupt(positions)
     unplaced = [position for position in positions if view.node[position] < 0]
     if len(unplaced) in (0, len(positions)):
         return None

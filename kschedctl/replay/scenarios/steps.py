@@ -33,7 +33,7 @@ from kschedctl.api.resource_names import PODS
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, tolerates
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
-from kschedctl.cluster import Cluster, convert, flatten_lists
+from kschedctl.cluster import Cluster, convert_document, flatten_lists
 from kschedctl.errors import UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.plan_change import rank_for_removal
@@ -157,7 +157,7 @@ def _get_node_to_copy(part: parts.AddNodes, cluster: Cluster) -> Node:
     if bool(part.like) == bool(part.template):
         raise UsageError("exactly one of like and template is needed")
     if part.template:
-        node = convert({"kind": "Node", "metadata": {}, **part.template})
+        node = convert_document({"kind": "Node", "metadata": {}, **part.template})
         assert isinstance(node, Node)
         return node
     (name,) = node_edits.find_nodes(cluster, (part.like,))
@@ -255,7 +255,7 @@ def edit_node_pool(part: parts.EditNodePool, cluster: Cluster, read: FileReader)
         raise UsageError(f'NodePool "{part.name}" not found', hint=hint)
     document = msgspec.to_builtins(pools[part.name])
     spec = _apply_merge_patch(document.get("spec", {}), part.spec)
-    edited = convert({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", **document, "spec": spec})
+    edited = convert_document({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", **document, "spec": spec})
     assert isinstance(edited, NodePool)
     pools[part.name] = edited
     edit = StepResult(replace(cluster, karpenter_node_pools=tuple(pools.values())))

@@ -192,7 +192,7 @@ def _schedule_workload_pods(
     new_pods = [apply_pod_defaults(pod) for workload_pods in pods.values() for pod in workload_pods]
     simulation = Simulation(Scheduler(cluster.with_objects({"Pod": new_pods})))
     index = simulation.view.pods.index
-    outcomes = simulation.schedule_uninterrupted([index[pod.key] for pod in new_pods])
+    outcomes = simulation.schedule_or_raise_interrupt([index[pod.key] for pod in new_pods])
     outcome_by_position = {outcome.position: outcome for outcome in outcomes}
 
     placements = {}

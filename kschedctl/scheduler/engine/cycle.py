@@ -267,17 +267,18 @@ class Cycle:
 
     @property
     def rejecting_plugins(self) -> frozenset[str]:
-        """The plugins that rejected the pod, as upstream's diagnosis has them. All extenders count as one plugin.
+        """The plugins that upstream's diagnosis lists as having rejected the pod. All extenders count as one plugin.
 
         Since v1.31, plugins that restricted the nodes in PreFilter count, too.
         """
         does_narrowing_count = NARROWING_REJECTS.at(self.framework.release)
-        narrowing = self.pre_filter.narrowed_by if does_narrowing_count else ()
+        narrowing = frozenset(self.pre_filter.narrowed_by if does_narrowing_count else ())
 
-        # If PreFilter rejects the pod, the rejecting plugin counts alone, unless the code is Unschedulable.
+        # If PreFilter rejects the pod, only the rejecting plugin counts, unless the code is Unschedulable.
         if self.pre_filter.status.rejected and self.pre_filter.plugin:
+            rejecting_plugin = frozenset((self.pre_filter.plugin,))
             is_unschedulable = self.pre_filter.status.code is Code.UNSCHEDULABLE
-            return frozenset((self.pre_filter.plugin, *(narrowing if is_unschedulable else ())))
+            return rejecting_plugin | narrowing if is_unschedulable else rejecting_plugin
 
         # Otherwise, these are the plugins whose rejection is reported for an examined node.
         rejecting = {
@@ -285,7 +286,7 @@ class Cycle:
         }
         if self.consultation.narrowed:
             rejecting.add(EXTENDERS)
-        return frozenset(rejecting.union(narrowing))
+        return narrowing | rejecting
 
     def get_node_status(self, row: int) -> Status:
         """Return the status of a node in the diagnosis.

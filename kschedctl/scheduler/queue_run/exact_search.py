@@ -107,8 +107,8 @@ class ExactSearch:
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
         """Run PostFilter for a pod for which `find_node` just returned None, and return the effect.
 
-        The cycle of that call is continued, so the arguments are not needed. If there are no nodes, PostFilter is not
-        run, and the pod fails as unresolvable.
+        The cycle of that call is continued. `position` and `framework` are only there for the interface and are
+        ignored. If there are no nodes, PostFilter is not run, and the pod fails as unresolvable.
         """
         cycle = self._latest_cycle
         if cycle is None or not len(self.view.nodes):
@@ -200,10 +200,7 @@ class Signer:
         self._view = view
 
     def sign(self, info: PodInfo) -> bytes | None:
-        """Return the pod's signature, or None if the pod cannot be compared with other pods.
-
-        Return None if a plugin returns no signature for this pod, or if the profile does not sign pods.
-        """
+        """Return the pod's signature, or None if the profile does not sign pods or a plugin cannot sign this pod."""
         if self._plugins is None:
             return None
         fragments: dict[str, object] = {"scheduler": info.spec.scheduler_name}

@@ -389,8 +389,11 @@ def _check_fact(value: object, *_: object) -> object:
 
 
 def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
-    """Return the dependencies. Raises TypeError if an item is not a Dependency."""
-    dependencies = list(answer)
+    """Return the dependencies. Raises TypeError if an item is not a Dependency.
+
+    The arguments of the plugin's method are ignored.
+    """
+    dependencies = list(answer)  # check all items here, so that the error is raised while the plugin is called
     for dependency in dependencies:
         if not isinstance(dependency, Dependency):
             raise TypeError(f"it yields {type(dependency).__name__}, not Dependency")

@@ -103,10 +103,10 @@ class _QuotaVictims:
         """
         info: PodInfo = self.view.pods.infos[self.view.pods.info[position]]
         quota = self.use.quotas.get(info.namespace)
-        if self.quota is None or quota is None:
-            return self.quota is quota and info.priority < self.info.priority
-        if quota is self.quota:
+        if self.quota is quota:  # both pods have the same quota, or both have none
             return info.priority < self.info.priority
+        if self.quota is None or quota is None:
+            return False
         return not self.is_borrowing and quota.is_over_min(self.use.sum_namespace(quota.namespace))
 
     def _build_arrival_keys(self, pods: Positions) -> Positions:

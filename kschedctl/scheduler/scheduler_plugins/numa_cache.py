@@ -96,7 +96,7 @@ class OverReserve:
         node whose published topology does not match its pods. `decided` (N,) marks the nodes where available amounts
         decide whether a pod fits, and `scored` (N,) those where they decide its score.
         """
-        published = self.get_published_pods(view)
+        published = self.compare_published_pods(view)
         doubtful = published.foreign | (published.differ & decided)
         effect = Effect.EITHER
         if not doubtful.any():
@@ -123,8 +123,11 @@ class OverReserve:
         if (placements & decided)[view.node[is_evictable]].any():
             yield Unknown(Dependency(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
 
-    def get_published_pods(self, view: Fork) -> PublishedPods:
-        """Return the cached comparison of the pods on the nodes with the published topologies."""
+    def compare_published_pods(self, view: Fork) -> PublishedPods:
+        """Compare the pods on each node with the pods that its published topology counts.
+
+        The result is cached until the topologies, the nodes or the pods change.
+        """
         profiles = _find_profiles_with_plugin(self.plugin, view.cluster.configuration)
         key = self.plugin, self.settings, profiles
         return view.objects.index(

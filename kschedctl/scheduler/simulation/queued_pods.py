@@ -294,7 +294,9 @@ class QueuedPods:
         flush = self._find_next_flush()
         due_times = [time for time in (backoff_end, permit_timeout, flush) if time is not None]
         first = min(due_times, default=None)
-        if first is None or first not in (backoff_end, flush):
+        # At the same time, a backoff comes before a flush, and both come before a Permit timeout.
+        is_permit_timeout_first = first not in (backoff_end, flush)
+        if first is None or is_permit_timeout_first:
             return False
 
         self.clock.time = max(self.clock.time, first)

@@ -99,7 +99,9 @@ class Simulation(Attempts):
             Outcome(position, unplaced_verdict, victims=self.victims.get(position, ())) for position in unplaced
         ]
 
-    def schedule_uninterrupted(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
+    def schedule_or_raise_interrupt(
+        self, positions: Iterable[Position], progress: Progress | None = None
+    ) -> list[Outcome]:
         """Schedule the pods like `schedule`, but raise KeyboardInterrupt if the user interrupts."""
         outcomes = self.schedule(positions, progress)
         if self.interrupted:

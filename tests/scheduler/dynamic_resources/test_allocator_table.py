@@ -12,7 +12,7 @@ from plugin_cases import cases, snapshot
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import ResourceClaim
 from kschedctl.api.quantity import parse
-from kschedctl.cluster import convert
+from kschedctl.cluster import convert_document
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
@@ -100,7 +100,7 @@ def state_of(case):
 
 
 def test_claims_of_the_table_are_claims():
-    assert isinstance(convert({"kind": "ResourceClaim"}), ResourceClaim)
+    assert isinstance(convert_document({"kind": "ResourceClaim"}), ResourceClaim)
 
 
 V1_37 = KubeVersion(37)

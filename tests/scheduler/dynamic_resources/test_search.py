@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plugin_cases import snapshot
 
 from kschedctl.api.objects import ResourceClaim
-from kschedctl.cluster import convert
+from kschedctl.cluster import convert_document
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import MAX_RESULTS, Search
 from kschedctl.scheduler.plugins.dynamic_resources.claims import PodClaims
@@ -30,7 +30,7 @@ constraints = st.sampled_from([None, "matchAttribute"])
 
 @given(st.lists(devices, min_size=1, max_size=3), requests, constraints)
 def test_brute_force(nodes, wanted, constraint):
-    view, claim = snapshot(cluster(nodes)), convert(claim_of(wanted, constraint))
+    view, claim = snapshot(cluster(nodes)), convert_document(claim_of(wanted, constraint))
     inventory = Inventory(view, Features())
     evaluation = Evaluation(inventory, None, PodClaims((claim,)), {})
     for row, name in enumerate(view.nodes.names):
@@ -46,7 +46,7 @@ def test_brute_force(nodes, wanted, constraint):
 
 def test_the_room_for_recursion_is_given_back() -> None:
     before = sys.getrecursionlimit()
-    view, claim = snapshot(cluster([[(0, 0, False)]])), convert(claim_of([(1, None)], None))
+    view, claim = snapshot(cluster([[(0, 0, False)]])), convert_document(claim_of([(1, None)], None))
     inventory = Inventory(view, Features())
     claims = [read_claim(claim, inventory.classes, Features())] * (before // MAX_RESULTS + 1)
     assert Search(inventory, 0, claims).run() is None
@@ -102,13 +102,15 @@ def selectors(model):
 
 
 def test_a_claim_is_a_claim():
-    assert isinstance(convert(claim_of([(1, None)], None)), ResourceClaim)
+    assert isinstance(convert_document(claim_of([(1, None)], None)), ResourceClaim)
 
 
 def test_identical_devices_are_not_tried_one_by_one():
     """Ten requests for one device each, of nine that are alike: hopeless, and seen to be so at once."""
     view = snapshot(cluster([[(0, 0, False)] * 9]))
     inventory = Inventory(view, Features())
-    search = Search(inventory, 0, [read_claim(convert(claim_of([(1, 0)] * 10, None)), inventory.classes, Features())])
+    search = Search(
+        inventory, 0, [read_claim(convert_document(claim_of([(1, 0)] * 10, None)), inventory.classes, Features())]
+    )
     assert search.run() is None
     assert search.limit.tried < 100

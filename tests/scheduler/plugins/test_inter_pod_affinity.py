@@ -21,7 +21,7 @@ from small_clusters import (
     topology_key,
 )
 
-from kschedctl.cluster import convert
+from kschedctl.cluster import convert_document
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity, InterPodAffinityArgs
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -87,7 +87,7 @@ def test_score(case):
 def test_namespaces_of_a_term(case):
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [case["term"]]}}
     pod = {"kind": "Pod", "metadata": {"namespace": case["podNamespace"]}, "spec": {"affinity": affinity}}
-    (term,) = PodInfo(convert(pod), snapshot({}).settings.requests).required_affinity
+    (term,) = PodInfo(convert_document(pod), snapshot({}).settings.requests).required_affinity
     assert sorted(term.namespaces) == case["want"]["namespaces"]
 
 

@@ -21,7 +21,7 @@ from plugin_cases import cases, pod_info, snapshot
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import AnyGroup, PodGroup
-from kschedctl.cluster import Cluster, convert
+from kschedctl.cluster import Cluster, convert_document
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.replay.run_queue import run_queue
 from kschedctl.scheduler.engine.pod_groups.cycle import PodGroupCycle
@@ -60,7 +60,7 @@ def cycles(*objects: Json, **gates: bool) -> list[Json]:
 def group_of(least: int, *, composite: bool) -> AnyGroup:
     kind, field = ("CompositePodGroup", "minGroupCount") if composite else ("PodGroup", "minCount")
     policy = {"gang": {field: least}} if least else {"basic": {}}
-    group: AnyGroup = convert({"kind": kind, "metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy}})
+    group: AnyGroup = convert_document({"kind": kind, "metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy}})
     return group
 
 
@@ -85,7 +85,7 @@ def test_pre_enqueue(case: Json) -> None:
 
 @cases("podgroups137", "hint")
 def test_hints(case: Json) -> None:
-    old, new = (convert(case[part]) if case[part] else None for part in ("old", "new"))
+    old, new = (convert_document(case[part]) if case[part] else None for part in ("old", "new"))
     gates = FeatureGates("1.37", case.get("featureGates", GATES.overrides))
     view = snapshot({"objects": case.get("objects", [])}, settings_of(gates))
     event = (case["new"]["kind"], "Update" if old else "Add")

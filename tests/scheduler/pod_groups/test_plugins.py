@@ -13,7 +13,7 @@ from plugin_cases import cases, pod_info, snapshot, typed_args, unbound
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
-from kschedctl.cluster import convert
+from kschedctl.cluster import convert_document
 from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments, ProposedAssignment
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
 from kschedctl.scheduler.framework import Code, PluginError, Status
@@ -150,7 +150,7 @@ def proposal(view: Fork, placed: list[tuple[Json, str]], rows: np.ndarray | None
     """Propose these pods on these nodes, in a placement of some rows or of all."""
     found = []
     for pod, node in placed:
-        typed = convert({"kind": "Pod", **pod})
+        typed = convert_document({"kind": "Pod", **pod})
         assert isinstance(typed, Pod)
         found.append(ProposedAssignment(PodInfo(typed, view.settings.requests), view.nodes.index[node]))
     return PodGroupAssignments(GroupPlacement("", np.arange(len(view.nodes)) if rows is None else rows), tuple(found))

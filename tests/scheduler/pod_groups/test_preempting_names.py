@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.api.objects import Pod
-from kschedctl.cluster import convert
+from kschedctl.cluster import convert_document
 from kschedctl.scheduler.engine.pod_groups.victims import get_preemptor_key
 
 
@@ -16,6 +16,8 @@ from kschedctl.scheduler.engine.pod_groups.victims import get_preemptor_key
 )
 def test_by_namespace_and_name(group: str | None, workload_aware: bool, expected: str) -> None:
     spec = {"containers": [{"name": "c"}]} | ({"schedulingGroup": {"podGroupName": group}} if group else {})
-    pod = convert({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "team"}, "spec": spec})
+    pod = convert_document(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "team"}, "spec": spec}
+    )
     assert isinstance(pod, Pod)
     assert get_preemptor_key(pod, workload_aware) == expected

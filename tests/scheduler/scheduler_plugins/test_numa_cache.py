@@ -162,7 +162,7 @@ def test_every_node_is_asked_about_its_own_pods() -> None:
     topologies = [about("a", "one"), about("b", "device", numa={**HALF, **device}), about("c"), about("e", "gone")]
     found = cluster(*(node(name) for name in "bcde"), *there, *topologies)
     view = Scheduler(found).view
-    differ, foreign = OverReserve(NAME, NumaCacheArgs()).get_published_pods(view)
+    differ, foreign = OverReserve(NAME, NumaCacheArgs()).compare_published_pods(view)
     rows = [view.nodes.index[name] for name in "abcde"]
     assert differ[rows].tolist() == foreign[rows].tolist() == [False, False, False, False, True]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.api.objects import PersistentVolume, Volume
-from kschedctl.cluster import convert
+from kschedctl.cluster import convert_document
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BY_NAME,
     TranslationError,
@@ -27,7 +27,7 @@ def persistent_volume(source, labels=None, terms=None) -> PersistentVolume:
         expressions = [[{"key": k, "operator": "In", "values": v} for k, v in term.items()] for term in terms]
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": e} for e in expressions]}}
     document = {"kind": "PersistentVolume", "metadata": {"name": "pv", "labels": labels or {}}, "spec": spec}
-    found = convert(document)
+    found = convert_document(document)
     assert isinstance(found, PersistentVolume)
     return found
 
@@ -118,7 +118,7 @@ def test_sources_in_pods():
     pod = {
         "spec": {"volumes": [{"azureFile": {}}, {"vsphereVolume": {"volumePath": "x"}}, {"emptyDir": {}}, {"rbd": {}}]}
     }
-    document = convert({"kind": "Pod", "metadata": {"name": "p"}, **pod})
+    document = convert_document({"kind": "Pod", "metadata": {"name": "p"}, **pod})
     volumes: tuple[Volume, ...] = document.spec.volumes  # type: ignore[attr-defined]
     plugins = [find_in_tree_plugin(volume) for volume in volumes]
     assert [(p.name, p.enabled) if p else None for p in plugins] == [
@@ -132,6 +132,8 @@ def test_sources_in_pods():
 
 def test_migrated_plugins():
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd,kubernetes.io/cinder"}
-    node = convert({"kind": "CSINode", "metadata": {"name": "n", "annotations": annotations}, "spec": {"drivers": []}})
+    node = convert_document(
+        {"kind": "CSINode", "metadata": {"name": "n", "annotations": annotations}, "spec": {"drivers": []}}
+    )
     assert list_migrated_plugins(node) == {"kubernetes.io/gce-pd", "kubernetes.io/cinder"}  # type: ignore[arg-type]
     assert list_migrated_plugins(None) == frozenset()

@@ -119,7 +119,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
-    simulation.schedule_uninterrupted(pending)
+    simulation.schedule_or_raise_interrupt(pending)
     view = simulation.view
     movable_counts, movable_shares = _count_movable_pods_and_shares(view)
     nominated_rows, _ = view.nominations

@@ -27,7 +27,7 @@ STAYING_KINDS = ("DaemonSet", "Node")
 MAX_POOLS = 20
 """The maximum number of pools whose typical pods are replayed."""
 MAX_TYPICAL, MIN_TYPICAL_PER_POOL = 40, 3
-"""The numbers of typical pods that are replayed, in total and in each pool."""
+"""The maximum number of typical pods that are replayed, and the number that each pool may have in any case."""
 MAX_PENDING = 20
 """The maximum number of kinds of pending pods that are replayed."""
 MAX_EXAMPLES = 3
@@ -100,11 +100,13 @@ def _iter_typical_pods(view: Fork, pools: Pools, request_numbers: Rows) -> Itera
 
     Pods that never leave their node, such as DaemonSet pods, are left out.
     """
-    is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)[view.pods.info]
+    is_staying_info = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)
+    is_staying = is_staying_info[view.pods.info]  # one entry per pod instead of one per pod info
     positions = np.flatnonzero((view.node >= 0) & ~is_staying)
     pool_by_pod = pools.code[view.node[positions]]
     pods_by_pool = np.bincount(pool_by_pod, minlength=len(pools.names))
     largest_pools = np.argsort(-pods_by_pool, kind="stable")[:MAX_POOLS].tolist()
+    # Share the total evenly among the pools, but give each pool at least a few pods.
     max_per_pool = max(MAX_TYPICAL // max(len(largest_pools), 1), MIN_TYPICAL_PER_POOL)
     for pool in largest_pools:
         yield from _iter_pods_with_frequent_requests(

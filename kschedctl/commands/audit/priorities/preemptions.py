@@ -208,10 +208,10 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
     simulation = Simulation(scheduler)
     cloned_position = tiers.find_pod_with_info(info_number)
     clones = simulation.view.add_clones(cloned_position, limits.grow)
-    outcomes = simulation.schedule_uninterrupted(clones, done)
+    outcomes = simulation.schedule_or_raise_interrupt(clones, done)
     first_failure = next((outcome.message for outcome in simulation.explain(outcomes) if outcome.row < 0), "")
     simulation.preemption = False  # preempted pods do not preempt others when they are recreated
-    simulation.schedule_uninterrupted(recreate_gone_pods(simulation, list_victims(outcomes)))
+    simulation.schedule_or_raise_interrupt(recreate_gone_pods(simulation, list_victims(outcomes)))
 
     tier = int(tiers.tier_by_info[info_number])
     cloned_pod = tiers.pods.objects[cloned_position]

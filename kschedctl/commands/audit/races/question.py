@@ -198,7 +198,7 @@ def build_race_question(fields: RaceFields, measures: Measures | None) -> RaceQu
     The result also says which parameters were taken from the cluster. Raises UsageError for parameters that cannot be
     simulated.
     """
-    cluster_fields = _build_cluster_fields(measures)
+    cluster_fields = _build_measured_fields(measures)
     parameters = RaceQuestion(**(cluster_fields | fields))
 
     names_from_cluster = set(cluster_fields.keys() - fields.keys())
@@ -215,8 +215,8 @@ def build_race_question(fields: RaceFields, measures: Measures | None) -> RaceQu
     return question
 
 
-def _build_cluster_fields(measures: Measures | None) -> RaceFields:
-    """Return the parameters that were measured in the cluster, none without `measures`."""
+def _build_measured_fields(measures: Measures | None) -> RaceFields:
+    """Return the parameters that were measured in the cluster, or no parameters if `measures` is None."""
     fields = RaceFields()
     if measures is None:
         return fields

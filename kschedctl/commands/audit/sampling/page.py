@@ -183,7 +183,7 @@ def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
 
 
 def _plot_losses(profile: SampledProfile) -> Plot:
-    """Plot the mean loss, its 90th percentile and its maximum over the percentage."""
+    """Plot the mean, 90th percentile and maximum score loss against percentageOfNodesToScore."""
     lines = (
         Series("mean", tuple((point.percentage, point.loss) for point in profile.curve)),
         Series("P90", tuple((point.percentage, point.loss_p90) for point in profile.curve)),

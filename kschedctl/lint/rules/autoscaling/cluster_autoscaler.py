@@ -50,22 +50,24 @@ def find_unmatched_expander_priorities(context: LintContext) -> Iterator[Problem
     assert context.cluster is not None
     for subject, config_map in _iter_priority_config_maps(context):
         node_groups = find_node_groups(context.cluster)
+        if not node_groups.are_certain or not node_groups.groups:
+            continue
         try:
             priorities = read_priorities(config_map)
         except ValueError:  # find_unreadable_expander_priorities reports it
             continue
-        if not node_groups.are_certain or not node_groups.groups:
-            continue
+
         for priority, patterns in priorities.items():
             for pattern in patterns:
                 if not any(matches_any_pattern((pattern,), name) for name in node_groups.ids):
                     message = f"pattern {pattern} of priority {priority} matches no node group"
                     yield subject.build_problem(PRIORITIES_PATH, message)
+
         all_patterns = tuple(pattern for patterns in priorities.values() for pattern in patterns)
-        for name in node_groups.ids:
-            if not matches_any_pattern(all_patterns, name):
-                message = f"node group {name} has no priority: it is used only if no group with a priority helps"
-                yield subject.build_problem(PRIORITIES_PATH, message)
+        unmatched_groups = [name for name in node_groups.ids if not matches_any_pattern(all_patterns, name)]
+        for name in unmatched_groups:
+            message = f"node group {name} has no priority: it is used only if no group with a priority helps"
+            yield subject.build_problem(PRIORITIES_PATH, message)
 
 
 CA_PRIORITIES_UNMATCHED = Rule(

@@ -355,7 +355,8 @@ def _find_coexisting_budgets(
 ) -> set[str]:
     """Return the names of budgets that can all be in one cluster together with the workload.
 
-    If several such groups exist, a large one is returned. Only the first ``_MAX_COMPARED`` budgets are then considered.
+    Without variants of manifests, this is true of all budgets. Otherwise, find a large group, which need not be the
+    largest one, among the first ``_MAX_COMPARED`` budgets that can be in a cluster with the workload.
     """
     if not context.variants:
         return {budget.subject.name for budget in budgets}

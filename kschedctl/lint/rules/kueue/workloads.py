@@ -34,7 +34,7 @@ from kschedctl.queueing.kueue.amounts import (
     sum_requests,
 )
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue
-from kschedctl.queueing.kueue.pod_requests import ResourceSettings, adjust_pod_sets, compute_quota_requests
+from kschedctl.queueing.kueue.pod_requests import ResourceSettings, add_admission_defaults, compute_quota_requests
 
 LOCAL_QUEUES = "https://kueue.sigs.k8s.io/docs/concepts/local_queue/"
 _PREFIX = "kueue.x-k8s.io/"
@@ -250,7 +250,7 @@ def _compute_pod_set_requests(pod_sets: Iterable[KueuePodSet]) -> list[_PodSetRe
     """
     pod_set_requests = []
     try:
-        for pod_set in adjust_pod_sets(pod_sets, (), {}):
+        for pod_set in add_admission_defaults(pod_sets, (), {}):
             requests = compute_quota_requests(pod_set.template.spec, ResourceSettings())
             count = pod_set.count if pod_set.min_count is None else min(pod_set.min_count, pod_set.count)
             total = {**scale_requests(requests, count), "pods": count}

@@ -48,7 +48,7 @@ _LABELS_BY_DOMAIN = {
     "kubernetes.azure.com": ("agentpool", "mode", "scalesetpriority", "os-sku", "accelerator"),
 }
 """Domain -> the names of its known node labels."""
-_SIMILAR_LABELS = {"kubernetes.io/role", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/masters"}
+_DISTRIBUTION_LABELS = {"kubernetes.io/role", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/masters"}
 """Labels of distributions and installers that only look like misspellings of Kubernetes' labels."""
 _LABEL_BY_NAME = {
     name: f"{domain}/{name}"
@@ -136,25 +136,34 @@ def _iter_label_keys_outside_workloads(context: LintContext) -> Iterator[tuple[S
 def find_similar_known_label(key: str) -> str:
     """Return the well-known node label that a key is probably meant to be, or "".
 
-    Either the name or the domain may be misspelt, or the key may use the wrong domain of Kubernetes. Known keys and
-    keys that may be custom give "".
+    The key may be a common mistake, its name or its domain may be misspelt, or it may use the wrong domain of
+    Kubernetes. Known keys and keys that may be custom give "".
     """
     domain, _, name = key.rpartition("/")
-    if key in _SIMILAR_LABELS or name in _LABELS_BY_DOMAIN.get(domain, ()):
+    is_known = name in _LABELS_BY_DOMAIN.get(domain, ())
+    if is_known or key in _DISTRIBUTION_LABELS:
         return ""
     if key in MISTAKEN_LABELS:
         return MISTAKEN_LABELS[key]
+
+    similar_label = _find_similarly_spelt_label(domain, name)
+    if similar_label:
+        return similar_label
+    is_kubernetes_domain = domain == _KUBERNETES_DOMAIN or domain.endswith(f".{_KUBERNETES_DOMAIN}")
+    return _LABEL_BY_NAME.get(name, "") if is_kubernetes_domain else ""
+
+
+def _find_similarly_spelt_label(domain: str, name: str) -> str:
+    """Return the known label with this domain and a similar name, or with this name and a similar domain.
+
+    Return "" if there is none.
+    """
     if domain in _LABELS_BY_DOMAIN:
         similar_name = find_similar_name(name, _LABELS_BY_DOMAIN[domain])
-        similar_label = f"{domain}/{similar_name}" if similar_name else ""
-    else:
-        domains_with_name = [domain for domain, names in _LABELS_BY_DOMAIN.items() if name in names]
-        similar_domain = find_similar_name(domain, domains_with_name)
-        similar_label = f"{similar_domain}/{name}" if similar_domain else ""
-    is_kubernetes_domain = domain == _KUBERNETES_DOMAIN or domain.endswith(f".{_KUBERNETES_DOMAIN}")
-    if not similar_label and is_kubernetes_domain:
-        return _LABEL_BY_NAME.get(name, "")
-    return similar_label
+        return f"{domain}/{similar_name}" if similar_name else ""
+    domains_with_name = [domain for domain, names in _LABELS_BY_DOMAIN.items() if name in names]
+    similar_domain = find_similar_name(domain, domains_with_name)
+    return f"{similar_domain}/{name}" if similar_domain else ""
 
 
 def find_ineffective_alternative_terms(workload: Workload) -> Iterator[Problem]:

@@ -249,8 +249,8 @@ def _iter_unusable_domain_problem(
         yield workload.build_problem((*spread.path, field), message)
 
 
-def _group_by_workload(context: LintContext) -> dict[Workload, list[HardSpread]]:
-    """Return the hard spread constraints of each workload that count its own pods."""
+def _group_spreads_by_workload(context: LintContext) -> dict[Workload, list[HardSpread]]:
+    """Group by workload the hard spread constraints that count the pods of their workload."""
     spreads_by_workload: dict[Workload, list[HardSpread]] = {}
     for spread in iter_hard_spread_constraints(context):
         spreads_by_workload.setdefault(spread.workload, []).append(spread)
@@ -260,7 +260,7 @@ def _group_by_workload(context: LintContext) -> dict[Workload, list[HardSpread]]
 def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose hard constraints can each be met alone but not together, confirmed by replays."""
     facts = context.facts
-    for workload, spreads in _group_by_workload(context).items():
+    for workload, spreads in _group_spreads_by_workload(context).items():
         if len(spreads) < 2 or not _may_constraints_conflict(context, spreads, workload.highest_replicas):
             continue
         count = min(workload.highest_replicas, MAX_PLACED)
@@ -300,7 +300,7 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     if facts.has_node_autoscaler():
         return
-    spreads_by_workload = _group_by_workload(context)
+    spreads_by_workload = _group_spreads_by_workload(context)
     specific_checks = (find_unreachable_min_domains, find_domains_blocked_by_taints, find_domains_outside_affinity)
     for workload, spreads in spreads_by_workload.items():
         count = workload.lowest_replicas

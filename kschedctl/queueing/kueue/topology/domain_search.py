@@ -123,10 +123,12 @@ class DomainSearch:
     def _find_tightest_domain(self, level: int, domains: Indexes) -> int | None:
         """Return the domain with the least free capacity that holds all slices and leaders, or None.
 
-        ``domains`` is sorted as ``sort_domains_for_leader`` does it. If domains with the least free capacity come
-        first, the first domain that fits is returned. Otherwise the search is limited to domains with the affinity
-        score of the first domain that fits. If affinity counts and the level is required, this may be any domain; in
-        all other cases, the result is None unless the first domain fits.
+        ``domains`` is sorted as by ``sort_domains_for_leader``:
+
+        - If domains with the least free capacity come first, return the first domain that fits.
+        - Otherwise, return None unless the first domain fits. Only if affinity counts and the level is required may
+          the first domain that fits be a later one. If affinity counts, return the tightest domain with the affinity
+          score of the first domain that fits.
         """
         counts, request = self.counts, self.request
         has_room_for_slices = counts.slices_with_leader[level][domains] >= request.slices
@@ -141,7 +143,9 @@ class DomainSearch:
         may_lower_affinity = request.is_required and self._respects_affinity
         if first_fitting > 0 and not may_lower_affinity:
             return None
-        remaining_domains = domains[first_fitting:]
+        remaining_domains = domains[
+            first_fitting:
+        ]  # the search below is limited to the affinity score of the first one
         return self._find_best_fitting_domain(level, remaining_domains, request.slices, request.leaders, by_slices=True)
 
     def _choose_several_domains(self, level: int, domains: list[int]) -> list[int]:

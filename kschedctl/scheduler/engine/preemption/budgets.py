@@ -229,7 +229,7 @@ class Budgets:
 
 def get_budgets(view: Fork) -> Budgets:
     """Return the PDBs of a fork. They are read when first needed and stored with the fork."""
-    return view.objects.get_follower(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
+    return view.objects.get_derived_value(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
 
 
 def get_budget_key(pdb: PodDisruptionBudget) -> str:

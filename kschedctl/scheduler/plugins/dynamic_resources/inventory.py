@@ -203,7 +203,7 @@ class Inventory:
 
 def get_inventory(view: Fork, features: Features) -> Inventory:
     """Return the fork's inventory under the features, which is built on first use and follows changes of claims."""
-    return view.objects.get_follower((Inventory, features), lambda: Inventory(view, features), "ResourceClaim")
+    return view.objects.get_derived_value((Inventory, features), lambda: Inventory(view, features), "ResourceClaim")
 
 
 def _index_classes_by_name(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceClass]:

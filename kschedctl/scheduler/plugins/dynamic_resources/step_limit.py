@@ -70,7 +70,7 @@ class StepLimit:
         if there are too many. If ``all_tried`` is False, upstream's search may end sooner. It can then be skipped only
         if all sequences would be within the limit.
         """
-        steps = self._count_sequences(devices)
+        steps = self._count_device_sequences(devices)
         if all_tried:
             self.in_vain += steps
             self._check_limit()
@@ -82,16 +82,16 @@ class StepLimit:
         if self.max_steps is not None and self.tried + self.in_vain > self.max_steps:
             raise SearchTimeoutError(upstream=True)
 
-    def _count_sequences(self, devices: int) -> int:
-        """Return the number of sequences, of any length, in which upstream tries the given number of devices.
+    def _count_device_sequences(self, devices: int) -> int:
+        """Return how many sequences of devices, of any length, upstream can try with the given number of devices.
 
-        If upstream keeps the devices in order, this is the number of subsets, otherwise the number of arrangements.
+        If upstream tries devices only in their given order, this is the number of subsets. If it tries them in any
+        order, it is the number of arrangements of all subsets.
         """
         if not self.any_order:
             return 1 << devices  # 2 to the power of `devices`
-        sequences_of_length = (
-            1  # at first the single sequence without devices, then the sequences of one device and so on
-        )
+        # Begin with the single sequence without devices, then add the sequences of one device, of two and so on
+        sequences_of_length = 1
         total = 1
         for choices in range(devices, 0, -1):
             sequences_of_length *= choices

@@ -60,11 +60,11 @@ def is_schedulable_after_pod_change(
         if pod is not None and not frees_room(pod, counts_nominated=checks_both_ways):  # a pod without a node
             return False
 
-    affinity, anti_affinity = parse_required_terms(info)
+    affinity, anti_affinity = get_required_terms(info)
     if new is None:  # the pod was deleted
         old_pod_terms: Sequence[AffinityTerm] = ()
         if checks_both_ways:
-            _, old_pod_terms = parse_required_terms(PodInfo(old, view.settings.requests))
+            _, old_pod_terms = get_required_terms(PodInfo(old, view.settings.requests))
         return matches_anti_affinity(anti_affinity, old) or matches_anti_affinity(old_pod_terms, info.pod)
     if old is None:  # the pod was added
         return do_all_terms_match(affinity, new)
@@ -92,7 +92,7 @@ def is_schedulable_after_node_change(
     must have the label of an affinity term, unless there are anti-affinity terms. Without `compares_with_old_node`, it
     is enough that the node has the label of some term. Raises PluginError for terms that cannot be parsed.
     """
-    affinity, anti_affinity = parse_required_terms(info)
+    affinity, anti_affinity = get_required_terms(info)
     new_labels = change.new.metadata.labels
     if not compares_with_old_node:
         return any(term.topology_key in new_labels for term in (*affinity, *anti_affinity))
@@ -111,7 +111,7 @@ def is_schedulable_after_node_change(
     return False
 
 
-def parse_required_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequence[AffinityTerm]]:
+def get_required_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequence[AffinityTerm]]:
     """Return the pod's required affinity terms and its required anti-affinity terms.
 
     Raises PluginError if a required term cannot be parsed.
@@ -143,7 +143,7 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
     If the pod's terms cannot be parsed, any change of a pod moves it.
     """
     try:
-        affinity, anti_affinity = parse_required_terms(info)
+        affinity, anti_affinity = get_required_terms(info)
     except PluginError as error:
         affinity, anti_affinity = (), ()
         yield WakeTrigger(POD, ADD, f"any pod is added, changed or deleted: the pod's terms cannot be read: {error}")

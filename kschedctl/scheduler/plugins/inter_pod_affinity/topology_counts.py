@@ -172,8 +172,8 @@ class RunningCounts:
             missing |= ~column.present[rows]
         return missing
 
-    def find_rows_with_match(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes in a domain where some term is matched."""
+    def mask_rows_in_matched_domains(self, rows: Rows) -> Bools:
+        """Return for each of the `rows` whether its node is in a topology domain where a term matches a pod."""
         has_match = np.zeros(len(rows), np.bool_)
         for counts in self.iter_counts(rows):
             has_match |= counts > 0
@@ -219,7 +219,7 @@ def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
-    """Count, by topology key, the matched terms of each pod info."""
+    """Return, by topology key, how many terms match each pod info."""
     counts: dict[str, Weights] = {}
     for term, infos in matches:
         if term.topology_key not in counts:

@@ -331,7 +331,7 @@ def find_node_attachments(view: Fork, delta: Delta, of_pod: VolumesOfPod = find_
     `of_pod` returns the volumes of a running pod that count.
     """
     kinds = ("PersistentVolumeClaim", "PersistentVolume")
-    latest = view.objects.get_follower((CurrentVolumes, of_pod), lambda: CurrentVolumes(view, of_pod), *kinds)
+    latest = view.objects.get_derived_value((CurrentVolumes, of_pod), lambda: CurrentVolumes(view, of_pod), *kinds)
     return latest.volumes.find_node_attachments(view, delta)
 
 

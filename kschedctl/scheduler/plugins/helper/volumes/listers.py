@@ -218,7 +218,7 @@ class Listers:
 def get_listers(view: Fork) -> Listers:
     """Return a fork's listers, created on first use and kept up to date as claims and volumes change."""
     migrates_portworx = view.settings.migrates_portworx
-    return view.objects.get_follower(
+    return view.objects.get_derived_value(
         Listers,
         lambda: Listers(view.objects, view.nodes, migrates_portworx),
         "PersistentVolumeClaim",
