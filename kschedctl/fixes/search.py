@@ -210,7 +210,7 @@ class RemedySearch:
         return self._proposals[place]
 
     def _refers_to_added_node(self, change: Fix, trial: RemedyTrial) -> bool:
-        """Return whether the change writes the name of a node that the trial adds into another object.
+        """Return whether the change writes, into another object, the name of a node that the trial adds.
 
         Nobody could make such a change, since the name of the node is unknown before it exists.
         """
@@ -222,6 +222,7 @@ class RemedySearch:
         for key, change_object, _ in change.edits:
             earlier_edit = trial.edits.get(key)
             before = self.trials.read(key) if earlier_edit is None else earlier_edit.after
+            # The name may be in any field, so it is searched in the JSON of the whole object.
             encoded_object = msgspec.json.encode((key, change_object(before)))
             if key.kind != "Node" and any(name in encoded_object for name in added_names):
                 return True
