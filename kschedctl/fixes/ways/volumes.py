@@ -210,6 +210,7 @@ def _iter_volume_use_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume:
         target=name,
         extra_edits=extra_edits,
         where=name,
+        volume_to_find=None if bind else volume,
     )
 
 
