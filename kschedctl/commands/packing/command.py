@@ -41,9 +41,10 @@ def packing(
 ) -> Answer:
     """Which free capacity is stranded, and which nodes can be removed?
 
-    Capacity is stranded if its node takes none of the pods that wait or usually run there. Then nodes are drained one
-    after the other, as by kschedctl drain, the emptiest first. Another order might empty more nodes. Pending pods that
-    fit are placed first. Nodes that are cordoned, nominated or of the control plane are left out.
+    Capacity is stranded if its node takes none of the pods that wait or usually run there, even without their rules
+    about other pods. Then nodes are drained one after the other, as by kschedctl drain, the emptiest first. Another
+    order might empty more nodes. Pending pods that fit are placed first, and a node is kept if others fit once it is
+    empty. Nodes that are cordoned, nominated or of the control plane are left out.
     """
     if nodes < -1:
         raise UsageError(f"--nodes {nodes}: must be a number of nodes, or 0 for all")
