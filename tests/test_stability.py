@@ -22,7 +22,7 @@ def test_every_replayed_version_has_a_row() -> None:
 def test_the_default_and_what_no_real_scheduler_confirmed_are_marked() -> None:
     states = {version: state for version, _, state in ROWS}
     assert [version for version, state in states.items() if "default" in state] == [KUBE_VERSION]
-    unconfirmed = [version for version, state in states.items() if "no answer of a real one" in state]
+    unconfirmed = [version for version, state in states.items() if "not yet compared" in state]
     assert unconfirmed == [f"1.{minor}" for minor in range(NEWEST_MINOR, VERIFIED_MINOR, -1)]
 
 

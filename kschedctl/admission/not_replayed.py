@@ -76,6 +76,7 @@ def _may_match_object(cluster: Cluster, criteria: MatchResources, obj: CreatedOb
     rules = criteria.resource_rules
     if rules and not any(_does_rule_match_creation(rule, obj) for rule in rules):
         return False
+    # A rule with resource names is ignored: it may name other objects, since the object's name is often generated.
     rules_excluding_all_names = [rule for rule in criteria.exclude_resource_rules if not rule.resource_names]
     if any(_does_rule_match_creation(rule, obj) for rule in rules_excluding_all_names):
         return False

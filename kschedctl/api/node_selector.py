@@ -230,7 +230,10 @@ def compile_requirements(requirements: Iterable[SelectorRequirement], path: str)
 
 
 def _find_match_field_errors(field: SelectorRequirement, path: str) -> list[str]:
-    """Return the errors of a requirement in matchFields, which is about a field of the node."""
+    """Return the error of a matchFields requirement: an unsupported operator, or not exactly one value.
+
+    The list is empty if the requirement is valid.
+    """
     if field.operator not in _FIELD_OPERATORS:
         return [format_not_supported(join_path(path, "operator"), field.operator, _FIELD_OPERATORS)]
     if len(field.values or ()) != 1:

@@ -138,7 +138,7 @@ def is_custom_group(group: str) -> bool:
 
 
 def build_custom_resource(document: JsonObject) -> CustomResource | None:
-    """Build the struct of a document that may create pods.
+    """Parse a custom resource whose operator may create pods.
 
     Returns None if the metadata is invalid or has no usable name.
     """
@@ -221,7 +221,7 @@ def _count_pods_of_field(field: str, part: object) -> int | None:
 
 
 def _as_count(value: object) -> int | None:
-    """Return the value if it can be a number of pods, which is an integer of 32 bits that is not negative, or None."""
+    """Return the value if it can be a number of pods, a non-negative 32-bit integer. Otherwise, return None."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if 0 <= value < 2**31 else None

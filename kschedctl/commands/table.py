@@ -32,7 +32,7 @@ TABLE = (
     ),
     CommandEntry(
         "watch",
-        "How does the cluster schedule, as metrics for Prometheus?",
+        "Export scheduling metrics of a cluster for Prometheus.",
         HelpHeading.CLUSTER,
         2,
         exit_codes=f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
@@ -59,7 +59,7 @@ TABLE = (
     ),
     CommandEntry(
         "topology",
-        "What does losing a node, zone or rack cost each workload, and does spreading hold?",
+        "What does losing a node, zone or rack cost each workload, and do spread constraints hold?",
         HelpHeading.CHECK,
         7,
         exit_codes=FINDINGS_OR_UNDECIDED,
@@ -224,7 +224,7 @@ TABLE = (
         schemas={"capacity": "commands.capacity.report:Capacity"},
         pages={"Capacity": "commands.capacity.page:build_page"},
     ),
-    CommandEntry("demo", "A short tour of the embedded demo cluster.", HelpHeading.OTHER, 2),
+    CommandEntry("demo", "Take a short tour of the embedded demo cluster.", HelpHeading.OTHER, 2),
     CommandEntry(
         "simulate",
         "Where would the pods of these manifests go?",
@@ -242,7 +242,7 @@ TABLE = (
     ),
     CommandEntry(
         "version",
-        "Print the versions of kschedctl, of what it replays, and of the cluster.",
+        "Print the versions of kschedctl, of the kube-schedulers it replays, and of the cluster.",
         HelpHeading.CLUSTER,
         3,
         exit_codes=DONE,
@@ -251,7 +251,7 @@ TABLE = (
     ),
     CommandEntry(
         "help",
-        "Help on a command, or on a topic such as rights or ci.",
+        "Show help for a command, or for a topic such as rights or ci.",
         HelpHeading.OTHER,
         5,
         exit_codes=DONE_WITHOUT_CLUSTER,
@@ -282,7 +282,7 @@ TABLE = (
     ),
     CommandEntry(
         "lint",
-        "What in manifests, or in a cluster, breaks scheduling?",
+        "What would break scheduling in these manifests, or in this cluster?",
         HelpHeading.CHECK,
         1,
         exit_codes=FINDINGS_OR_UNDECIDED,
@@ -310,7 +310,7 @@ TABLE = (
     ),
     CommandEntry(
         "pools",
-        "Which node pools are there, and what is free on their nodes?",
+        "Which node pools exist, and what is free on their nodes?",
         HelpHeading.AUTOSCALERS,
         1,
         exit_codes=f"Exit codes: 0 done, {FAILURES}, 5 undecided.",
@@ -319,7 +319,7 @@ TABLE = (
     ),
     CommandEntry(
         "snapshot",
-        "Save the part of a cluster that scheduling reads to a file; show and compare such files.",
+        "Save what scheduling reads from a cluster to a file; show and compare such files.",
         HelpHeading.CLUSTER,
         1,
         exit_codes=f"Exit codes: 0 done, or no difference, 1 a difference (diff), {FAILURES}.",
@@ -360,6 +360,6 @@ TABLE = (
         },
     ),
     CommandEntry(
-        "completion", "Print the completion script of a shell.", HelpHeading.OTHER, 4, exit_codes=DONE_WITHOUT_CLUSTER
+        "completion", "Print a shell completion script.", HelpHeading.OTHER, 4, exit_codes=DONE_WITHOUT_CLUSTER
     ),
 )

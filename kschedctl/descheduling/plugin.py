@@ -87,10 +87,11 @@ class DeschedulerPlugin(ABC, Generic[A]):
         self.evict_candidates_node_by_node(((self, position) for position in positions), total)
 
     def evict_candidates_node_by_node(self, candidates: Iterable[tuple[Self, int]], total: int = 0) -> None:
-        """Evict pods as `evict_node_by_node` does.
+        """Evict the candidates in order until the total limit is reached.
 
-        A candidate is a pod's position and the plugin that evicts it. `total` is the number of candidates for the
-        progress display, or 0 if it is unknown.
+        Once a node has reached its limit, the candidates that follow on the same node are skipped. A candidate is the
+        plugin that evicts a pod and the pod's position. `total` is the number of candidates for the progress display,
+        or 0 if it is unknown.
         """
         done = self.begin_evictions(total)
         exhausted_row = -1  # the node that has reached its limit

@@ -141,7 +141,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
             terms = compile_preferred_terms(affinity.preferred_during_scheduling_ignored_during_execution)
         except NodeSelectorError:
             return np.zeros(len(self.view.nodes), np.int64)
-        return self.view.nodes.evaluate_per_node(terms.score, terms.keys, terms.names, np.int64).astype(np.int64)
+        return self.view.nodes.weigh_preferred_terms(terms)
 
 
 def _get_node_affinity(pod: Pod) -> NodeAffinity:

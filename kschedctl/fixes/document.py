@@ -157,7 +157,7 @@ def _iter_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: Rol
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rollout.chain if rollout else None
     # If all evicted pods are lost, the harm says so already.
-    fates = chain.fates if chain and chain.lost < chain.evicted else ""
+    fates = chain.fates_clause if chain and chain.lost < chain.evicted else ""
     victim_names = chain.name_victims(victims) if chain else victims
     evicted = f"evicts {counted(len(victims), 'pod')}"
     short = f"{evicted}{harm}{fates}" if len(victims) > FEW_VICTIMS else ""
@@ -303,7 +303,7 @@ def get_template_spec(workload: Any) -> PodSpec:
 
 
 def replace_template_spec(workload: Any, pod_spec: PodSpec) -> Struct:
-    """Return the workload with the pod spec in its template, or in the Job template of a CronJob, replaced."""
+    """Return the workload with `pod_spec` in its pod template. A CronJob's pod template is in its Job template."""
     if isinstance(workload, CronJob):
         job = workload.spec.job_template
         job_spec = replace(job.spec, template=replace(job.spec.template, spec=pod_spec))

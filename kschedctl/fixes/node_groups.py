@@ -86,21 +86,19 @@ class _GroupFix:
         If no command changes the group, a comment says what to change where the group is defined.
         """
         change = self.change
-        commands: tuple[str, ...] = ()
-        if change.maximum:
-            commands = tuple(_iter_resize_command(cluster, self.id, change.maximum))
-        if not commands:
+        command = _find_max_size_command(cluster, self.id, change.maximum) if change.maximum else None
+        if command is None:
             if change.tags:
                 instruction = f"add the {agreeing(len(change.tags), 'tag', 'tags')} {', '.join(change.tags)}"
             else:
                 instruction = f"{change.summary[0].lower()}{change.summary[1:]}"
-            commands = (f"# in the definition of node group {self.id}: {instruction}",)
+            command = f"# in the definition of node group {self.id}: {instruction}"
         return Remedy(
             summary=change.summary,
             by="operator",
             weakens=None,
             opens=(f"a new node of {self.id}",),
-            commands=commands,
+            commands=(command,),
             changes=(),
             kinds=(PoolFixKind.CHANGE_NODE_GROUP.value,),
             step=change.price.name.lower(),
@@ -169,7 +167,7 @@ def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Ma
 
 
 def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
-    """Yield the labels that the template lacks to match nodeSelector and a required node affinity term, for each term.
+    """Yield, for each required node affinity term, the labels that the template lacks to match it and nodeSelector.
 
     Terms are left out if the template has a label with another value, if a label that Kubernetes defines is missing, or
     if the term accepts no value of a label.
@@ -241,23 +239,39 @@ def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
     return any(group_word in pod_word or pod_word in group_word for group_word, pod_word in pairs)
 
 
-def _iter_resize_command(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:
-    """Yield the command that sets the group's maximum, if the group is an object of the Cluster API in the cluster.
+class _GroupResource(NamedTuple):
+    """A resource whose objects can be node groups."""
 
-    The id of such a group is KIND/NAMESPACE/NAME. Nothing is yielded for other groups.
+    api_group: str
+    plural: str
+    list_objects: Callable[[Cluster], Sequence[MachineTemplateOwner | MachinePool]]
+
+
+_GROUP_RESOURCES = {
+    "MachineDeployment": (
+        _GroupResource(CLUSTER_API, "machinedeployments", lambda cluster: cluster.machine_deployments),
+    ),
+    "MachinePool": (_GroupResource(CLUSTER_API, "machinepools", lambda cluster: cluster.machine_pools),),
+    "MachineSet": (
+        _GroupResource(CLUSTER_API, "machinesets", lambda cluster: cluster.machine_sets),
+        _GroupResource(OPENSHIFT, "machinesets", lambda cluster: cluster.openshift_machine_sets),
+    ),
+}
+"""The resources of each kind that can be a node group."""
+
+
+def _find_max_size_command(cluster: Cluster, group_id: str, max_size: str) -> str | None:
+    """Return the command that sets the maximum size of a node group by annotating the group's object.
+
+    Only objects of the Cluster API and OpenShift's MachineSets can be annotated. The id of such a group is
+    KIND/NAMESPACE/NAME. Returns None for other groups, and if the cluster does not have the object.
     """
-    kind, _, namespaced_name = id.partition("/")
+    kind, _, namespaced_name = group_id.partition("/")
     namespace, _, name = namespaced_name.partition("/")
-    kinds: dict[str, tuple[tuple[str, str, Sequence[MachineTemplateOwner | MachinePool]], ...]] = {
-        "MachineDeployment": ((CLUSTER_API, "machinedeployments", cluster.machine_deployments),),
-        "MachinePool": ((CLUSTER_API, "machinepools", cluster.machine_pools),),
-        "MachineSet": (
-            (CLUSTER_API, "machinesets", cluster.machine_sets),
-            (OPENSHIFT, "machinesets", cluster.openshift_machine_sets),
-        ),
-    }
-    for project, plural, objects in kinds.get(kind, ()):
+    for resource in _GROUP_RESOURCES.get(kind, ()):
+        objects = resource.list_objects(cluster)
         if any((obj.metadata.namespace, obj.metadata.name) == (namespace, name) for obj in objects):
-            words = ("kubectl", "annotate", f"{plural}.{project}", name, "-n", namespace, "--overwrite")
-            yield shlex.join((*words, f"{project}/{MAX_SIZE}={max_size}"))
-            return
+            annotation = f"{resource.api_group}/{MAX_SIZE}={max_size}"
+            annotate = ("kubectl", "annotate", f"{resource.plural}.{resource.api_group}", name, "-n", namespace)
+            return shlex.join((*annotate, "--overwrite", annotation))
+    return None

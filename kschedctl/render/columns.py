@@ -108,7 +108,10 @@ def _split_word(word: str, width: int) -> list[str]:
 
 
 def _find_break_point(word: str, first: int, last: int) -> int:
-    """Return the last of the best break points from `first` to `last`, or `last` if there is none."""
+    """Return the position from `first` to `last` at which to break a word, or `last` if there is no good position.
+
+    It is the last break point of the first kind in `_BREAK_POINTS` that occurs in this range.
+    """
     for pattern in _BREAK_POINTS:
         positions = [match.start() for match in pattern.finditer(word, first, last + 1) if match.start() <= last]
         if positions:

@@ -138,7 +138,7 @@ def change_named_nodes(cluster: Cluster, names: Collection[str], change: Callabl
     return change_nodes(cluster, lambda node: change(node) if node.metadata.name in name_set else node)
 
 
-def cordon(cluster: Cluster, names: Collection[str]) -> Cluster:
+def cordon_nodes(cluster: Cluster, names: Collection[str]) -> Cluster:
     """Return the cluster with these nodes cordoned."""
     return change_named_nodes(cluster, names, cordon_node)
 
@@ -148,14 +148,16 @@ def cordon_node(node: Node) -> Node:
     return _change_taints(_set_schedulable(node, schedulable=False), [UNSCHEDULABLE_TAINT], [])
 
 
-def uncordon(cluster: Cluster, names: Collection[str]) -> Cluster:
+def uncordon_nodes(cluster: Cluster, names: Collection[str]) -> Cluster:
     """Return the cluster with these nodes uncordoned."""
     return change_named_nodes(
         cluster, names, lambda node: _change_taints(_set_schedulable(node, schedulable=True), [], [UNSCHEDULABLE_TAINT])
     )
 
 
-def taint(cluster: Cluster, names: Collection[str], taints: Iterable[Taint], removed: Iterable[Taint]) -> Cluster:
+def change_node_taints(
+    cluster: Cluster, names: Collection[str], taints: Iterable[Taint], removed: Iterable[Taint]
+) -> Cluster:
     """Return the cluster with some taints removed from these nodes and others added to them.
 
     A removed taint without an effect stands for all effects. An added taint replaces one of the same key and effect.
@@ -164,7 +166,7 @@ def taint(cluster: Cluster, names: Collection[str], taints: Iterable[Taint], rem
     return change_named_nodes(cluster, names, lambda node: _change_taints(node, added_taints, removed_taints))
 
 
-def set_labels(cluster: Cluster, names: Collection[str], labels: Mapping[str, str | None]) -> Cluster:
+def set_node_labels(cluster: Cluster, names: Collection[str], labels: Mapping[str, str | None]) -> Cluster:
     """Return the cluster with labels set on these nodes, or removed if the value is None."""
 
     def change(node: Node) -> Node:

@@ -50,6 +50,11 @@ class CreationFix(Document, frozen=True):
     restarts: int = 0
 
     @property
+    def gets_pod_scheduled(self) -> bool:
+        """Whether a node takes one of the created pods."""
+        return not self.then
+
+    @property
     def costs(self) -> tuple[FixCost, ...]:
         """The costs: what the fix gives up, and the running pods that it restarts."""
         given_up = (FixCost(CostKind.GIVES_UP, self.weakens),) if self.weakens else ()

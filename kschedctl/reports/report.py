@@ -140,7 +140,7 @@ class PlainReport(Document, frozen=True):
         return printable(" ".join(filter(None, self.build_first_line())) or type(self).__name__)
 
     def iter_doubts(self) -> Iterator[str]:
-        """Yield what limits the answer: what was not read or is not replayed, and bugs of kube-scheduler."""
+        """Yield what limits the answer: what was not read, replayed or verified, and bugs of kube-scheduler."""
         if getattr(self, "interrupted", False):
             yield "interrupted: a partial result"
         if unknown := describe_unread(getattr(self, "unknown", ())):
@@ -149,6 +149,8 @@ class PlainReport(Document, frozen=True):
         yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
         if ignored := getattr(self, "ignored", ()):
             yield f"ignored by the replayed version: {'; '.join(ignored)}"
+        if unverified := getattr(self, "unverified", ""):
+            yield unverified
         yield from (f"a kube-scheduler bug decides this: {what}" for what in getattr(self, "upstream_faults", ()))
 
 

@@ -31,16 +31,16 @@ class ChangedNodes(NodeColumns):
         for row, node in enumerate(more, start=len(of)):
             new[Row(row)] = node
         self._of = of
-        self._more = len(more)
+        self._added_count = len(more)
         self._new = new
         if isinstance(of, ChangedNodes):  # flatten, so that a chain of changes does not become deep
             self._of = of._of
-            self._more = of._more + len(more)
+            self._added_count = of._added_count + len(more)
             self._new = {**of._new, **new}
         self._labels: dict[str, LabelColumn] = {}
 
     def __len__(self) -> int:
-        return len(self._of) + self._more
+        return len(self._of) + self._added_count
 
     @cached_property
     def objects(self) -> tuple[Node, ...]:
@@ -53,14 +53,14 @@ class ChangedNodes(NodeColumns):
     def names(self) -> tuple[str, ...]:
         """The names of the nodes. A changed node keeps its name, and added nodes come last."""
         names_before = self._of.names
-        if not self._more:
+        if not self._added_count:
             return names_before
         return (*names_before, *(node.metadata.name for row, node in self._new.items() if row >= len(names_before)))
 
     @cached_property
     def unschedulable(self) -> Bools:
         """Whether each node is cordoned."""
-        unschedulable = np.append(self._of.unschedulable, np.zeros(self._more, np.bool_))
+        unschedulable = np.append(self._of.unschedulable, np.zeros(self._added_count, np.bool_))
         for row, node in self._new.items():
             unschedulable[row] = node.spec.unschedulable
         return unschedulable
@@ -70,14 +70,14 @@ class ChangedNodes(NodeColumns):
         """The distinct lists of taints, and the index of each node's list."""
         sets, set_of_node = self._of.taint_sets
         changed = {row: node.spec.taints for row, node in self._new.items()}
-        return self._with_changed_values(sets, set_of_node, changed)
+        return self._recode_changed_values(sets, set_of_node, changed)
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The distinct lists of declared features, and the index of each node's list."""
         sets, set_of_node = self._of.declared_features
         changed = {row: node.status.declared_features for row, node in self._new.items()}
-        return self._with_changed_values(sets, set_of_node, changed)
+        return self._recode_changed_values(sets, set_of_node, changed)
 
     def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
@@ -86,7 +86,7 @@ class ChangedNodes(NodeColumns):
     @cached_property
     def has_same_labels(self) -> bool:
         """Whether no node was added and no node's labels changed, as when nodes are cordoned."""
-        if self._more:
+        if self._added_count:
             return False
         nodes_before = self._of.objects
         for row, node in self._new.items():
@@ -111,18 +111,20 @@ class ChangedNodes(NodeColumns):
                 else:
                     changed[row] = value
 
-            values, codes = self._with_changed_values(column.values, column.codes, changed)
+            values, codes = self._recode_changed_values(column.values, column.codes, changed)
             codes[rows_without] = -1
             self._labels[key] = LabelColumn(codes, tuple(values))
         return self._labels[key]
 
-    def _with_changed_values(self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]) -> tuple[list[T], Ints]:
-        """Return the distinct values and each node's index among them, with the new values of the nodes in `changed`.
+    def _recode_changed_values(
+        self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]
+    ) -> tuple[list[T], Ints]:
+        """Return the distinct values and each node's index among them after giving nodes in `changed` their new values.
 
         New distinct values come last. An added node that is not in `changed` gets index 0.
         """
         code_by_value = {value: code for code, value in enumerate(values)}
-        extended = np.append(codes, np.zeros(self._more, codes.dtype))
+        extended = np.append(codes, np.zeros(self._added_count, codes.dtype))
         for row, value in changed.items():
             extended[row] = code_by_value.setdefault(value, len(code_by_value))
         return list(code_by_value), extended
@@ -195,7 +197,7 @@ class NodeSubset(NodeColumns):
 
     @cached_property
     def _row_in_subset(self) -> Ints:
-        """The row in the subset for each row of the other columns, -1 for none."""
+        """The row in the subset for each row of the other columns, or -1 if the subset lacks the row's node."""
         row_in_subset = np.full(len(self._of), -1, np.int32)
         row_in_subset[self._rows] = np.arange(len(self._rows))
         return row_in_subset
@@ -219,12 +221,12 @@ class ClosedNodes:
         self.mask: Bools = np.zeros(nodes, np.bool_)
         self.cordoned: dict[Row, Node] = {}
 
-    def close(self, row: Row, cordoned: Node) -> None:
-        """Keep further pods off the node on this row. `cordoned` is the same node as if it were cordoned."""
+    def close_node(self, row: Row, cordoned: Node) -> None:
+        """Keep further pods off the node on this row. `cordoned` is the same node with a cordon."""
         self.mask[row] = True
         self.cordoned[row] = cordoned
 
-    def open(self, row: Row) -> None:
+    def open_node(self, row: Row) -> None:
         """Let pods come to the node on this row again."""
         self.mask[row] = False
         self.cordoned.pop(row, None)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Row, Rows
-from kschedctl.api.node_selector import CompiledNodeSelector, RequiredNodeAffinity
+from kschedctl.api.node_selector import CompiledNodeSelector, CompiledPreferredTerms, RequiredNodeAffinity
 from kschedctl.api.objects import ContainerImage, Node, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 
@@ -207,6 +207,10 @@ class NodeColumns(ABC):
                 row = self.index[name]
                 answers[row] = function(self.objects[row].metadata.labels, name)
         return answers
+
+    def weigh_preferred_terms(self, terms: CompiledPreferredTerms) -> npt.NDArray[np.int64]:
+        """Return the total weight of the preferred terms that match each node, shape (N,)."""
+        return self.evaluate_per_node(terms.score, terms.keys, terms.names, np.int64).astype(np.int64)
 
     def match_required_affinity(self, required: RequiredNodeAffinity) -> Bools:
         """Return a read-only mask (N,) of the nodes that match a pod's nodeSelector and required terms.

@@ -52,3 +52,16 @@ def test_a_value_lets_the_pod_have_a_node(capsys: pytest.CaptureFixture[str], tm
     report = run_json(capsys, "provision", "-f", path, "--instance-types", TYPES)
     (claim,) = report["newNodeClaims"]
     assert claim["labels"]["acme.io/worker"] == "general"
+
+
+def test_consolidate_says_that_karpenter_replaces_the_only_node(capsys: pytest.CaptureFixture[str]) -> None:
+    """k1 (m6.large, $0.10) runs a pod of 1.8 CPUs, so it can only be replaced, by a c6.large ($0.08)."""
+    ask = ("consolidate", "-f", case(CASE, "in2.yaml"), "--instance-types", TYPES)
+    report = run_json(capsys, *ask)
+    assert [node["autoscaler"] for node in report["staying"]] == ["replaces it with 1 new node (c6.large)"]
+    assert report["autoscaler"] == (
+        "Karpenter replaces 1 node in its next round (not certain): k1 with 1 new node (c6.large), "
+        "saving $0.02 an hour; 1 pod moves"
+    )
+    _, text = run(capsys, *ask)
+    assert "removes" not in text

@@ -72,7 +72,7 @@ def validate_replica_set(workload: Workload, options: ValidationOptions) -> Vali
     spec = workload.spec
     yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_subdomain)
     yield from _validate_not_negative(spec.replicas, (*SPEC, "replicas"))
-    yield from _validate_selector(spec.selector, "deployment")
+    yield from _validate_selector(spec.selector, "deployment")  # upstream's message, also for a ReplicaSet
     yield from _validate_selected_template(spec, options, "invalid label selector")
     yield from _validate_restart_policy(spec.template)
 
@@ -194,7 +194,7 @@ def _validate_completion_mode(spec: WorkloadSpec, path: Path) -> ValidationError
 
 
 def _validate_selector(selector: LabelSelector | None, kind: str) -> ValidationErrors:
-    """Validate that a workload has a selector which is valid and not empty."""
+    """Validate that a workload has a valid, non-empty selector. ``kind`` is the kind in upstream's message."""
     if selector is None:
         yield required((*SPEC, "selector"))
         return
@@ -288,7 +288,7 @@ def validate_manifest(kind: str, manifest: Struct, options: ValidationOptions) -
 
 
 def iter_pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Template, Path]]:
-    """Yield the pod templates of an object of one of KINDS with their paths."""
+    """Yield each pod template in a manifest with its path. `kind` is the manifest's kind, one of KINDS."""
     match manifest:
         case written.Pod():
             yield manifest, ()

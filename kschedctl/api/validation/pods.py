@@ -69,10 +69,11 @@ def validate_pod(manifest: Pod, options: ValidationOptions) -> ValidationErrors:
 
 def validate_template(template: Template, path: Path, options: ValidationOptions) -> ValidationErrors:
     """Validate a pod template. The pods built from it are validated again when they are created."""
-    yield from names.validate_labels(template.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
-    annotations_path = (*path, "metadata", "annotations")
+    # Upstream's messages name paths without `metadata`, which do not exist. `at` is where the field really is.
+    metadata_path = (*path, "metadata")
+    yield from names.validate_labels(template.metadata.labels, (*path, "labels"), (*metadata_path, "labels"))
     for error in validate_annotation_keys(template.metadata.annotations, (*path, "annotations")):
-        yield error._replace(at=annotations_path)  # upstream's path does not exist
+        yield error._replace(at=(*metadata_path, "annotations"))
     yield from validate_pod_spec(template.spec, "", (*path, "spec"), options._replace(is_pod=False))
 
 

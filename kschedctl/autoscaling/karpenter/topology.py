@@ -103,7 +103,7 @@ class RunTopology:
     """Groups of required anti-affinities by identity, which keep other pods away."""
 
     def __post_init__(self) -> None:
-        for pod, node in self.counts.with_anti_affinity:
+        for pod, node in self.counts.pods_with_anti_affinity:
             if pod.key not in self.excluded and node.node is not None:
                 self._record_anti_affinity(pod, node.node.metadata.labels)
 

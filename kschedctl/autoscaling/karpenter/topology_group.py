@@ -218,9 +218,10 @@ class TopologyGroup:
     def _find_spread_domain(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return the allowed domain with the fewest pods in a list, or () if maxSkew allows no domain.
+        """Return the allowed domain with the fewest pods as the only element, or () if maxSkew allows no domain.
 
-        Upstream starts its search with an empty string, so it never chooses a domain with an empty name.
+        If the node has a single hostname, only this domain is considered. Upstream starts its search with an empty
+        string, so it never chooses a domain with an empty name.
         """
         if host := self._get_single_hostname(node_domains):
             count_with_pod = self.domains.get(host, 0) + int(self.rule.selects_pod(pod))
@@ -346,7 +347,7 @@ class DomainTallies:
         return {pod.key: node for node in self.nodes for pod in node.pods}
 
     @cached_property
-    def with_anti_affinity(self) -> list[tuple[Pod, StateNode]]:
+    def pods_with_anti_affinity(self) -> list[tuple[Pod, StateNode]]:
         """The pods with required anti-affinity, each with its node."""
         return [(pod, node) for node in self.nodes for pod in node.pods if get_required_anti_affinity(pod)]
 
@@ -369,7 +370,7 @@ class DomainTallies:
         Domains that have none are left out. Totals are cached, and the excluded nodes and pods are subtracted from
         them.
         """
-        nodes, pods = (counts.copy() for counts in self._count_all_nodes_and_pods(rule))
+        nodes, pods = (counts.copy() for counts in self._count_staying_nodes_and_selected_pods(rule))
         for node in removed_nodes:
             if rule.key in node.labels and _is_node_counted(rule, node):
                 nodes[node.labels[rule.key]] -= 1
@@ -382,8 +383,11 @@ class DomainTallies:
                 pods[domain] -= 1
         return _NodeAndPodCounts(+nodes, +pods)  # unary plus drops counts of zero
 
-    def _count_all_nodes_and_pods(self, rule: TopologyRule) -> _NodeAndPodCounts:
-        """Count all nodes and pods in each domain of a rule. The result is cached."""
+    def _count_staying_nodes_and_selected_pods(self, rule: TopologyRule) -> _NodeAndPodCounts:
+        """Count, in each domain of a rule, the staying nodes that it counts and the pods that it selects.
+
+        The result is cached.
+        """
         key = rule.count_key
         if key not in self._counts:
             nodes = Counter(

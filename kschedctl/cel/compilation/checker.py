@@ -120,6 +120,7 @@ def _parse_overload(signature: str, implementation: Callable[..., Value] | None)
     match = _SIGNATURE.fullmatch(signature)
     assert match is not None, signature
     receiver, name, arguments, result = match.groups()
+    # A list of types is parsed as the parameters of a generic type. Any generic type would do.
     parameters = parse_type(f"map({arguments})").parameters if arguments else ()
     if receiver:
         parameters = (parse_type(receiver), *parameters)

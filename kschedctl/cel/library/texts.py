@@ -92,7 +92,7 @@ def replace_text(text: str, old: str, new: str, count: int = -1) -> str:
 
 
 def join_texts(parts: list[Value], separator: str = "") -> str:
-    """Join texts. Raises CelError if a part is not a text."""
+    """Join strings with a separator. Raises CelError if a part is not a string."""
     for part in parts:
         if not isinstance(part, str):
             raise CelError(f"join: invalid input: {part}")
@@ -240,7 +240,10 @@ def format_values(template: str, values: list[Value]) -> str:
 
 
 def _format_clause(clause: Clause, value: Value) -> str:
-    """Format a value as a clause asks. Raises CelError if the clause's verb does not suit the type."""
+    """Format a value according to a clause such as ``%d``.
+
+    Raises CelError if the clause's verb does not suit the value's type.
+    """
     verb = clause.verb
     match verb:
         case "s":
@@ -252,6 +255,8 @@ def _format_clause(clause: Clause, value: Value) -> str:
             return digits.upper() if verb == "X" else digits
         case "b" if isinstance(value, bool):
             return str(int(value))
+
+    # The other verbs, and b, x and X with the types not handled above, format integers only.
     if type(value) not in (int, Uint):
         raise CelError(describe_unfit_value(verb, get_type_name(value)))
     return f"{int(value):{verb}}"

@@ -43,8 +43,8 @@ def audit(
 ) -> Answer:
     """Is the scheduler healthy, and is the cluster scheduled well?
 
-    Answers in sections, each with its evidence and what to do. A section is sound only if everything that it depends on
-    was read; if not, it says what is missing, and the exit code is 5 unless something else is wrong.
+    The answer has sections, each with its evidence and recommendations. A section is sound only if everything that it
+    depends on was read. Otherwise it says what is missing, and the exit code is 5 unless there are findings.
     """
     _validate_sections(section or (), metrics)
     thresholds = Thresholds(latency=metrics.build_limits())

@@ -204,7 +204,7 @@ class Browser(TidyApp):
 
     def _update_header(self) -> None:
         """Update the header with the search, the listing, the live state and the counts."""
-        searched = f'search "{self.search_text}", Esc ends it' if self.search_text else ""
+        searched = f'search "{self.search_text}" (Esc to clear)' if self.search_text else ""
         heading = describe_session(self.session) if self.has_listed else "replaying …"
         self.screen_stack[0].query_one(HeaderLine).show_parts(
             searched, self.pod_listing.description, self.live_state, heading
@@ -296,7 +296,7 @@ class Browser(TidyApp):
                 self.show_later(self._show_error, key, assumptions, str(error))
                 return
             self.show_later(self._show_answer, key, assumptions, shown)
-            self.questions.ask(Urgency.REMEDIES, lambda: self._find_remedies(session, key, assumptions))
+            self.questions.ask(Urgency.REMEDIES, lambda: self._search_and_show_fixes(session, key, assumptions))
 
         self.questions.ask(Urgency.ANSWER, answer)
         self.set_timer(WAIT_NOTE_DELAY, lambda: self.show_later(self._show_wait, key))
@@ -316,11 +316,10 @@ class Browser(TidyApp):
         self.actual_answer = session, explanation
         return explanation
 
-    def _find_remedies(self, session: BrowseSession, key: str, assumptions: str) -> None:
-        """Search for the pod's fixes, and show them."""
-        remedies = session.find_remedies(
-            session.build_target(key, assumptions), self.questions.answer_more_urgent_questions
-        )
+    def _search_and_show_fixes(self, session: BrowseSession, key: str, assumptions: str) -> None:
+        """Search for the pod's fixes, and show them. Questions that are more urgent are answered during the search."""
+        target = session.build_target(key, assumptions)
+        remedies = session.find_remedies(target, self.questions.answer_more_urgent_questions)
         self.show_later(self._show_remedies, session, key, assumptions, remedies)
 
     def _show_answer(self, key: str, assumptions: str, shown: LaidOutAnswer) -> None:
@@ -383,7 +382,7 @@ class Browser(TidyApp):
 
     @on(Input.Submitted, "#ask")
     def on_submitted(self, event: Input.Submitted) -> None:
-        """Explain the pod under the typed assumptions, go to the typed place, or end the typing of a search."""
+        """Explain the pod under the typed assumptions, go to the typed place, or close the search line."""
         if self.ask_line.purpose == AS_IF:
             self.note("")
             self.explain_chosen_pod(" ".join(event.value.split()))

@@ -24,7 +24,7 @@ from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod, with_
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
-from kschedctl.commands.explain.reach import find_nodes_lacking_room, find_obstacles
+from kschedctl.commands.explain.reach import find_nodes_fitting_apart_from_resources, find_obstacles
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create_objects
@@ -350,7 +350,9 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         domains=count_by_domain(view, placed, find_topology_keys(view, first_pod)),
         verdict=last_outcome.verdict,
         message=last_outcome.message,
-        headroom=compute_headroom(view, before, find_nodes_lacking_room(failed_cycle) if failed_cycle else None),
+        headroom=compute_headroom(
+            view, before, find_nodes_fitting_apart_from_resources(failed_cycle) if failed_cycle else None
+        ),
         unknown=find_simulation_unknowns(simulation),
         curve=curve,
         created=shared.admitted[trial.shape].number,

@@ -39,7 +39,7 @@ def capacity(
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?
 
-    Each pod or workload is tried by itself. Waiting pods of a higher or equal priority are ahead in the queue and get
+    Each pod or workload is tried by itself. Waiting pods of equal or higher priority are ahead in the queue and get
     their nodes first. No pod is evicted. Exits with 1 if no pod fits, or fewer than --max.
     """
     if most is not None and not 1 <= most <= MAX_PODS:

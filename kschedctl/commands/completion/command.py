@@ -36,10 +36,11 @@ FILES = {
 def completion(
     shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish|kubectl", help="Shell, or kubectl.")],
 ) -> int:
-    """Print the completion script of a shell. It completes kschedctl and kubectl-ksched.
+    """Print a shell completion script, for both kschedctl and kubectl-ksched.
 
-    bash: source <(kschedctl completion bash). zsh: put it into $fpath as _kschedctl. fish: kschedctl completion fish |
-    source. kubectl: put it into $PATH as kubectl_complete-ksched, executable; kubectl's own completion then runs it.
+    bash: source <(kschedctl completion bash). zsh: save it as _kschedctl in a directory in $fpath. fish: kschedctl
+    completion fish | source. kubectl: save it as kubectl_complete-ksched in a directory in $PATH, and make it
+    executable; kubectl's own completion then runs it.
     """
     typer.echo((SCRIPTS / FILES[shell]).read_text(encoding="utf-8"), nl=False)
     return 0

@@ -102,8 +102,9 @@ def config(
 ) -> Answer:
     """Is this KubeSchedulerConfiguration valid (check), and what does it do (view)?
 
-    view shows the effective profiles of FILE, of the live cluster's scheduler (--live), or of the default: the plugins
-    of each extension point in order, weights, arguments, and where each comes from.
+    view shows the effective profiles of FILE, of the live cluster's scheduler (--live), or of the default
+    configuration. It lists the plugins of each extension point in order, with their weights and arguments, and where
+    each comes from.
     """
     _validate_arguments(action, file, live)
     if live.is_given:

@@ -12,8 +12,8 @@ from kschedctl.autoscaling.karpenter.disrupt import STAYS
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.reports.cluster_autoscaler import ScaleDown
-from kschedctl.reports.karpenter import Disruption, describe_exhausted_budgets
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.reports.karpenter import Disruption, DisruptionCommand, describe_exhausted_budgets
+from kschedctl.text.counts import agreeing, counted, first_few, format_price
 
 NOT_MANAGED = "not its node"
 """The verdict on a node that the autoscaler does not manage."""
@@ -26,7 +26,7 @@ class AutoscalerVerdicts:
     name: str = ""
     """The name of the autoscaler, empty for none."""
     removed: frozenset[str] = frozenset()
-    """The nodes that its next round removes."""
+    """The nodes that its next round removes without a replacement."""
     verdicts: Mapping[str, str] = field(default_factory=dict)
     """The verdict on each node in the autoscaler's words."""
     certain: bool = True
@@ -35,11 +35,19 @@ class AutoscalerVerdicts:
     """The pod or constraint behind the verdict on each node, in our words."""
     ended_pods: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The running pods that the autoscaler ignores and that end with a removed node, by node."""
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    """The nodes that its next round replaces with new nodes -> these new nodes in words."""
+    moved_pods: int = 0
+    """The number of pods that move to existing or new nodes in its next round."""
+    savings: float | None = None
+    """What its next round saves per hour, None if unknown."""
 
     def describe_node(self, node: str) -> str:
         """Return the autoscaler's verdict on a node and the cause, or "" if there is no autoscaler."""
         if not self.name:
             return ""
+        if node in self.replaced:
+            return f"replaces it with {self.replaced[node]}"
         if node in self.removed:
             ended = self.ended_pods.get(node)
             end = f"; {first_few(ended)} {agreeing(len(ended), 'ends', 'end')} with it" if ended else ""
@@ -49,43 +57,101 @@ class AutoscalerVerdicts:
         return f"{verdict}; {cause}" if cause else verdict
 
     def summarize(self, removable: Collection[str]) -> str:
-        """Return a text on which nodes the autoscaler removes, and its most frequent verdict on other removable nodes.
+        """Return a text on which nodes the autoscaler removes or replaces, with the savings and the pods that move.
 
-        Return "" if there is no autoscaler.
+        The autoscaler's most frequent verdict on other removable nodes follows. Return "" if there is no autoscaler.
         """
         if not self.name:
             return ""
-        removed_text = counted(len(self.removed), "node") if self.removed else "no nodes"
-        summary = f"{self.name} removes {removed_text} in its next round"
+        summary = f"{self.name} {self._describe_actions()} in its next round"
         if not self.certain:
             summary += " (not certain)"
-        if self.removed:
-            summary += f": {first_few(sorted(self.removed))}"
+        if disrupted_nodes := self._list_disrupted_nodes():
+            summary += f": {disrupted_nodes}"
+        if self.savings:
+            summary += f", saving {format_price(self.savings)} an hour"
+        if self.moved_pods:
+            summary += f"; {counted(self.moved_pods, 'pod')} {agreeing(self.moved_pods, 'moves', 'move')}"
         nodes_by_verdict: dict[str, list[str]] = {}
         for node in removable:
-            if node not in self.removed and (verdict := self.describe_node(node)):
+            is_disrupted = node in self.removed or node in self.replaced
+            if not is_disrupted and (verdict := self.describe_node(node)):
                 nodes_by_verdict.setdefault(verdict, []).append(node)
         if not nodes_by_verdict:
             return summary
         verdict, nodes = max(nodes_by_verdict.items(), key=lambda entry: len(entry[1]))
         return f"{summary}; its verdict on {first_few(nodes)}: {verdict}"
 
+    def _describe_actions(self) -> str:
+        """Describe how many nodes the next round removes and replaces: "removes 2 nodes and replaces 1 node"."""
+        actions = []
+        if self.removed:
+            actions.append(f"removes {counted(len(self.removed), 'node')}")
+        if self.replaced:
+            actions.append(f"replaces {counted(len(self.replaced), 'node')}")
+        return " and ".join(actions) or "removes no nodes"
+
+    def _list_disrupted_nodes(self) -> str:
+        """List the removed nodes, and the replaced nodes with the new nodes that take their place."""
+        nodes_by_replacement: dict[str, list[str]] = {}
+        for node, new_nodes in sorted(self.replaced.items()):
+            nodes_by_replacement.setdefault(new_nodes, []).append(node)
+        lists = [f"{first_few(nodes)} with {new_nodes}" for new_nodes, nodes in nodes_by_replacement.items()]
+        if self.removed:
+            lists.insert(0, first_few(sorted(self.removed)))
+        return "; ".join(lists)
+
 
 NO_AUTOSCALER = AutoscalerVerdicts()
 
 
 def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
-    """Return Karpenter's verdicts. The nodes of the first method with commands count as removed."""
+    """Return Karpenter's verdicts. The nodes of the first method with commands count as removed or replaced."""
     # Karpenter's round ends with the first method that finds something.
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
-    removed = frozenset(name for command in commands for name in command.candidates)
+    removed = frozenset(name for command in commands if not command.replacements for name in command.candidates)
+    replaced = {name: _describe_replacements(command) for command in commands for name in command.candidates}
     verdicts: dict[str, str] = {}
     for fate in report.fates:
-        reason = fate.why if fate.fate == STAYS else f"not in this round, but on its own Karpenter could {fate.fate} it"
+        reason = fate.why
+        if fate.fate != STAYS:
+            reason = f"not in this round, but on its own Karpenter could {fate.fate} it"
+            answer = report.per_node.get(fate.node)
+            if answer and answer.command and answer.command.replacements:
+                reason += f" with {_describe_replacements(answer.command)}"
         verdicts[fate.node] = f"stays: {reason}" if reason else ""
     causes = {node: describe_exhausted_budgets(pool) for node, pool in report.budget_blocked.items()}
     causes |= {fate.node: fate.cause for fate in report.fates if fate.cause}
-    return AutoscalerVerdicts("Karpenter", removed, verdicts, certain=not report.undecided, causes=causes)
+    return AutoscalerVerdicts(
+        "Karpenter",
+        removed,
+        verdicts,
+        certain=not report.undecided,
+        causes=causes,
+        replaced={name: new_nodes for name, new_nodes in replaced.items() if name not in removed},
+        moved_pods=sum(_count_moved_pods(command) for command in commands),
+        savings=sum(command.savings for command in commands) or None,
+    )
+
+
+def _count_moved_pods(command: DisruptionCommand) -> int:
+    """Return the number of pods that move to existing or new nodes."""
+    pods_on_existing_nodes = sum(len(node.pods) for node in command.existing_nodes)
+    return pods_on_existing_nodes + sum(len(claim.pods) for claim in command.replacements)
+
+
+def _describe_replacements(command: DisruptionCommand) -> str:
+    """Describe the nodes that a command launches first, such as "1 new node (c6.large)"."""
+    types = []
+    for claim in command.replacements:
+        names = [name for name, _ in claim.instance_types]
+        if claim.cheapest:
+            names = [claim.cheapest.options[0].partition("|")[0], *names]
+        others = len(dict.fromkeys(names)) - 1
+        if names:
+            types.append(f"{names[0]} or {counted(others, 'other type')}" if others > 0 else names[0])
+    new_nodes = counted(len(command.replacements), "new node")
+    return f"{new_nodes} ({first_few(types)})" if types else new_nodes
 
 
 def extract_cluster_autoscaler_verdicts(report: ScaleDown) -> AutoscalerVerdicts:

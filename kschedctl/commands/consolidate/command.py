@@ -137,11 +137,12 @@ def consolidate(
         typer.Option("--autoscaler", metavar=NAMES, help="Show only what this autoscaler would do next, in full."),
     ] = None,
 ) -> Answer:
-    """Which nodes could be removed with all pods placed again, and what keeps each other node?
+    """Which nodes could be removed with all their pods placed elsewhere, and what keeps the other nodes?
 
-    Nodes are drained one after the other, as by kschedctl drain, emptiest first, each on top of the nodes removed
-    before. No pod is lost, preempted or left without a node. --compare also shows what Karpenter (v1.14) or the Cluster
-    Autoscaler (1.36) does with each node, as do --instance-types and --node-groups; --autoscaler shows only that.
+    Nodes are drained one at a time, as by kschedctl drain, emptiest first, each on top of the nodes removed before. No
+    pod is lost, preempted or left without a node. --compare also shows what Karpenter (v1.14) or the Cluster Autoscaler
+    (1.36) would do with each node, and so do --instance-types and --node-groups. --autoscaler shows only the
+    autoscaler's decisions.
     """
     if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not karpenter.instance_types:
         raise UsageError("the types and prices of replacement nodes are unknown", hint="name --instance-types FILE")

@@ -28,7 +28,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     costs = [paragraph(Marked("But this", Tone.WARNING), f"{cost.text}.") for cost in report.list_costs()]
     return (
-        *build_interruption_line(report.interrupted, "the nodes so far"),
+        *build_interruption_line(report.interrupted, "the nodes found so far"),
         paragraph(Marked(first, tone)),
         *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),

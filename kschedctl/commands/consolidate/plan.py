@@ -85,7 +85,7 @@ def find_removable_nodes(
     with open_worker_pool(run_drain_task, shared, workers) as pool:
         consolidation.run(pool, progress)
     if wishes.keep_zone_loss:
-        consolidation.keep_for_zone_losses(workers)
+        consolidation.keep_nodes_for_zone_losses(workers)
     return consolidation.build_report(prices or {}, verdicts)
 
 
@@ -186,7 +186,7 @@ class ConsolidationRun:
         drains = self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool)
         try:
             for row, trial in drains:
-                self._record_result(row, trial)
+                self._record_drain_result(row, trial)
                 self.tried += 1
                 done(1)
                 if time.monotonic() > deadline:
@@ -197,7 +197,7 @@ class ConsolidationRun:
     def _iter_drains(self, order: Sequence[Row]) -> Iterator[tuple[Row, NodeTrial]]:
         """Yield the drains of the candidates, one after the other in this process."""
         for row in order:
-            yield row, self.try_node(row)
+            yield row, self.try_to_drain(row)
 
     def _iter_parallel_drains(
         self, order: Sequence[Row], pool: WorkerPool[DrainTask, DrainResult]
@@ -214,10 +214,10 @@ class ConsolidationRun:
         while start < len(order):
             if removed_last:
                 row = order[start]
-                trial = self.try_node(row)
+                trial = self.try_to_drain(row)
                 removed_last = not trial.why
                 if removed_last:
-                    self.moves = np.concatenate((self.moves, self._build_moves(row, trial)))
+                    self.moves = np.concatenate((self.moves, self._build_move_rows(row, trial)))
                 start += 1
                 yield row, trial
                 continue
@@ -230,13 +230,13 @@ class ConsolidationRun:
                 start += 1
                 removed_last = not trial.why
                 if removed_last:
-                    self.apply_moves(self._build_moves(row, trial))
+                    self.apply_moves(self._build_move_rows(row, trial))
                 yield row, trial
                 if removed_last:
                     size = pool.size
                     break  # the rest of the batch is tried again
 
-    def try_node(self, row: Row) -> NodeTrial:
+    def try_to_drain(self, row: Row) -> NodeTrial:
         """Drain one more node, and keep it drained if it can be emptied and enough room remains.
 
         Otherwise the returned trial says why, and the drain is undone.
@@ -266,13 +266,13 @@ class ConsolidationRun:
             self.remaining[row] = False
         self.moves = np.concatenate((self.moves, moves))
 
-    def _build_moves(self, row: Row, trial: NodeTrial) -> Ints:
+    def _build_move_rows(self, row: Row, trial: NodeTrial) -> Ints:
         """Return the moves of a drain, shape (M, 3) as in `NO_MOVES`."""
         pods, nodes = self.view.pods.index, self.view.nodes.index
         moves = [(int(row), int(pods[move.pod]), int(nodes[move.target])) for move in trial.moved]
         return np.array(moves or [(int(row), -1, -1)], np.int32)
 
-    def _record_result(self, row: Row, trial: NodeTrial) -> None:
+    def _record_drain_result(self, row: Row, trial: NodeTrial) -> None:
         """Add the node to the removable nodes or, if the trial has a reason, to the staying nodes."""
         name = self.view.nodes.names[row]
         pool = self.pools.names[self.pools.code[row]]
@@ -282,8 +282,8 @@ class ConsolidationRun:
         offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
-    def keep_for_zone_losses(self, workers: Workers) -> None:
-        """Keep the last removed nodes as far as the loss of any zone would otherwise leave more pods without a node.
+    def keep_nodes_for_zone_losses(self, workers: Workers) -> None:
+        """Keep as many of the last removed nodes as needed so that no zone loss leaves more pods without a node.
 
         Sets `zones`. Raises UsageError if nodes name no zone.
         """
@@ -331,7 +331,7 @@ class ConsolidationRun:
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),
-            staying=tuple(_add_verdict(node, verdicts) for node in self.staying),
+            staying=tuple(_add_autoscaler_verdict(node, verdicts) for node in self.staying),
             nodes=len(view.nodes),
             candidates=len(order),
             tried=self.tried,
@@ -412,10 +412,11 @@ def run_drain_task(shared: SharedConsolidation, task: DrainTask) -> DrainResult:
         run = shared.run
         run.apply_moves(task.moves[len(run.moves) :])
         remaining_before = run.remaining
-        trial = run.try_node(task.row)
-        if not trial.why:  # try_node has kept the node drained
+        trial = run.try_to_drain(task.row)  # keeps a removable node drained, and replaces `run.remaining`
+        is_drained = not trial.why
+        if is_drained:
             run.drains.undo()
-        run.remaining = remaining_before
+            run.remaining = remaining_before
         unknown = run.drains.unknown if shared.cluster.gaps else ()
         return DrainResult(trial, unknown)
 
@@ -440,7 +441,7 @@ def _add_price_and_verdict(
     )
 
 
-def _add_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
+def _add_autoscaler_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
     """Return the node with the autoscaler's verdict."""
     verdict = verdicts.describe_node(node.node)
     return StayingNode(node.node, node.pool, node.why, node.pod, verdict, lets_run=node.lets_run)

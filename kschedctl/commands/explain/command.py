@@ -120,11 +120,12 @@ def explain(
 ) -> Answer | int:
     """Why is this pod Pending? Replays kube-scheduler's scheduling cycle for it.
 
-    For a workload (deploy/NAME) it explains the pending pods, or one more replica if none is pending; with -f, the
-    manifests in the files, as if created now in the cluster: that of the files if they hold nodes, else --snapshot,
-    --demo or the live one. Without either, every pending pod of the namespace (-A: of all), grouped by cause.
-    HTTP extenders are called only with --call-extenders; otherwise the answer says what they might change. They get
-    what plugins read, and the annotations and volumes of a named pod, never its environment.
+    For a workload (deploy/NAME), explains its pending pods, or one more replica if none is pending. With -f, explains
+    the manifests in the files as if they were created now. The cluster is the one in the files if they contain nodes,
+    otherwise the one given by --snapshot or --demo, otherwise the live one. Without a pod, workload or -f, explains
+    every pending pod of the namespace (-A: of all namespaces), grouped by cause. HTTP extenders are called only with
+    --call-extenders; otherwise the answer says what they might change. Extenders receive what plugins read, and the
+    annotations and volumes of a named pod, but never its environment.
     """
     if pods and scope.selector:
         raise UsageError("POD and -l cannot be combined", hint="use only one of them")

@@ -117,15 +117,19 @@ def _report_cycle_with_group(
     """
     cycle = run_cycle(framework, info, scheduler.view, scheduler.start_sampling())
     pod_report = report_cycle(cycle, scheduler, framework, nodes=nodes)
-    unknowns = (*unread, *doubts.find_cycle_uncertainties(cycle, framework))
+    cycle_unknowns = (*unread, *doubts.find_cycle_uncertainties(cycle, framework))
     if not _names_group(info.pod):
-        return _add_unread_kinds(pod_report, unknowns)
-    from kschedctl.commands.explain import gang, pod_group  # noqa: PLC0415 - few pods belong to a group
+        return _add_unread_kinds(pod_report, cycle_unknowns)
+
+    # Imported only now, because few pods belong to a group
+    from kschedctl.commands.explain import gang, pod_group  # noqa: PLC0415
 
     group = pod_group.report_pod_group_with_tree(scheduler, framework, info.pod)
-    group = group or gang.report_gang(scheduler, framework, info.pod)
-    report = pod_group.add_group_report(pod_report, group)
-    return _mark_gang_as_undecided(_add_unread_kinds(report, (*unknowns, *pod_group.iter_tree_order_unknown(group))))
+    if group is None:
+        group = gang.report_gang(scheduler, framework, info.pod)
+    report_with_group = pod_group.add_group_report(pod_report, group)
+    all_unknowns = (*cycle_unknowns, *pod_group.iter_tree_order_unknown(group))
+    return _mark_gang_as_undecided(_add_unread_kinds(report_with_group, all_unknowns))
 
 
 def _names_group(pod: Pod) -> bool:

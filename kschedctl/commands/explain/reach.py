@@ -114,29 +114,40 @@ def _find_filter_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
 def _iter_filter_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
     """Yield an obstacle for each rejection by a Filter plugin.
 
-    If only nominated pods make a node infeasible, the obstacle is the rejection in the run with nominated pods. Nodes
-    that the plugin already left out in PreFilter are not reported again.
+    If only nominated pods make a node infeasible, the obstacle is the rejection in the run with nominated pods.
     """
-    outcome = cycle.filter
-    for position, (plugin, verdict) in enumerate(outcome.verdicts.items()):
-        # `outcome.first` has, per node, the position of the first plugin that rejects it
-        first_rejected = cycle.considered & (outcome.first == position)
-        rejected_with_nominated = first_rejected & outcome.by_nominated
+    for position, plugin in enumerate(cycle.filter.verdicts):
+        # `first` has, per node, the position of the first plugin that rejects it
+        first_rejected = cycle.considered & (cycle.filter.first == position)
+        yield from _iter_obstacles_without_nominated_pods(cycle, plugin, first_rejected)
+        yield from _iter_obstacles_of_nominated_pods(cycle, plugin, first_rejected)
 
-        # Rejections without nominated pods
-        mask = ~rejected_with_nominated
-        if plugin in cycle.pre_filter.narrowed_by:
-            mask &= cycle.considered
-        for rejection in verdict.rejections:
-            yield _build_obstacle(cycle, plugin, rejection, rejection.mask & mask, first_rejected)
 
-        # Rejections with nominated pods
-        if not rejected_with_nominated.any():
-            continue
-        for rejection in outcome.with_nominated[plugin].rejections:
-            mask_with_nominated = rejection.mask & rejected_with_nominated
-            obstacle = _build_obstacle(cycle, plugin, rejection, mask_with_nominated, first_rejected)
-            yield obstacle._replace(fact=_wrap_nominated_fact_finder(obstacle.fact))
+def _iter_obstacles_without_nominated_pods(cycle: Cycle, plugin: str, first_rejected: Bools) -> Iterator[Obstacle]:
+    """Yield an obstacle for each rejection that the Filter plugin also reports without nominated pods.
+
+    `first_rejected` is a mask (N,) of the nodes that this plugin rejects first. Nodes that the plugin already left out
+    in PreFilter are not reported again.
+    """
+    mask = ~(first_rejected & cycle.filter.by_nominated)
+    if plugin in cycle.pre_filter.narrowed_by:
+        mask &= cycle.considered
+    for rejection in cycle.filter.verdicts[plugin].rejections:
+        yield _build_obstacle(cycle, plugin, rejection, rejection.mask & mask, first_rejected)
+
+
+def _iter_obstacles_of_nominated_pods(cycle: Cycle, plugin: str, first_rejected: Bools) -> Iterator[Obstacle]:
+    """Yield an obstacle for each rejection that the Filter plugin reports only because nominated pods are counted.
+
+    `first_rejected` is a mask (N,) of the nodes that this plugin rejects first.
+    """
+    rejected_with_nominated = first_rejected & cycle.filter.by_nominated
+    if not rejected_with_nominated.any():
+        return
+    for rejection in cycle.filter.with_nominated[plugin].rejections:
+        mask = rejection.mask & rejected_with_nominated
+        obstacle = _build_obstacle(cycle, plugin, rejection, mask, first_rejected)
+        yield obstacle._replace(fact=_wrap_nominated_fact_finder(obstacle.fact))
 
 
 def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
@@ -196,8 +207,8 @@ def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
 def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, first_rejected: Bools) -> Obstacle:
     """Build the obstacle for a plugin's rejection of the nodes in `mask` (N,).
 
-    `first_rejected` (N,) are the nodes that no earlier plugin rejects. For these nodes kube-scheduler reports this
-    plugin.
+    `first_rejected` (N,) are the nodes that this plugin rejects and that no earlier plugin rejects. kube-scheduler
+    reports the rejection of those of them that are in `mask`.
     """
     level = _find_rejection_levels(cycle, plugin, rejection)
     return Obstacle(
@@ -277,8 +288,8 @@ def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
     return without_devices
 
 
-def find_nodes_lacking_room(cycle: Cycle) -> Bools:
-    """Return the mask (N,) of nodes that pass all filters except perhaps NodeResourcesFit."""
+def find_nodes_fitting_apart_from_resources(cycle: Cycle) -> Bools:
+    """Return a mask (N,) of the nodes that pass all filters, not counting NodeResourcesFit."""
     fits_otherwise = cycle.considered.copy()
     for plugin, verdict in cycle.filter.verdicts.items():
         if plugin != NodeResourcesFit.name:

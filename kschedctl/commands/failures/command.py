@@ -35,14 +35,14 @@ def failures(
     zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn. This is the default.")] = False,
     pools: Annotated[bool, typer.Option("--pools", help="Lose every node pool in turn.")] = False,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Lose two at once: nodes, unless --zones or --pools is given.")
+        bool, typer.Option("--pairs", help="Lose two at a time: nodes, or zones or pools with --zones or --pools.")
     ] = False,
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?
 
-    The pods that controllers recreate pass the scheduling queue on the remaining nodes; PodDisruptionBudgets do not
-    protect against failures. Pods that are already pending do not count. The worst losses come first. Exits with 0 if
-    the cluster survives each loss. With --runs, pods come back in several orders, those of Jobs last.
+    Pods that controllers recreate pass the scheduling queue on the remaining nodes. PodDisruptionBudgets do not protect
+    against failures. Pods that are already pending do not count. The worst losses come first. Exits with 0 if the
+    cluster survives each loss. With --runs, pods are recreated in several orders, with the pods of Jobs last.
     """
     units = [unit for unit, is_chosen in (("node", nodes), ("zone", zones), ("pool", pools)) if is_chosen]
     if len(units) > 1:

@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 
 @with_options
 def instance_types(*, source: Source) -> int:
-    """Print the instance types of the nodes and NodeClaims that exist, for --instance-types.
+    """Print the instance types of existing nodes and NodeClaims, for --instance-types.
 
-    The format is that of instance_types.json of Karpenter's kwok provider. Complete the list by hand: the cluster does
-    not contain prices, which are 0 here, types without nodes, or other zones in which a type is sold.
+    The format is that of instance_types.json in Karpenter's kwok provider. Complete the list by hand, because some data
+    is not in the cluster: prices (printed as 0), types without nodes, and other zones where a type is available.
     """
     cluster = load_cluster(source, live=LiveKinds(("NodeClaim",)))
     types = derive_instance_types(cluster)

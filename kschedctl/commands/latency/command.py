@@ -33,12 +33,13 @@ def latency(
 ) -> Answer:
     """How long does kube-scheduler take, and what holds it up?
 
-    Shows quantiles of attempts, extension points, plugins, binding, and the time of pods from the queue to a node,
-    estimated like histogram_quantile of PromQL. Then come queues, preemption, cache and hints, with a verdict on each
-    and what likely helps. A single text covers the time since the scheduler started. Print one by kubectl get --raw
-    /api/v1/namespaces/kube-system/pods/https:NAME:10259/proxy/metrics. Native histograms are read only from Prometheus:
-    a /metrics text has only classic ones, and the protobuf form is not read. A URL that is a proxy of the kubeconfig's
-    API server is read with its credentials. Otherwise only those of the URL and of the token file are sent.
+    Shows quantiles for attempts, extension points, plugins, binding, and the time that pods take from the queue to a
+    node, estimated as by histogram_quantile in PromQL. Then it shows queues, preemption, cache and queueing hints, with
+    a verdict on each and what is likely to help. A single metrics text covers the time since the scheduler started. To
+    print one, use kubectl get --raw /api/v1/namespaces/kube-system/pods/https:NAME:10259/proxy/metrics. Native
+    histograms are read only from Prometheus, because a metrics text contains only classic histograms, and the protobuf
+    format is not supported. A URL that goes through the proxy of the kubeconfig's API server is read with the
+    kubeconfig's credentials. For any other URL, only the credentials in the URL and in the token file are sent.
     """
     if demo:
         raise UsageError(

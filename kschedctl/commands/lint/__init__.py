@@ -113,9 +113,9 @@ def build_context(
     destination: Destination,
     instance_types: Sequence[JsonObject] | None = None,
 ) -> LintContext:
-    """Build the context for the rules, from the manifests or, if there are none, from the cluster.
+    """Build the context for the rules: from the manifests and, if given, their cluster, or from the cluster alone.
 
-    Raises UsageError if there is neither, and InputError for invalid instance types.
+    Raises UsageError if there are neither manifests nor a cluster, and InputError for invalid instance types.
     """
     if manifests is not None:
         context = _build_manifest_context(manifests, cluster, gates, destination)

@@ -205,11 +205,11 @@ def lint(
         list[str] | None, typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests, as with -f.")
     ] = None,
 ) -> Answer | int:
-    """What makes scheduling go wrong in these manifests, or in this cluster?
+    """What would break scheduling in these manifests, or in this cluster?
 
     With --with-cluster, --snapshot, --demo, --live or a context, the rules that need nodes and pods run too. Without
-    manifests, the rules are applied to the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE``
-    explains one. The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
+    manifests, the rules are applied to the cluster itself. ``lint rules`` lists the rules, and ``lint explain RULE``
+    explains one of them. The annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
     arguments = files or []
     if arguments == ["rules"]:

@@ -71,10 +71,10 @@ def make_room(
 ) -> Answer:
     """Which pods have to move so that these fit, in which order, and where does each go?
 
-    Finds the fewest evictions, of pods with low priority. Only pods that a controller recreates are moved, within
-    PodDisruptionBudgets, one by one: kube-scheduler has to place each elsewhere before the next is evicted. Every step
-    is replayed, with the nodes cordoned on which room is made. Without a POD: all pods of the manifests of -f. Nothing
-    is executed.
+    Finds the fewest evictions, of pods with low priority. Only pods that a controller recreates are moved, one by one
+    and within PodDisruptionBudgets. kube-scheduler has to place each pod elsewhere before the next one is evicted.
+    Every step is replayed, with the nodes to be freed cordoned. Without a POD, makes room for all pods in the manifests
+    given with -f. Nothing is executed.
     """
     wishes = RoomWishes(max_moves, keep, pool, seconds)
     with extending.open_caller() as call_extender, show_progress() as shown:
@@ -83,7 +83,8 @@ def make_room(
             report = library.make_room_for_waiting_pods(_read_targets(source, scope, tuple(pods)), wishes, **settings)
         else:
             report = _make_room_for_manifests(source, scope, wishes, settings)
-    return view.answer(report, choose_exit_code(report.fits, report.interrupted, report.undecided))
+    is_open = report.undecided or report.ran_out_of_time
+    return view.answer(report, choose_exit_code(report.fits, report.interrupted, is_open))
 
 
 def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:

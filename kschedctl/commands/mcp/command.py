@@ -52,11 +52,11 @@ def mcp(
         str, typer.Option("--token-file", metavar="FILE", help=f"The token for --http.  [default: ${TOKEN_VARIABLE}]")
     ] = "",
 ) -> int:
-    """Answer questions of AI agents about this cluster over the Model Context Protocol.
+    """Answer AI agents' questions about this cluster over the Model Context Protocol.
 
-    Tools explain pods, list pending ones, find fixes, and simulate. They change nothing, and read only the cluster that
-    the options name. Answers are summaries of at most 12 KB with a link to the full document. HTTP clients send the
-    token as Authorization: Bearer. This needs the extra mcp: pip install 'kschedctl[mcp]'.
+    The tools explain pods, list pending pods, find fixes and simulate changes. They change nothing, and read only the
+    cluster that the options select. Answers are summaries of at most 12 KB with a link to the full document. HTTP
+    clients send the token as Authorization: Bearer. Requires the extra mcp: pip install 'kschedctl[mcp]'.
     """
     try:
         from kschedctl.commands.mcp import server  # noqa: PLC0415 - extra "mcp"

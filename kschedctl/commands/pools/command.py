@@ -18,11 +18,11 @@ EXAMPLES = (
 
 @with_options
 def pools(*, source: Source, view: Untabled, node_groups: NodeGroupInput) -> Answer:
-    """Which node pools are there, what are their nodes like, and what is free on them?
+    """Which node pools exist, what are their nodes like, and what is free on them?
 
-    Pools are found by the node labels of providers. NodePools of Karpenter are listed with their limits, their usage,
-    and how many nodes may be disrupted now. Node groups of the Cluster Autoscaler are listed with their limits, and
-    with the pods that one more of their nodes would take.
+    Pools are found by the node labels of cloud providers. Karpenter's NodePools are listed with their limits, their
+    usage, and how many nodes may be disrupted now. The Cluster Autoscaler's node groups are listed with their limits,
+    and with the pods that one more of their nodes would take.
     """
     cluster = load_cluster(source, live=KARPENTER_KINDS.union(AUTOSCALER_KINDS))
     user_groups = node_groups.read_groups()

@@ -51,10 +51,10 @@ def priorities(
 ) -> Answer:
     """Who outranks whom, who starves, and who would be evicted first?
 
-    A tier is all pods of one priority. Pods are starving if they wait for room while pods of lower tiers run, and so
-    are workloads whose pods are preempted again and again. The tier that grows gets more pods of its most frequent
-    kind. They are replayed with preemption, one after the other, and their victims are listed in order. Finally, the
-    report lists pods behind Services that higher tiers, except those of the system, may evict.
+    A tier consists of all pods of one priority. Pods starve if they wait for room while pods of lower tiers run.
+    Workloads starve if their pods are preempted again and again. The report then adds pods of the most frequent kind to
+    one tier and replays them one by one with preemption. It lists their victims in order. Finally, it lists pods behind
+    Services that higher tiers, except system tiers, may evict.
     """
     if not 0 <= grow <= MAX_GROWTH:
         raise UsageError(f"--grow {grow}: must be a number of pods up to {MAX_GROWTH:,}")

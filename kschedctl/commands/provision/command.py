@@ -19,9 +19,9 @@ EXAMPLES = (
 def provision(*, source: Source, view: Untabled, karpenter: KarpenterInput) -> Answer:
     """Which nodes would Karpenter launch for pending pods, and why does it launch none for the others?
 
-    Replays Karpenter's own scheduler (v1.14), which is not kube-scheduler: it first treats preferences as requirements,
-    and then drops them one by one. Without --instance-types, only the types of existing nodes are known, without
-    prices, so it is not certain that no type fits. Exits with 1 if a pod gets no node.
+    Replays Karpenter's own scheduler (v1.14), which differs from kube-scheduler: it first treats preferences as
+    requirements, and then drops them one by one. Without --instance-types, only the types of existing nodes are known,
+    without prices, so a pod that fits none of them might still fit another type. Exits with 1 if a pod gets no node.
     """
     cluster = load_cluster(source, live=KARPENTER_KINDS)
     require_node_pools(cluster)

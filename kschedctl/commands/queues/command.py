@@ -33,9 +33,9 @@ def queues(
 ) -> Answer:
     """Who uses the quota of Kueue's queues, and what is each pending Workload waiting for?
 
-    The admission of Kueue is replayed until nothing changes. Shown are the Workloads that wait, in the order in which
-    they are tried, with the flavors that they would get and the Workloads that would be preempted; the ClusterQueues,
-    and why some admit nothing; and their quotas and those of their cohorts.
+    Replays Kueue's admission until nothing changes. Shows the waiting Workloads in the order in which they are tried,
+    with the flavors that they would get and the Workloads that they would preempt. Also shows the ClusterQueues, why
+    some of them admit nothing, and the quotas of the ClusterQueues and their cohorts.
     """
     cluster = kueue.apply_to(load_cluster(source, live=KUEUE_KINDS))
     report = library.queues(cluster, names or (), now=get_cluster_time(cluster, source))

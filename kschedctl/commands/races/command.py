@@ -113,9 +113,9 @@ class RaceOptions:
 def races(*, source: Source, simulated: RaceOptions, result: DrawnUnlisted) -> Answer:
     """How many pods would be double-booked?
 
-    Simulates pods that are scheduled, assumed, bound and confirmed. A scheduler forgets an assumed pod that is not
-    confirmed in time, and the next pod then gets its room. Each size is combined with each rate and expiry. Sizes,
-    rates and times that no option sets are measured in the cluster if you name one.
+    Simulates pods that are scheduled, assumed, bound and confirmed. If an assumed pod is not confirmed in time, the
+    scheduler forgets it and gives its room to the next pod. Each cluster size is combined with each rate and expiry.
+    Sizes, rates and times that no option sets are measured in the cluster, if you name one.
     """
     with show_progress() as progress:
         measures = _measure_named_cluster(source)

@@ -38,10 +38,11 @@ def rebalance(
 ) -> Answer:
     """What would the descheduler (v0.36) evict, where do the pods go, does it loop, and which budgets stop it?
 
-    Its plugins run in rounds. kube-scheduler places the replacement of each evicted pod while that pod still terminates
-    and before the next eviction, and the next round sees the result. Evictions that would lose a pod or leave it
-    without a node are reported but not carried out. Without --policy, a built-in policy restores taints, required node
-    affinity and pod anti-affinity, and spread constraints. Plugins that are not replayed are reported.
+    The descheduler's plugins run in rounds. kube-scheduler places the replacement of each evicted pod while the old pod
+    is still terminating and before the next eviction. The next round sees the result. Evictions that would lose a pod
+    or leave it without a node are reported but not carried out. Without --policy, a built-in policy evicts pods that
+    violate taints, required node affinity, pod anti-affinity or spread constraints. Plugins that are not replayed are
+    reported.
     """
     document = _read_policy(policy) if policy else None
     cluster = load_cluster(source, live=EVICTION_KINDS)

@@ -97,10 +97,10 @@ def remedies(
 ) -> Answer:
     """What are the smallest changes that would let this pod schedule? Each is verified by replay.
 
-    Changes of its manifest, of nodes and of the pods in its way, in the order in which an operator would try them:
-    first those that keep the workload as it is, last those that give up a guarantee or lose something. No fix has an
-    unnecessary change. Nothing is executed. Without a POD: the few changes that clear most of the pending pods in the
-    namespace (-A: in all namespaces), found by simulation.
+    The changes concern the pod's manifest, nodes, and pods in its way. They are listed in the order in which an
+    operator would try them: changes that keep the workload as it is come first, and changes that give up a guarantee or
+    lose something come last. No fix contains an unnecessary change. Nothing is executed. Without a POD, simulation
+    finds the few changes that clear most of the pending pods in the namespace (-A: in all namespaces).
     """
     wishes = RemedyWishes(
         max_changes, by=by or "", only=_parse_kinds(only, "--only"), without=_parse_kinds(without, "--without")
@@ -128,7 +128,7 @@ def remedies(
             return view.answer(pod_report, code)
         if pod_arguments:
             hint = "name one of them, or none for all of them"
-            raise UsageError(f"the names stand for {len(targets):,} different pods", hint=hint)
+            raise UsageError(f"the names refer to {len(targets):,} different pods", hint=hint)
 
         # Many pods: of the workloads in the files, or all pending pods in the scope.
         if any(target.workload is not None for target in targets):

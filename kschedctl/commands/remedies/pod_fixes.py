@@ -131,14 +131,18 @@ def _build_remedies_document(
 
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
-    """Return the creation fixes that the wishes allow and that also get one of the pods a node.
+    """Return the wished-for creation fixes after which a pod is not only created, but also scheduled.
 
-    Fixes that the author of the manifest can make come first, and then fixes that give up nothing.
+    Fixes that the author of the manifest can make come before all others. Among both, fixes that give up nothing come
+    first.
     """
-    sufficient_fixes = [fix for fix in not_created.fixes if not fix.then and is_wished_for(fix, wishes)]
-    return sorted(
-        map(build_creation_remedy, sufficient_fixes), key=lambda remedy: (remedy.by != "author", bool(remedy.weakens))
-    )
+    sufficient_fixes = [fix for fix in not_created.fixes if fix.gets_pod_scheduled and is_wished_for(fix, wishes)]
+
+    def get_rank(remedy: Remedy) -> tuple[int, int]:
+        """Return the sort key of a fix, smallest for the best."""
+        return 0 if remedy.by == "author" else 1, 1 if remedy.weakens else 0
+
+    return sorted(map(build_creation_remedy, sufficient_fixes), key=get_rank)
 
 
 def is_wished_for(fix: CreationFix, wishes: RemedyWishes) -> bool:
@@ -198,5 +202,5 @@ def _combine_creation_and_scheduling_fix(fix: CreationFix, remedy: Remedy) -> Re
 def _explain_insufficient_fixes(fixes: Sequence[CreationFix]) -> Iterator[str]:
     """Yield a line for each creation fix after which the pod is created but still waits, with the reason."""
     for fix in fixes:
-        if fix.then:
+        if not fix.gets_pod_scheduled:
             yield f"{fix.what}: the pod is then created but waits: {fix.then}"

@@ -47,11 +47,11 @@ def sampling(
 ) -> Answer:
     """What does percentageOfNodesToScore cost and save on this cluster?
 
-    In a cluster of 100 nodes or more, kube-scheduler stops searching once enough nodes fit, and starts the next search
-    there. For one more pod of each kind, this replays the search from every index: how many nodes are filtered, and
-    how many score points the pick is behind the best of all nodes. The report recommends the smallest
-    percentage at which no kind loses more than --max-loss points on average. The pods are those named or in files,
-    otherwise the pending ones, otherwise the most frequent running ones.
+    In a cluster of 100 nodes or more, kube-scheduler stops searching once enough nodes fit, and the next search starts
+    there. For one more pod of each kind, the search is replayed from every index. The report shows how many nodes are
+    filtered, and how many score points the chosen node is behind the best of all nodes. It recommends the smallest
+    percentage at which no kind loses more than --max-loss points on average. The pods are the named ones or those in
+    files, otherwise the pending pods, otherwise the most frequent running pods.
     """
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: must be at least one")

@@ -160,7 +160,7 @@ def _build_node_cells(report: ScaleDown, name: str, is_deleted: bool) -> tuple[s
 
 
 def _describe_node(report: ScaleDown, name: str) -> str:
-    """Return what happens to a node that is removed, or why it stays."""
+    """Return how many pods would move off a removable node and whether it is cordoned, or why the node stays."""
     node = report.nodes[name]
     if node.state != "unneeded":
         return report.describe_staying_node(name)

@@ -24,7 +24,7 @@ INPUT_SCHEMAS = {"scenario": build_scenario_schema, "lint-settings": build_setti
 def schema(
     kind: Annotated[str, typer.Argument(metavar="[KIND]", help="A kind of document, such as explanation.")] = "",
 ) -> int:
-    """Print the JSON Schema of a document, or list the kinds.
+    """Print the JSON Schema of a document, or list the kinds of documents.
 
     KIND is a name from the list or the "kind" of a document: explanation, or Explanation.
     """

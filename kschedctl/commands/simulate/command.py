@@ -191,12 +191,12 @@ def simulate(
 ) -> Answer:
     """Where would the pods of these manifests go? Applies them to a copy of the cluster.
 
-    Workloads become the pods that their controllers make, which pass the scheduling queue one by one, with preemption.
-    The cluster is that of the files if they hold nodes, else --snapshot, --demo or the live one. With
-    --pending and no -f nothing is applied: where would the pending pods go now?
-    With --autoscale node groups grow, or Karpenter launches nodes, until nothing changes; pending pods take part.
-    With --follow every pod in the Scheduled events is tried at the time when it was scheduled, in the cluster as it
-    was before or is after: where did kube-scheduler choose differently, and why?
+    The pods that controllers create for the workloads pass the scheduling queue one by one, with preemption. The
+    cluster is the one in the files if they contain nodes, otherwise the one given by --snapshot or --demo, otherwise
+    the live one. With --pending and without -f, nothing is applied, and the answer shows where the pending pods would
+    go now. With --autoscale, node groups grow, or Karpenter launches nodes, until nothing changes; pending pods take
+    part. With --follow, every pod in the Scheduled events is tried at the time when it was scheduled, in the cluster as
+    it was before or is after the rollout: where did kube-scheduler choose differently, and why?
     """
     if manner.follow is not None:
         manner.validate_follow(run)

@@ -94,10 +94,11 @@ def size(
 ) -> Answer:
     """Which nodes would you need if you built the cluster from scratch?
 
-    Finds the cheapest set of nodes that takes all pods of the cluster and of the manifests of -f, or the smallest if
-    prices are unknown, and a lower bound. Nodes are like those of the cluster's pools, or of --instance-types, which
-    Karpenter's NodePools restrict if there are any. Every set is replayed with all pods, including DaemonSets and
-    volumes. With scipy (pip install 'kschedctl[solver]') a solver proposes the first sets and a better lower bound.
+    Finds the cheapest set of nodes for all pods of the cluster and of the manifests given with -f, and a lower bound.
+    If prices are unknown, finds the smallest set. Nodes are like those of the cluster's pools, or of the types in
+    --instance-types. Karpenter's NodePools, if there are any, restrict these types. Every set is replayed with all
+    pods, including DaemonSets and volumes. If scipy is installed (pip install 'kschedctl[solver]'), a solver proposes
+    the first sets and a better lower bound.
     """
     types = instance_types.read_types() or ()
     wishes = sizes.build_wishes()
@@ -124,7 +125,10 @@ def size(
 
 
 def _read_input(source: Source) -> Application:
-    """Read one cluster and the manifests of -f to apply to it. Raises KschedctlError, also for several snapshots."""
+    """Read one cluster and the manifests of -f to apply to it.
+
+    Raises UsageError if several snapshots are named, and KschedctlError if the input cannot be read.
+    """
     if not source.filename:
         return Application(source, load_cluster(source, live=SIZING_KINDS), [], {})
     if len(source.snapshot) > 1:

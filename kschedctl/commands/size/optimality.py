@@ -153,6 +153,8 @@ def _find_sets_able_to_satisfy_cuts(
     """
     can_satisfy = np.ones(len(sets), np.bool_)
     for cut in cuts:
-        added_worth = budget * (cut.worth[remaining_shapes] / program.costs[remaining_shapes]).max(initial=0.0)
-        can_satisfy &= sets @ cut.worth + added_worth >= cut.minimum * (1 - ROUNDING_SHARE)
+        # A budget buys the most worth if all of it is spent on the shape with the most worth for its cost
+        best_worth_per_cost = (cut.worth[remaining_shapes] / program.costs[remaining_shapes]).max(initial=0.0)
+        largest_worth = sets @ cut.worth + budget * best_worth_per_cost
+        can_satisfy &= largest_worth >= cut.minimum * (1 - ROUNDING_SHARE)
     return can_satisfy

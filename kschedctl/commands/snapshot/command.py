@@ -69,11 +69,11 @@ def save(
         typer.Option("--mapping", metavar="FILE", help="Also write the original names to this file, as JSON."),
     ] = None,
 ) -> Answer | int:
-    """Save what scheduling reads of a cluster: no env, no secrets, no config maps, no annotations that no plugin reads.
+    """Save what scheduling reads from a cluster, without env, secrets, config maps or unneeded annotations.
 
-    It includes leases and the scheduling events, which the API server drops after an hour.
+    The file includes leases and scheduling events. The API server drops such events after an hour.
 
-    --snapshot FILE, which every command takes, looks at it later, or elsewhere.
+    To use the file later or elsewhere, pass it to any command with --snapshot FILE.
     """
     if mapping is not None and not anonymize:
         raise UsageError("there are no pseudonyms to save", where="--mapping", hint="add --anonymize")
@@ -92,7 +92,7 @@ def save(
 
 @with_options
 def show(*, file: File, view: Untabled) -> Answer:
-    """What a snapshot holds: when and where it was taken, how many objects of each kind, what could not be read."""
+    """Show what a snapshot contains: when and where it was taken, how many objects of each kind, what is missing."""
     return view.answer(_build_snapshot_report(read_header(file), file))
 
 
@@ -103,7 +103,7 @@ def diff(
     after: Annotated[str, typer.Argument(metavar="AFTER", help="The later one.")],
     view: Untabled,
 ) -> Answer:
-    """What changed between two snapshots, of what scheduling reads. Exits with 1 if something did."""
+    """Show what changed between two snapshots that matters for scheduling. Exits with 1 if something did."""
     report = difference(read_archive(before), read_archive(after), (before, after))
     return view.answer(report, EXIT_DIFFERENT if report.changes or report.scheduler else EXIT_SAME)
 

@@ -46,7 +46,10 @@ def topology(
 
 
 def _select_workloads(audited: AuditedCluster, references: Sequence[Owner], namespace: str) -> frozenset[Owner]:
-    """Return the selected workloads, or all of the namespace. Raises UsageError if there are none."""
+    """Return the workloads in the namespace that match the references, or all of them without references.
+
+    An empty namespace stands for all namespaces. Raises UsageError if a reference or the namespace has no workload.
+    """
     owners_in_namespace = [
         owner for owner in Workloads.from_view(audited.scheduler.view).owners if namespace in ("", owner.namespace)
     ]
@@ -63,7 +66,10 @@ def _select_workloads(audited: AuditedCluster, references: Sequence[Owner], name
 
 
 def _iter_matching_workloads(reference: Owner, owners: Collection[Owner]) -> Iterator[Owner]:
-    """Yield the workloads that a reference names."""
+    """Yield the workloads that match a reference.
+
+    A reference of kind ANY_KIND matches any kind, and a reference without a namespace matches any namespace.
+    """
     for owner in owners:
         has_kind = reference.kind in (ANY_KIND, owner.kind)
         if has_kind and owner.name == reference.name and reference.namespace in ("", owner.namespace):

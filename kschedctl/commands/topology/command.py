@@ -43,11 +43,11 @@ def topology(
         ),
     ] = None,
 ) -> Answer:
-    """Which node, zone or rack takes a whole workload with it, and does spreading hold?
+    """Which node, zone or rack takes a whole workload with it, and do the spread constraints hold?
 
-    Of the workloads with two or more pods on nodes, this lists those whose pods share one node, zone or other domain
-    although there are others, and topology spread constraints that no longer hold, counted like kube-scheduler. With
-    a WORKLOAD, it shows its skew now and after the loss of each domain, and how many pods could not be placed again.
+    Lists workloads with two or more pods on nodes whose pods all share one node, zone or other domain, although there
+    are others. Also lists topology spread constraints that no longer hold, counted as in kube-scheduler. With a
+    WORKLOAD, shows its skew now and after the loss of each domain, and how many pods could not be placed again.
     """
     references = [Owner(*reference) for reference in parse_references(tuple(workloads or ()))]
     cluster = load_cluster(source)

@@ -47,10 +47,10 @@ class Version(RootDocument, frozen=True):
 
 @with_options
 def version(*, source: Source, result: Untabled) -> Answer:
-    """The version of this program, of the kube-schedulers that it replays, and of the cluster.
+    """Print the versions of kschedctl, of the kube-schedulers that it replays, and of the cluster.
 
-    The cluster is that of --snapshot, otherwise the live one. If none is named and none answers, only the version of
-    this program is printed.
+    The cluster is the one given by --snapshot, otherwise the live one. If you name no cluster and none answers, only
+    the version of kschedctl is printed.
     """
     replays = tuple(f"1.{minor}" for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))
     return result.answer(Version(VERSION, replays, _find_cluster_version(source)))

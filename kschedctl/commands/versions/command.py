@@ -28,8 +28,8 @@ def versions(
 ) -> Answer:
     """What differs between the versions of kube-scheduler, or between two of them?
 
-    Rules, messages, plugins and feature gates of scheduling, each before and after, with upstream's change. A minor
-    version alone means its newest patch.
+    Lists changes to the rules, messages, plugins and feature gates of scheduling, each before and after, with the
+    upstream change. A minor version alone means its newest patch release.
     """
     commands = {}
     if first and second:

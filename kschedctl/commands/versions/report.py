@@ -8,10 +8,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from kschedctl.api.kube_version import VERIFIED_MINOR, KubeVersion
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import Summary
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 Basis = Literal["answers", "source", "release notes"]
 
@@ -74,6 +75,21 @@ class VersionChanges(Report, frozen=True):
             other = "other " if parts else ""
             parts.append(counted(others, f"{other}difference"))
         return (f"{', '.join(parts) or 'No replayed differences'} {versions}",)
+
+    @property
+    def unverified(self) -> str:
+        """Which compared version was never compared with a real one, and how many changes are not replayed; or ""."""
+        if not self.compared:
+            return ""
+        names = [name for name in self.versions if KubeVersion.parse(name).minor > VERIFIED_MINOR]
+        if not names:
+            return ""
+        text = f"kube-scheduler {names[-1]} is replayed from its sources, and no answer of a real one was compared"
+        not_replayed = sum(change.basis == "release notes" for change in self.changes)
+        if not_replayed:
+            are = agreeing(not_replayed, "is", "are")
+            text += f"; {counted(not_replayed, 'change')} {are} not replayed"
+        return text
 
     def list_switched_features(self, *, on: bool) -> tuple[str, ...]:
         """Return the gates and plugins that are newly on (or off) by default, each with the release that did it.

@@ -48,7 +48,7 @@ def wakes(
         typer.Option(
             "--event",
             metavar="FILE",
-            help="Objects as they are after the change, or events: a list of {action, old, new}, or watch events.",
+            help="The changed objects in their new state, or a list of events: {action, old, new} or watch events.",
         ),
     ] = "",
     between: Annotated[
@@ -58,11 +58,11 @@ def wakes(
 ) -> Answer:
     """What makes the scheduler retry a rejected pod?
 
-    A rejected pod waits for an event for which a plugin that rejected it registered, and whose queueing hint says that
-    it may help. Lists these events. With --event: whether these changes, each by itself, wake the pod, or which pending
-    pods of the namespace they wake (-A: of all namespaces). With --between: which changes between two snapshots woke
-    the pods that were pending in both. Pods that fit in the later one although nothing woke them come first: they wait
-    for the flush of unschedulable pods after five minutes.
+    A rejected pod waits for an event for which a plugin that rejected it has registered, and which may help according
+    to the plugin's queueing hint. Lists these events. With --event, shows whether each of these changes by itself wakes
+    the pod, or which pending pods of the namespace it wakes (-A: of all namespaces). With --between, shows which
+    changes between two snapshots woke the pods that were pending in both. Pods that nothing woke although they fit in
+    the later snapshot come first: they wait for the flush of unschedulable pods after five minutes.
     """
     words = tuple(pods or ())
     if between is not None:

@@ -178,14 +178,18 @@ class WakesOfMany(Report, frozen=True):
     kind: str = "WakesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many of the rejected pods the changes wake. If all pods are not created, return that instead."""
+        """Return how many of the rejected pods the changes wake.
+
+        If there are only pods that cannot be created, return why they cannot.
+        """
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)
         woken_count = len({answer.pod for answer in self.answers if answer.woken})
         rejected_count = len({answer.pod for answer in self.answers})
         pods = f"{woken_count:,} of {counted(rejected_count, 'rejected pod')} {self.scope}".rstrip()
         cause = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each applied alone"
-        verb = "is" if 1 in (woken_count, rejected_count) else "are"
+        is_singular = woken_count == 1 or rejected_count == 1  # "1 of 5 pods is woken", "0 of 1 pod is woken"
+        verb = "is" if is_singular else "are"
         return (f"{pods} {verb} woken by {cause}{describe_doubt(self.unknown)}",)
 
 

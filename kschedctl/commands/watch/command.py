@@ -85,8 +85,8 @@ def watch(
 ) -> Answer | int:
     """Export metrics: pending pods by cause, stuck pods, free room, the effect of losses, and quotas.
 
-    Prints the metrics once. With --metrics, it watches the cluster and serves metrics that follow its changes. All are
-    gauges. See kschedctl help monitoring for alerts, a dashboard, and how to run it in the cluster.
+    Prints the metrics once. With --metrics, watches the cluster and serves metrics that follow its changes. All metrics
+    are gauges. See kschedctl help monitoring for alerts, a dashboard, and how to run the command in the cluster.
     """
     if printed:
         typer.echo(_read_monitoring_file(printed), nl=False)

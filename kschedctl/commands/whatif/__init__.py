@@ -20,7 +20,7 @@ from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_pods_by_node
 from kschedctl.commands.simulate import carry_out_changes, find_not_created, prepare_simulation
-from kschedctl.commands.versions.report import VersionChange
+from kschedctl.commands.versions.report import VersionChange, VersionChanges
 from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_by_pod
 from kschedctl.commands.whatif.comparison import (
     collect_fates,
@@ -42,10 +42,10 @@ from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Worker
 from kschedctl.replay.scenarios import (
     FileReader,
     StepResult,
+    add_step_to_error,
     find_step_nodes,
     get_step,
     load_scenario,
-    locate_step_error,
     read_files,
     reject_file,
 )
@@ -88,6 +88,9 @@ CHANGES_WITH_CREATION = frozenset({"Created", "Moved", "NewlyPending"})
 """The changes for which a pod has to be created."""
 CHANGES_WITH_REPLACEMENT = frozenset({"Moved", "NewlyPending"})
 """The changes of pods that existed before."""
+
+CHANGES_OF_VERDICT = frozenset({"NewlyPending", "NewlyScheduled"})
+"""The changes of pods that get a node either only before or only after."""
 
 
 class StepEffect(NamedTuple):
@@ -143,7 +146,7 @@ class ScenarioRun:
         try:
             effect = self._perform_step(name, part)
         except KschedctlError as error:
-            raise locate_step_error(error, len(self.steps) + 1, name, self.where) from None
+            raise add_step_to_error(error, len(self.steps) + 1, name, self.where) from None
         settled = self.settled
         self.unknown = merge_unknown_kinds((self.unknown, settled.unknown))
         report = StepReport(
@@ -264,7 +267,7 @@ class ScenarioRun:
         Pods that are recreated pass admission, and denied pods are added to `not_created`.
         """
         node_names = find_step_nodes(self.settled.cluster, step)
-        scheduler = Scheduler(node_edits.cordon(self.settled.cluster, node_names), self.call_extender)
+        scheduler = Scheduler(node_edits.cordon_nodes(self.settled.cluster, node_names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         admissions = Admissions(self.settled.cluster, {})
         drain = NodeDrain(simulation, node_names, None, admissions)
@@ -325,11 +328,15 @@ class Question:
         """Build a copy of the cluster for each of the scheduler settings, in their order."""
         return [replace(self.cluster, **settings) for settings in self.settings.values()]
 
-    def list_version_changes(self) -> tuple[VersionChange, ...]:
-        """List the changes between the two versions of kube-scheduler that are compared."""
+    def compare_versions(self) -> VersionChanges:
+        """Return the changes between the two versions of kube-scheduler that are compared."""
         from kschedctl.commands.versions import compare_versions  # noqa: PLC0415 - all plugins, for few questions
 
-        return compare_versions(*self.settings).changes
+        return compare_versions(*self.settings)
+
+    def list_version_changes(self) -> tuple[VersionChange, ...]:
+        """List the changes between the two versions of kube-scheduler that are compared."""
+        return self.compare_versions().changes
 
     def settle(self, cluster: Cluster, seed: int) -> SettledCluster:
         """Settle the cluster before the scenario begins, by scheduling its pending pods."""
@@ -374,8 +381,8 @@ def whatif(
         cluster: the cluster.
         scenario: the steps, or None for no steps.
         under: two scheduler settings to compare. The report then describes the differences between them, for the
-            scenario and for pending pods. When comparing two kube-scheduler versions, it also lists changed messages
-            and running pods that would go elsewhere if they were recreated.
+            scenario, for pending pods, and for running pods if they were recreated. When comparing two kube-scheduler
+            versions, it also lists changed messages.
         read: reads the files that the scenario names.
         where: the name of the scenario in error messages.
         seed: decides between equally good nodes.
@@ -408,12 +415,13 @@ def whatif(
         in_full={seed: in_full},
     )
     report = _answer_question_for_seeds(question, seed, runs, workers, progress)
-    if not question.compares_versions or report.interrupted:
+    if not question.settings or report.interrupted:
         return report
 
-    # Compare where running pods would go under the two versions.
+    # Compare where running pods would go under the two schedulers. Differences are attributed to changed versions.
     before, after = (SharedCluster(cluster, call_extender=call_extender) for cluster in question.build_clusters())
-    replaced = compare_replacements(before, after, question.list_version_changes(), workers, progress)
+    version_changes = question.list_version_changes() if question.compares_versions else ()
+    replaced = compare_replacements(before, after, version_changes, workers, progress)
     unknown = merge_unknown_kinds((report.unknown, replaced.unknown))
     return replace(
         report, replacement=replaced.report, interrupted=replaced.interrupted, **build_unknown_fields(unknown)
@@ -461,9 +469,10 @@ def answer_question_for_seed(question: Question, seed: int, progress: Progress =
     if first.settled.interrupted:
         return _build_what_if(question, seed, first.settled, first)
     second = _run_scenario(question, seed, question.settle(second_cluster, seed), progress)
-    report = _build_what_if(question, seed, first.settled, second)
+    report = replace(_build_what_if(question, seed, first.settled, second), steps_before=tuple(first.steps))
     if not question.compares_versions:
         return report
+    report = replace(report, unverified=question.compare_versions().unverified)
     return _add_messages_and_causes(question, seed, report, first.settled, second.settled, progress=progress)
 
 
@@ -481,6 +490,8 @@ def _add_messages_and_causes(
         pods = sorted({*messages, *(change.pod for change in report.changes)})
         first, second = question.build_clusters()
         versions = TwoVersions(first, second, question.list_version_changes())
+        # For a pod that gets a node only under one version, it does not matter which node that is.
+        coarsely = {change.pod for change in report.changes if change.change in CHANGES_OF_VERDICT}
 
         def replay(names: Names) -> FateByPod:
             """Run the scenario under the second version with some changes reverted, and return the pods' fates."""
@@ -488,9 +499,9 @@ def _add_messages_and_causes(
             settled = _run_scenario(question, seed, start, NO_PROGRESS).settled
             if settled.interrupted:
                 raise KeyboardInterrupt
-            return collect_fates(settled).get
+            return collect_fates(settled, coarsely).get
 
-        search = CauseSearch(versions.describe_changes(), collect_fates(before), replay)
+        search = CauseSearch(versions.describe_changes(), collect_fates(before, coarsely), replay)
         causes_by_pod = find_causes_by_pod(pods, search, progress.begin("Causes", len(pods)))
         report = replace(report, interrupted=len(causes_by_pod) < len(pods))
     changes = tuple(replace(change, because=causes_by_pod.get(change.pod, ())) for change in report.changes)

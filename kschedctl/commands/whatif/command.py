@@ -66,10 +66,11 @@ def whatif(
     """What would these changes to the cluster do to its pods?
 
     SCENARIO lists steps: cordon, uncordon, taint, label, addNodes, removeNodes, fail, drain, scale, apply,
-    priorityClass, configure. They are taken in order, and after each step the pending pods pass the scheduling queue.
-    With --compare-config or --compare-version the steps run under two configurations or versions of kube-scheduler, and
-    the differences are shown. A comparison of versions also shows pending pods whose message changes, and running pods
-    that would have other best nodes if recreated.
+    priorityClass, configure. They are applied in order, and after each step the pending pods pass the scheduling queue.
+    With --compare-config or --compare-version, the steps run under two configurations or versions of kube-scheduler,
+    and the differences are shown, with running pods that would get other best nodes if they were recreated. A
+    comparison of versions also shows pending pods whose message changes.
+
     Exits with 1 if pods become pending or are not created.
     """
     _validate_usage(scenario, comparison)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,8 @@ from kschedctl.snapshot.nodes import ZONE
 
 CausesByPod = Mapping[str, tuple[str, ...]]
 """Pod -> the causes of its changed fate, if they were searched."""
+Fate = tuple[str, str] | bool
+"""The node of a pod with the message if the node is empty, or only whether the pod has a node."""
 
 
 def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[PodChange]:
@@ -69,10 +71,13 @@ def group_message_changes(
     yield from sorted(message_changes, key=lambda change: -len(change.pods))
 
 
-def collect_fates(settled: SettledCluster) -> dict[str, tuple[str, str]]:
-    """Map the key of each pod to its fate: its node and, if the node is empty, the scheduler's message."""
+def collect_fates(settled: SettledCluster, coarsely: Container[str] = ()) -> dict[str, Fate]:
+    """Map the key of each pod to its fate: its node and, if the node is empty, the scheduler's message.
+
+    The fate of the pods in `coarsely` is only whether they have a node.
+    """
     return {
-        pod: (node, "" if node else settled.waiting.get(pod, ""))
+        pod: bool(node) if pod in coarsely else (node, "" if node else settled.waiting.get(pod, ""))
         for pod, node in _map_pods_to_nodes(settled.cluster).items()
     }
 

@@ -45,13 +45,26 @@ def build_page(report: WhatIf, style: Style) -> Page:
         *build_interruption_line(report.interrupted),
         *_iter_summary_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *build_struct_table(report.steps, style, limit=None, numbered="step", title="Steps", full=False),
+        *_build_step_tables(report, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *_build_changes_section(report.changes, style),
         *_build_messages_table(report.messages, style),
         *_build_replacement_section(report.replacement, style),
         *_build_zones_section(report.balance, report.compared),
         *build_runs_section(report.runs, report.over_runs, CHANGES),
+    )
+
+
+def _build_step_tables(report: WhatIf, style: Style) -> Page:
+    """Build the table of the steps, or a table for each of two compared schedulers if their steps differ."""
+    tables = {"Steps": report.steps}
+    if report.compared and report.steps_before != report.steps:
+        name_before, name_after = report.compared
+        tables = {f"Steps under {name_before}": report.steps_before, f"Steps under {name_after}": report.steps}
+    return tuple(
+        block
+        for title, steps in tables.items()
+        for block in build_struct_table(steps, style, limit=None, numbered="step", title=title, full=False)
     )
 
 
@@ -67,13 +80,16 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     yield paragraph(Marked(verdict, tone), *sentences)
     pending_before, pending_after = report.pending
     fitting = report.waiting - pending_before
-    if fitting > 0:
+    if fitting > 0 and not report.compared:  # the pods before are then those under the first scheduler, after the steps
         fit = "fits" if fitting == 1 else "fit"
         yield paragraph(f"{count(report.waiting, 'pod')} pending now, {fitting:,} of which {fit} without any change")
     yield paragraph(f"{count(pending_before, 'pod')} pending before, {pending_after:,} after")
     if report.compared:
         name_before, name_after = report.compared
-        yield paragraph(f"before: under {name_before}; after: under {name_after}")
+        when = ", each once the steps are taken" if report.steps else ""
+        yield paragraph(f"before: under {name_before}; after: under {name_after}{when}")
+    if report.unverified:
+        yield paragraph(Marked("not verified:", Tone.WARNING), report.unverified)
 
 
 def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:
@@ -133,7 +149,8 @@ def _build_replacement_section(replacement: Replacement | None, style: Style) ->
     if replacement.failed:
         failed_line = (paragraph(f"{count(replacement.failed, 'pod')} could not be compared, because a plugin fails"),)
     groups = sorted(replacement.elsewhere, key=lambda group: -len(group.pods))
-    tables = build_struct_table(groups, style, {"because": _join_causes}, limit=CHANGES_SHOWN)
+    has_causes = any(group.because for group in groups)  # configurations have none
+    tables = build_struct_table(groups, style, {"because": _join_causes}, limit=CHANGES_SHOWN, full=has_causes)
     return section("Running pods", summary, *failed_line, *_iter_rescored_lines(replacement), *tables)
 
 
@@ -144,9 +161,7 @@ def _iter_rescored_lines(replacement: Replacement) -> Iterator[Paragraph]:
         numbers[group.because] += len(group.pods)
     for causes, number in numbers.most_common():
         because = f", because of {TOGETHER.join(causes)}" if causes else ""
-        yield paragraph(
-            f"for {count(number, 'pod')} nodes have other scores, but the best nodes are unchanged{because}"
-        )
+        yield paragraph(f"for {count(number, 'pod')} node scores change but the best nodes stay the same{because}")
 
 
 def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> Page:

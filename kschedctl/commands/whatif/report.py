@@ -132,7 +132,7 @@ class WhatIf(Report, frozen=True):
     messages: tuple[MessageChange, ...] = ()
     """Changed messages, if versions are compared."""
     replacement: Replacement | None = None
-    """The running pods, if versions are compared."""
+    """The running pods, if versions or configurations are compared."""
     explained: tuple[ExplainedPods, ...] = ()
     """Newly pending pods explained node by node, if requested."""
     not_replayed: tuple[str, ...] = ()
@@ -150,12 +150,17 @@ class WhatIf(Report, frozen=True):
     """Workloads with pods that the API server denies."""
     waiting: int = 0
     """The number of pods that wait in the cluster now, including those that get a node without any change."""
+    steps_before: tuple[StepReport, ...] = ()
+    """The steps under the first of the two schedulers, if two are compared. `steps` are under the second."""
+    unverified: str = ""
+    """Which compared version is replayed from its sources only, and how many of its changes are not replayed."""
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the verdict and the numbers of affected pods by change. Pods that are not created come first.
 
-        If versions are compared, the end says how many messages change and how many running pods have other best nodes.
+        If schedulers are compared, the end says how many messages change and how many running pods have other best
+        nodes.
         """
         numbers = Counter(change.change for change in self.changes)
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
@@ -166,7 +171,9 @@ class WhatIf(Report, frozen=True):
                 failures += f"; {counts}"
             return ("Not created:", f"{failures}{doubt}")
         if not counts:
-            return (f"No pod ends up elsewhere{doubt}",)
+            # Without steps, a comparison of schedulers places only the pending pods.
+            pod = "pending pod" if self.compared and not self.steps else "pod"
+            return (f"No {pod} ends up elsewhere{doubt}",)
         return ("Pods are affected:", f"{counts}{doubt}")
 
     def _describe_further_differences(self) -> str:

@@ -97,7 +97,8 @@ def compare_replacements(
 ) -> ReplacementResult:
     """Find running pods whose best nodes or scores differ between the clusters, and the version changes behind this.
 
-    Both clusters have the same objects. `version_changes` are the changes between their kube-scheduler versions. Each
+    Both clusters have the same objects. `version_changes` are the changes between their kube-scheduler versions, empty
+    if only their configurations differ. Each
     pod is judged as if it alone were recreated. If there are too many pods, some pods of each workload are compared.
     """
     pair = ClusterPair(before, after)
@@ -177,10 +178,10 @@ class ChangeAttribution:
         With the causes of a pod reverted, the second version gives the pod the same result as the first.
 
         `before` maps pods to their results under the first scheduler, and `probe_pod` computes a pod's result with the
-        scheduler of a probe. No causes are returned if the search is skipped or extenders are called. `interrupted` is
-        set if the user interrupts.
+        scheduler of a probe. No causes are returned if the search is skipped, the versions are equal or extenders are
+        called. `interrupted` is set if the user interrupts.
         """
-        if not before or self.skip_search or self.pair.before.call_extender is not None:
+        if not before or not self.version_changes or self.skip_search or self.pair.before.call_extender is not None:
             return {}
         versions = TwoVersions(self.pair.before.cluster, self.pair.after.cluster, self.version_changes)
         index = self.pair.before.scheduler.view.pods.index

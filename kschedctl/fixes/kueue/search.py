@@ -31,8 +31,9 @@ MOST_FIXES, MOST_WORKLOADS = 3, 3
 def add_admission_fixes(
     cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries, with fixes for the first ``MOST_WORKLOADS`` of those whose Workload Kueue does not admit.
+    """Return the entries with fixes of Workloads added.
 
+    Fixes are searched for the first ``MOST_WORKLOADS`` entries whose Workload is not admitted by Kueue.
     ``manifests`` has the jobs that are not in the cluster, for which Kueue would create Workloads. ``now`` is the RFC
     3339 time of the replays, or empty.
     """
@@ -123,7 +124,7 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         changes=tuple(patch.to_document() for patch in proposal.patches),
         kinds=(proposal.kind,),
         victims=preempted,
-        step=_get_total_price(proposal, costs).name.lower(),
+        step=_raise_price_for_costs(proposal, costs).name.lower(),
         holds=None if proposal.needs_values else holds,
         needs_values=proposal.needs_values,
         manifests=proposal.manifests,
@@ -154,15 +155,17 @@ def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]
         yield FixCost(CostKind.DELAYS, text, 0, short if len(delayed) > 1 else "")
 
 
-def _get_total_price(proposal: AdmissionProposal, costs: Iterable[FixCost]) -> Price:
-    """Return the price of a change including its costs for other Workloads.
+def _raise_price_for_costs(proposal: AdmissionProposal, costs: Iterable[FixCost]) -> Price:
+    """Return the price of a change, raised if the change has costs for other Workloads.
 
-    Preemption makes it a loss, and delaying Workloads makes it at least the loss of a guarantee.
+    If it preempts Workloads, its price is LOSS. If it delays Workloads, its price is at least GUARANTEE.
     """
     kinds = {cost.kind for cost in costs}
     if CostKind.EVICTS in kinds:
         return Price.LOSS
-    return max(proposal.price, Price.GUARANTEE) if CostKind.DELAYS in kinds else proposal.price
+    if CostKind.DELAYS in kinds:
+        return max(proposal.price, Price.GUARANTEE)
+    return proposal.price
 
 
 def _build_remedy_rank(remedy: Remedy) -> tuple[bool, bool, Price, int]:

@@ -65,11 +65,13 @@ class RemedyTrial:
 
     @property
     def changes_workload(self) -> bool:
-        """Whether the trial changes the spec of a pod that has an owner, and therefore the template of other pods."""
+        """Whether the trial changes the spec of a workload's pod, and therefore the workload's pod template."""
         edit = self.edits.get(ObjectKey.of(self.authored_pod))
-        if edit is None or not isinstance(edit.before, Pod) or edit.before.spec == self.authored_pod.spec:
+        unchanged_pod = edit.before if edit is not None else None
+        if not isinstance(unchanged_pod, Pod) or unchanged_pod.spec == self.authored_pod.spec:
             return False
-        return find_owner(self.authored_pod).kind not in ("Pod", "Node")
+        owner = find_owner(self.authored_pod)  # the pod itself if it has no controller, the Node of a static pod
+        return owner.kind not in ("Pod", "Node")
 
     @property
     def raises_priority(self) -> bool:
@@ -302,7 +304,7 @@ def apply_edits_to_cluster(
     for kind, edits_of_kind in edits_by_kind.items():
         objects: list[Any] = list(getattr(cluster, FIELDS[kind]))
         for key, edit in edits_of_kind.items():
-            _edit_sorted_objects(objects, key, edit.after)
+            _put_or_remove_object(objects, key, edit.after)
         new_objects: Any = tuple(objects)
         cluster = replace(cluster, **{FIELDS[kind]: new_objects})
     if with_pods_and_nodes:
@@ -311,8 +313,8 @@ def apply_edits_to_cluster(
     return cluster
 
 
-def _edit_sorted_objects(objects: list[Any], key: ObjectKey, after: Struct | None) -> None:
-    """Replace or insert the object with this key, or remove it if `after` is None.
+def _put_or_remove_object(objects: list[Any], key: ObjectKey, after: Struct | None) -> None:
+    """Put the object `after` in the place of its key, or remove the object with this key if `after` is None.
 
     `objects` is sorted by namespace and name, and is changed in place.
     """

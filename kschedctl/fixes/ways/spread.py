@@ -16,7 +16,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours
 from kschedctl.fixes.ways.neighbours import find_domain_counts
-from kschedctl.fixes.ways.node_labels import iter_other_topologies, iter_role_label_fix
+from kschedctl.fixes.ways.node_labels import iter_other_topologies, iter_role_label_fixes
 from kschedctl.fixes.ways.taints import reports_condition
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
@@ -45,7 +45,7 @@ def iter_spread_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fi
                 yield from _iter_topology_key_fixes(tried, index, constraint)
                 yield _build_soft_constraint_fix(tried, index, constraint)
             for value in _find_values_of_emptiest_domains(tried, key):
-                yield from iter_role_label_fix(tried, key, value)
+                yield from iter_role_label_fixes(tried, key, value)
 
 
 def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
@@ -89,9 +89,7 @@ def _iter_relaxation_fixes(
     counts = _get_domain_counts(tried, index)
     if counts is None:
         return
-    skew = _compute_skew(tried, counts, tried.known_row)
-    if fact.max_skew == constraint.max_skew:
-        skew = max(skew, fact.skew)  # the skew of the fact includes nominated pods
+    skew = _find_skew_to_allow(tried, counts, constraint, fact)
     if skew <= constraint.max_skew:
         return
     yield from _iter_narrower_counting_fixes(tried, index, constraint, counts)
@@ -156,6 +154,16 @@ def _is_emptiest_domain_tainted(tried: TriedNode, counts: DomainCounts) -> bool:
 def _is_temporary(taint: Taint) -> bool:
     """Return whether the taint is a cordon or reports a condition of the node."""
     return taint.key == UNSCHEDULABLE_TAINT.key or reports_condition(taint)
+
+
+def _find_skew_to_allow(
+    tried: TriedNode, counts: DomainCounts, constraint: TopologySpreadConstraint, fact: TooSkewed
+) -> int:
+    """Return the skew that the constraint would have to allow for the pod to fit on the tried node."""
+    skew = _compute_skew(tried, counts, tried.known_row)
+    if fact.max_skew == constraint.max_skew:  # the fact is about this constraint or an equally strict one
+        return max(skew, fact.skew)  # the skew of the fact includes nominated pods
+    return skew
 
 
 def _compute_skew(tried: TriedNode, counts: DomainCounts, row: Row) -> int:

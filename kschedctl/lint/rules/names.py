@@ -75,11 +75,13 @@ def _find_misspelt_names(context: LintContext, references: Iterable[NameReferenc
             yield reference.subject.build_problem(reference.path, message, f"Write {similar_name}")
 
 
-def _find_names_in_other_namespaces(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
-    """Yield a problem for each referenced object that exists only in one other namespace.
+def _find_references_to_other_namespaces(
+    context: LintContext, references: Iterable[NameReference]
+) -> Iterator[Problem]:
+    """Yield a problem for each reference to an object that exists in exactly one namespace, which is another one.
 
-    Objects that are also referenced from their own namespace are left out. Empty references, and references from
-    objects without a namespace, are left out, too.
+    Objects that are also referenced from their own namespace are left out. Empty references, references from objects
+    without a namespace, and references from namespaces that may have unknown pods are left out, too.
     """
     references = [reference for reference in references if reference.name and reference.subject.namespace]
     referenced_objects = {(reference.kind, reference.target_namespace, reference.name) for reference in references}
@@ -120,7 +122,7 @@ def _find_unresolved_names(context: LintContext, references: Sequence[NameRefere
     """Yield a problem for each name that looks misspelt or exists only in another namespace."""
     namespaced_references = [reference for reference in references if reference.kind not in CLUSTER_SCOPED]
     yield from _find_misspelt_names(context, references)
-    yield from _find_names_in_other_namespaces(context, namespaced_references)
+    yield from _find_references_to_other_namespaces(context, namespaced_references)
 
 
 def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
@@ -233,7 +235,10 @@ SA_MISSPELT = Rule(
 
 
 def _iter_pod_field_references(context: LintContext, kind: str, field: str) -> Iterator[NameReference]:
-    """Yield the name of an object of a kind in a field of each pod's spec; "" if the field is not set."""
+    """Yield, for each workload, the reference to an object of a kind in a field of the pod spec.
+
+    The name is "" if the field is not set.
+    """
     for workload in context.workloads:
         yield NameReference(workload.subject, workload.get_path(field), kind, text_at(workload.written_spec, field))
 
@@ -285,8 +290,8 @@ SC_MISSPELT = Rule(
 def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose scaleTargetRef misspells a kind or the name of a workload.
 
-    A name is only taken for a misspelling of a workload that has no autoscaler. Such a workload with the name of the
-    autoscaler itself is meant, however its name is written.
+    A name is only taken for a misspelling of a workload that has no autoscaler. If such a workload has the same name as
+    the autoscaler itself, it is suggested even if the two names do not resemble each other.
     """
     autoscalers = [
         (subject, scaler.limits)
@@ -400,7 +405,8 @@ _METADATA_NAMESPACE: Path = ("metadata", "namespace")
 def _iter_namespaces_in_metadata(context: LintContext) -> Iterator[_NamespaceReference]:
     """Yield a reference for each namespace that an object names in its metadata.
 
-    A workload needs its namespace if its file creates a namespace and is the only file with objects in this one.
+    A workload's namespace is needed if the workload's file creates a namespace, and if no other file has objects in the
+    workload's namespace.
     """
     creating_files = {
         subject.location.file for subject in context.subjects if subject.kind == "Namespace" and subject.location

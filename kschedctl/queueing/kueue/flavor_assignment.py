@@ -139,11 +139,11 @@ class FlavorAssigner:
         assignment = Assignment(progress)
         for group in self._group_pod_sets(counts):
             if not self._assign_group(assignment, group):
-                self._resolve_no_fit_reason(assignment)
+                self._set_no_fit_reason(assignment)
                 return assignment
         if assignment.mode != AssignmentMode.NO_FIT and Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
             self._place_in_topology(assignment)
-        self._resolve_no_fit_reason(assignment)
+        self._set_no_fit_reason(assignment)
         return assignment
 
     def _group_pod_sets(self, counts: Sequence[int] | None) -> list[list[_GroupPodSet]]:
@@ -500,7 +500,7 @@ class FlavorAssigner:
                 attempt.reasons = sorted({*attempt.reasons, message})
                 attempt.no_fit_reason = self._get_observed_reason(NoFitReason.NO_MATCHING_FLAVOR)
 
-    def _resolve_no_fit_reason(self, assignment: Assignment) -> None:
+    def _set_no_fit_reason(self, assignment: Assignment) -> None:
         """Set the reason why an assignment does not fit. Upstream: resolveNoFitReason.
 
         It is the most severe reason of all pod sets and resource groups. A resource group needs only one fitting

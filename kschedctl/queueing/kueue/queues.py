@@ -93,11 +93,11 @@ class WorkloadStore:
 
 
 class _PodSetError(NamedTuple):
-    """What makes pod sets inadmissible."""
+    """The error that makes pod sets inadmissible."""
 
     pod_sets: Sequence[KueuePodSet]
     error: str
-    """"" if nothing does."""
+    """Empty if the pod sets are admissible."""
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class Queues:
         The caller may set attributes of the result. Raises QuantityError if a request is malformed.
         """
         cached = self._infos.get(workload.key)
-        if cached is None or not _has_same_requests(cached.workload, workload):
+        if cached is None or not _have_same_requests(cached.workload, workload):
             cached = build_workload_info(workload, self.settings.resources, self.settings.gates)
             # Fills in ``usage``, which all copies then share
             cached.compute_usage(self.settings.gates)
@@ -175,7 +175,7 @@ class Queues:
         previous = queue.find_workload(workload.key)
         if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS in self.settings.gates and previous is not None:
             progress = previous.last_assignment
-            if progress is not None and matches_shape(progress, info.shape):
+            if progress is not None and was_tried_for_shape(progress, info.shape):
                 info.last_assignment = progress
 
         self._queue_of_workload[workload.key] = name
@@ -270,9 +270,12 @@ class Queues:
         return ""
 
 
-def _has_same_requests(a: WorkloadState, b: WorkloadState) -> bool:
-    """Return whether ``build_workload_info`` computes the same requests and shape for two states of a Workload."""
-    # Objects are compared by identity, which is fast. Equal but distinct objects only cost another computation.
+def _have_same_requests(a: WorkloadState, b: WorkloadState) -> bool:
+    """Return whether two states of a Workload share all that ``build_workload_info`` computes requests and shape from.
+
+    False is also returned for equal but distinct objects, which then only cost another computation.
+    """
+    # Objects are compared by identity, which is fast. The priority is a number.
     return (
         a.adjusted_pod_sets is b.adjusted_pod_sets
         and a.pod_sets is b.pod_sets
@@ -293,6 +296,6 @@ def is_stopped(stop_policy: str | None) -> bool:
     return stop_policy in _STOPPED
 
 
-def matches_shape(progress: ScanProgress, shape: bytes) -> bool:
-    """Return whether the flavors were tried for a Workload of this shape. An unknown shape, b"", matches any shape."""
+def was_tried_for_shape(progress: ScanProgress, shape: bytes) -> bool:
+    """Return whether the scan of flavors was for a Workload of this shape. An unknown shape, b"", equals any shape."""
     return not progress.shape or not shape or progress.shape == shape

@@ -26,7 +26,7 @@ from kschedctl.queueing.kueue.preemption_search import (
     Target,
     can_always_reclaim,
 )
-from kschedctl.queueing.kueue.queues import NAMESPACE_MISMATCH, Events, KueueEvent, Queues, matches_shape
+from kschedctl.queueing.kueue.queues import NAMESPACE_MISMATCH, Events, KueueEvent, Queues, was_tried_for_shape
 from kschedctl.queueing.kueue.quota_tree import CohortNode, DominantShare, compute_share
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.workloads import (
@@ -284,7 +284,7 @@ class AdmissionScheduler:
         if progress is None:
             return False
         if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS in self._gates:
-            if not matches_shape(progress, info.shape):
+            if not was_tried_for_shape(progress, info.shape):
                 return True
             # A search of the previous cycle continues even if quota was released meanwhile
             if self._cycle - progress.cycle <= 1:

@@ -16,7 +16,6 @@ from kschedctl.render.plots.plot import (
     Point,
     build_line,
     build_scale,
-    compute_totals,
     format_number,
     shorten_middle,
 )
@@ -31,6 +30,8 @@ FRAME = str.maketrans("│┤├─┬┴┼┌┐└┘", "|||-+++++++")
 """Translates the characters of the frame to ASCII."""
 LABEL = 44
 """Columns for the name of a place, at most about half of the width."""
+Bar = Sequence[tuple[int, float]]
+"""The pieces of a bar: pairs of a series' number and an amount."""
 
 
 def draw_plot(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]:
@@ -118,44 +119,53 @@ def _draw_bars(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
     names = [shorten_middle(printable(place), min(LABEL, width // 2 + 5), dots) for place in plot.places]
     label_width = max(map(cell_len, names))
 
-    # How many columns an amount of 1 takes
-    stacked = plot.kind is PlotKind.STACKS
-    amounts = compute_totals(plot) if stacked else [y for series in plot.series for _, y in series.points]
-    longest = max(_compute_bar_lengths(plot) if stacked else amounts)
-    total_width = max(len(format_number(amount)) for amount in amounts)
-    bar_width = max(width - label_width - total_width - 2, 1)
-    unit = bar_width / longest if longest > 0 else bar_width
+    bars_by_place = [_list_bars(plot, place) for place in range(len(plot.places))]
+    columns_per_unit = _compute_columns_per_unit(bars_by_place, width - label_width)
 
     lines = [_build_legend(plot, fills)]
-    for place, name in enumerate(names):
-        pieces = [(i, series.points[place][1]) for i, series in enumerate(plot.series)]
-        bars = [pieces] if stacked else [[piece] for piece in pieces]
-        for number, bar_pieces in enumerate(bars):
-            label = "" if number else name
+    for name, bars in zip(names, bars_by_place, strict=True):
+        for number, pieces in enumerate(bars):
+            label = name if number == 0 else ""  # only a place's first bar is labelled
             padding = " " * (label_width - cell_len(label))
-            total = format_number(sum(amount for _, amount in bar_pieces))
-            lines.append(Text(f"{padding}{label} ").append(_draw_bar(bar_pieces, unit, fills)).append(f" {total}"))
+            bar = _draw_bar(pieces, columns_per_unit, fills)
+            lines.append(Text(f"{padding}{label} ").append(bar).append(f" {_format_total(pieces)}"))
     if plot.note:
         lines.append(Text(printable(plot.note), "dim"))
     return lines
 
 
-def _compute_bar_lengths(plot: Plot) -> list[float]:
-    """Return the length of each place's bar: the sum of its positive values."""
-    places = range(len(plot.places))
-    return [sum(max(series.points[place][1], 0) for series in plot.series) for place in places]
+def _list_bars(plot: Plot, place: int) -> list[Bar]:
+    """Return the bars of a place: one with a piece for each series if the plot is stacked, otherwise one per series."""
+    pieces = [(i, series.points[place][1]) for i, series in enumerate(plot.series)]
+    return [pieces] if plot.kind is PlotKind.STACKS else [[piece] for piece in pieces]
 
 
-def _draw_bar(pieces: Sequence[tuple[int, float]], unit: float, fills: str) -> Text:
+def _compute_columns_per_unit(bars_by_place: Sequence[Sequence[Bar]], width: int) -> float:
+    """Return how many columns an amount of 1 takes if all bars and their totals have to fit into the width.
+
+    The longest bar then fills the width, except for its total and the two spaces around the bar.
+    """
+    bars = [bar for bars in bars_by_place for bar in bars]
+    total_width = max(len(_format_total(bar)) for bar in bars)
+    bar_width = max(width - total_width - 2, 1)
+    longest = max(sum(max(amount, 0) for _, amount in bar) for bar in bars)  # negative amounts are not drawn
+    return bar_width / longest if longest > 0 else bar_width
+
+
+def _format_total(bar: Bar) -> str:
+    """Format the sum of a bar's amounts."""
+    return format_number(sum(amount for _, amount in bar))
+
+
+def _draw_bar(pieces: Bar, columns_per_unit: float, fills: str) -> Text:
     """Draw one bar, made of a piece for each of its series.
 
-    ``pieces`` are pairs of a series and an amount, ``unit`` is the amount per column, and ``fills`` has the series'
-    characters.
+    ``columns_per_unit`` is the number of columns that an amount of 1 takes, and ``fills`` has the series' characters.
     """
     bar = Text()
     reached = 0.0
     for series, amount in pieces:
-        cells = round((reached + max(amount, 0)) * unit) - round(reached * unit)
+        cells = round((reached + max(amount, 0)) * columns_per_unit) - round(reached * columns_per_unit)
         bar.append(fills[series % len(fills)] * cells, COLORS[series % len(COLORS)])
         reached += max(amount, 0)
     return bar

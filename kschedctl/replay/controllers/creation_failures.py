@@ -119,9 +119,10 @@ class CreationFailures:
         return [creator for creator in creators if creator.failures]
 
     def _classify_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
-        """Decide whether a failure is current or past.
+        """Return the owner with its failures, and decide whether they are current or past.
 
-        A failure is current if pods of the object are still missing and none was created since the failure.
+        A current condition makes them current. Otherwise, they are past if the owner has created an object since the
+        newest event, or if pods could not be created and none is missing now.
         """
         condition, events = signs
         created_kind = self._find_failed_kind(owner, signs)
@@ -151,7 +152,7 @@ class CreationFailures:
     def _is_condition_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
         """Return whether the condition is current: pods are missing, or a Deployment's pods are not all updated.
 
-        Known ReplicaSets of a Deployment have their own conditions, so that its condition does not count.
+        A Deployment's condition does not count if its ReplicaSets are known, because these have their own conditions.
         """
         if created_kind != "Pod":
             return True
@@ -166,12 +167,15 @@ class CreationFailures:
     def _iter_failures(
         self, owner: Owner, condition: Condition | None, events: Iterable[Event]
     ) -> Iterator[CreationFailure]:
-        """Yield each failure reason once: reasons of events, the newest first, and then the reason of the condition."""
-        events_by_reason: dict[str, list[Event]] = {}
+        """Yield a failure for each distinct shortened message.
+
+        Failures that events report come first, starting with the newest. The condition's failure comes last.
+        """
+        events_by_message: dict[str, list[Event]] = {}
         for event in sorted(events, key=get_last_time, reverse=True):
-            reason = shorten_api_message(extract_api_message(event.message))
-            events_by_reason.setdefault(reason, []).append(event)
-        for similar_events in events_by_reason.values():
+            short_message = shorten_api_message(extract_api_message(event.message))
+            events_by_message.setdefault(short_message, []).append(event)
+        for similar_events in events_by_message.values():
             newest = similar_events[0]
             last = get_last_time(newest)
             by = f"event {newest.reason} of {owner}"
@@ -180,7 +184,7 @@ class CreationFailures:
         if condition is None:
             return
         message = extract_api_message(condition.message)
-        if shorten_api_message(message) not in events_by_reason:
+        if shorten_api_message(message) not in events_by_message:
             last = condition.last_transition_time or ""
             by = f"condition {condition.type} of {owner}"
             yield CreationFailure(message, by, last, format_age(last, self._now))
@@ -235,10 +239,10 @@ def _count_tries(events: Iterable[Event]) -> int:
 
     A StatefulSet reports one denied claim by two events with different prefixes.
     """
-    counts_by_message: Counter[str] = Counter()
+    counts_by_prefix: Counter[str] = Counter()
     for event in events:
-        counts_by_message[extract_controller_prefix(event.message)] += count_occurrences(event)
-    return max(counts_by_message.values())
+        counts_by_prefix[extract_controller_prefix(event.message)] += count_occurrences(event)
+    return max(counts_by_prefix.values())
 
 
 def _is_about_uid(event: Event, uid: str) -> bool:
@@ -341,5 +345,5 @@ def _describe_what_is_missing(not_created: NotCreated) -> str:
 def _describe_past_failure(not_created: NotCreated) -> str:
     """Describe why the failure is past."""
     if not_created.wanted is None or not_created.there < not_created.wanted:
-        return "others were created since"
+        return "others have been created since"
     return "all exist now"

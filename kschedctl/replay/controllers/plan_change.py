@@ -255,9 +255,10 @@ def _get_revision(pod: Pod) -> object:
 def _plan_pods_by_slot(
     change: WorkloadChange, created: Sequence[Pod], outdated: Sequence[Pod], staying: Sequence[Pod]
 ) -> None:
-    """Plan one pod for each slot and record it in ``change``.
+    """Plan one pod for each slot of the ``created`` pods, and record the plan in ``change``.
 
-    A DaemonSet's slot is a node, any other slot is a pod name.
+    Staying pods with such a slot are kept, and pods are created for the remaining slots. All other pods are removed. A
+    DaemonSet's slot is a node, and any other slot is a pod name.
     """
     slots = {get_slot(pod) for pod in created}
     change.kept = [pod for pod in staying if get_slot(pod) in slots]

@@ -47,12 +47,12 @@ from kschedctl.text.counts import counted
 
 def cordon_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Cordon the nodes that the step names or selects. Raises UsageError if there are none."""
-    return StepResult(node_edits.cordon(cluster, find_step_nodes(cluster, part)))
+    return StepResult(node_edits.cordon_nodes(cluster, find_step_nodes(cluster, part)))
 
 
 def uncordon_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Uncordon the nodes that the step names or selects. Raises UsageError if there are none."""
-    return StepResult(node_edits.uncordon(cluster, find_step_nodes(cluster, part)))
+    return StepResult(node_edits.uncordon_nodes(cluster, find_step_nodes(cluster, part)))
 
 
 def label_nodes(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> StepResult:
@@ -61,7 +61,7 @@ def label_nodes(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> S
         label_errors = validate_requirement(key, EQUALS, (value or "",))
         if label_errors:
             raise UsageError(f'labels: "{key}={value or ""}" is not a valid label')
-    return StepResult(node_edits.set_labels(cluster, find_step_nodes(cluster, part), part.labels))
+    return StepResult(node_edits.set_node_labels(cluster, find_step_nodes(cluster, part), part.labels))
 
 
 def taint_nodes(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> StepResult:
@@ -76,7 +76,7 @@ def taint_nodes(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> S
     names = find_step_nodes(cluster, part)
     added = [Taint(taint.key, taint.value, taint.effect) for taint in part.add]
     removed = [Taint(taint.key, taint.value, taint.effect) for taint in part.remove]
-    edit = StepResult(node_edits.taint(cluster, names, added, removed))
+    edit = StepResult(node_edits.change_node_taints(cluster, names, added, removed))
     for taint in added:
         if taint.effect == "NoExecute":
             edit.displace(pod for pod in find_pods_on(cluster, names) if not _tolerates_forever(pod, taint))

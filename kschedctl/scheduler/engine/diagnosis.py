@@ -112,7 +112,7 @@ ABSENT_COUNT = ByVersion(
 def build_fit_error(cycle: Cycle, post_filter: str = "") -> str:
     """Return upstream's message for a pod that fits on no node.
 
-    The message of PostFilter, if there is one, is appended.
+    The message of PostFilter, if there is one, is appended. Without nodes, the message is NO_NODES.
     """
     nodes = cycle.view.nodes_in_placement
     if nodes == 0:
@@ -145,10 +145,10 @@ def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
 
 
 def count_nodes_by_reason(cycle: Cycle) -> Counter[str]:
-    """Count the nodes by the reason in the diagnosis.
+    """Count the nodes by the reason why they are not feasible, as the event's message does.
 
-    A node with a status from extenders counts only for this status. Nodes that were not examined share one reason,
-    which some versions do not count.
+    A node that an extender rejected is counted only under the extender's reasons. Nodes that were not examined share
+    one status, and some versions do not count them.
     """
     has_extender_status = np.zeros(len(cycle.considered), np.bool_)
     has_extender_status[list(cycle.extender_statuses)] = True

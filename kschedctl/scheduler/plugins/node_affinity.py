@@ -232,8 +232,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         total = np.zeros(len(rows), np.int64)
         for terms in (self.added_preferred, state):
             if terms is not None:
-                weights = view.nodes.evaluate_per_node(terms.score, terms.keys, terms.names, np.int64)
-                total += weights.astype(np.int64)[rows]
+                total += view.nodes.weigh_preferred_terms(terms)[rows]
         return total
 
     def normalize(self, state: CompiledPreferredTerms | None, scores: Scores) -> Scores:
@@ -242,7 +241,9 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the node events after which a rejected pod may become schedulable, with their hint."""
-        actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
+        actions = resolve_node_actions(
+            ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, all_updates_before_1_32=True
+        )
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -397,12 +398,12 @@ def _describe_node_demands(info: PodInfo, has_added_affinity: bool) -> str:
 
 def _describe_term(term: NodeSelectorTerm) -> str:
     """Describe the requirements of a term, or return an empty string for a term without requirements."""
-    expressions = (f"label {_describe_requirement(expression)}" for expression in term.match_expressions)
-    fields = (_describe_requirement(match_field) for match_field in term.match_fields)
+    expressions = (f"label {describe_requirement(expression)}" for expression in term.match_expressions)
+    fields = (describe_requirement(match_field) for match_field in term.match_fields)
     return " and ".join((*expressions, *fields))
 
 
-def _describe_requirement(requirement: SelectorRequirement) -> str:
+def describe_requirement(requirement: SelectorRequirement) -> str:
     """Describe a requirement, such as `zone=a`, `zone in (a, b)` or `cores > 4`."""
     key, operator, values = requirement.key, requirement.operator, requirement.values or ()
     if operator == "In" and len(values) == 1:

@@ -92,7 +92,7 @@ def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
 
 
 def _pop_group_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
-    """Remove the pods of a group that are tried now from the queue, and yield them.
+    """Take the pods of a group that are tried now out of the queue, and yield them.
 
     These are the popped pod, if it belongs to the group, and all waiting pods of the group that may be popped.
     """
@@ -106,7 +106,7 @@ def _pop_group_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> It
 
 
 def _drop_terminating_pods(run: QueueReplay, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
-    """Remove the pods that are being deleted from the queue, and return all other pods."""
+    """Take terminating pods off the queue, and return the other pods."""
     remaining = []
     for pod in pods:
         if run.info(pod.position).terminating:

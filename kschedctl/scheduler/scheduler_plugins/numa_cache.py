@@ -194,7 +194,10 @@ class OverReserve:
         return exclusive
 
     def _is_counted(self, pod: Pod) -> bool:
-        """Return whether the cache counts a pod in this phase, which depends on the setting informerMode."""
+        """Return whether the cache counts the pod.
+
+        A dedicated informer counts pods that are no longer Pending, and other informers count Running pods.
+        """
         phase = pod.status.phase
         return phase != "Pending" if self.settings.informer_mode == DEDICATED else phase == "Running"
 
@@ -405,14 +408,18 @@ def _hash_stripes(words: _Hashes, seeds: _Hashes) -> _Hashes:
 
     This is the main loop of XXH64. The rotations and the order of the primes are part of its definition.
     """
+    # The specification calls the lanes accumulators.
     lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
     for index, word in enumerate(words.T):
         lane_index = index % _STRIPE
         lanes[lane_index] = _mix_word(lanes[lane_index], word)
     rotated = [_rotate_left(lane, rotation) for lane, rotation in zip(lanes, (1, 7, 12, 18), strict=True)]
     digest = rotated[0] + rotated[1] + rotated[2] + rotated[3]
+
+    # The specification calls this step mergeAccumulator: each lane is one round's input to an empty lane.
     for lane in lanes:
-        digest = (digest ^ _mix_word(np.zeros_like(lane), lane)) * _FIRST + _FOURTH
+        mixed_lane = _mix_word(np.zeros_like(lane), lane)
+        digest = (digest ^ mixed_lane) * _FIRST + _FOURTH
     return digest
 
 

@@ -181,6 +181,8 @@ class QueuedPods:
             (self.get_queued_pod(member), rejectors, self.clock.now()) for member, rejectors in members.items()
         ]
         if retried_at_once:
+            # The pods must be in the scheduling queue before they can be activated. Without pods to retry, they are put
+            # back once a pod moves, since only then can an event wake them.
             self._put_groups_back()
             self.scheduling_queue.activate(retried_at_once)
         if victims:

@@ -237,7 +237,7 @@ def _parse_values(content: Content) -> dict[int, object]:
 
 
 def _apply_corrections(content: Content, corrections: Sequence[Correction]) -> dict[int, object]:
-    """Return the values of the corrected documents by number.
+    """Apply the corrections to the parsed documents, and return the values of all documents by number.
 
     Raises InputError if a document cannot be parsed, and LookupError if a field is not found.
     """

@@ -321,6 +321,16 @@ def test_pools_before_and_after() -> None:
     assert "✓ n" in page
 
 
+def test_cordoned_nodes_that_pools_leave_out_are_said() -> None:
+    objects = [node("n1"), node("n2"), node("n3", unschedulable=True), replica("web-5f-a", "n1", "1")]
+    for each in objects[:3]:
+        each["metadata"]["labels"]["example.com/pool"] = "general"
+    report = consolidated(objects)
+    (pool,) = report.pools
+    assert (pool.nodes_before, pool.cordoned) == (2, 1)
+    assert "Cordoned nodes and their pods are not counted: 1 in general." in RENDERERS["table"](report, Style())
+
+
 def test_a_pending_pod_that_fits_counts_only_afterwards() -> None:
     """Now there are 2 pods of 1 CPU on 2 nodes of 4; the third waits, fits, and is on the remaining node then."""
     objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "1"), replica("web-5f-b", "n2", "1")]

@@ -58,7 +58,7 @@ def test_types_of_nodes_alone_decide_nothing(run: Run, tmp_path: Path) -> None:
     given = case("provisioning", "podErrors")["input"]
     done = run("provision", *files(tmp_path, given)[:2], "--assume-complete")
     assert done.code == 5
-    assert "of existing nodes; others may fit" in " ".join(done.out.split())
+    assert "no instance type is known, so some may fit" in " ".join(done.out.split())
     assert "$" not in done.out
 
 
@@ -96,10 +96,13 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
         alone[name]["commands"] for name in ("emptiness", "drift", "multi", "single") if alone[name]["commands"]
     )
     taken = {name for command in first for name in command["candidates"]}
+    replaced = {name for command in first if command["replacements"] for name in command["candidates"]}
     assert both["kind"] == "Consolidation"
     told = {each["node"]: each["autoscaler"] for each in (*both["removable"], *both["staying"])}
-    assert {name for name, said in told.items() if said == "removes it"} == taken & told.keys()
-    assert both["autoscaler"].startswith(f"Karpenter removes {len(taken)} node")
+    assert {name for name, said in told.items() if said == "removes it"} == (taken - replaced) & told.keys()
+    assert {name for name, said in told.items() if said.startswith("replaces it with ")} == replaced & told.keys()
+    verb = "replaces" if taken == replaced else "removes"
+    assert both["autoscaler"].startswith(f"Karpenter {verb} {len(taken)} node")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,7 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
     [
         (("consolidate", "--autoscaler", "karpenter", "--demo"), "--instance-types FILE"),
         (("consolidate", "--compare", "karpenter", "--demo"), "--instance-types FILE"),
-        (("consolidate", "--compare", "karpenter", "--demo", "--instance-types", "CLUSTER"), "no NodePools"),
+        (("consolidate", "--compare", "karpenter", "--demo", "--instance-types", "CLUSTER"), "no Karpenter NodePools"),
         (("consolidate", "--demo", "--headroom", "much"), "not a percentage"),
         (("consolidate", "--demo", "--headroom", "100%"), "not a percentage"),
         (("consolidate", "--demo", "--headroom-for", "nowhere.yaml"), "nowhere.yaml"),

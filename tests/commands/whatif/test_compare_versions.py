@@ -47,6 +47,17 @@ def test_a_pending_pod_goes_where_balance_is_gained() -> None:
     assert whatif(uneven(with_memory(pod("p"))), None, build_version_settings(("1.34", "1.35"))).changes == ()
 
 
+def test_the_cause_of_a_newly_pending_pod_is_what_keeps_it_from_any_node() -> None:
+    """p asks for 9 CPUs in spec.resources, which 1.31 ignores, and no node has them.
+
+    Without that, it would go to n2 in 1.36 instead of n1, which is no reason for it to be pending.
+    """
+    pending = with_memory(pod("p"))
+    pending["spec"]["resources"] = {"requests": {"cpu": "9"}}
+    (change,) = whatif(uneven(pending), None, build_version_settings(("1.31", "1.36")), in_full=1).changes
+    assert (change.change, change.before, change.because) == ("NewlyPending", "n1", ("PodLevelResources",))
+
+
 def test_a_running_pod_would_go_there_too_if_it_were_made_anew() -> None:
     """A pod that nobody makes anew is not asked about."""
     report = whatif(uneven(with_memory(replica("r", "n1"))), None, build_version_settings(("1.35", "1.36")))

@@ -173,7 +173,17 @@ def test_whatif_when_nothing_moves_and_not_all_was_read(run: Run, tmp_path: Path
     (tmp_path / "node.yaml").write_text(yaml.dump(node("n1", "a")))
     found = run("whatif", "-f", str(tmp_path / "node.yaml"), "--compare-version", "1.36", "1.37")
     assert found.code == 5
-    assert found.out.startswith("No pod ends up elsewhere (not certain: ")
+    assert found.out.startswith("No pending pod ends up elsewhere (not certain: ")
+
+
+@pytest.mark.parametrize(("versions", "is_verified"), [(("1.35", "1.36"), True), (("1.36", "1.37"), False)])
+def test_a_version_that_is_known_from_its_sources_only(run: Run, versions: tuple[str, str], is_verified: bool) -> None:
+    said = "kube-scheduler 1.37 is replayed from its sources, and no answer of a real one was compared; 4 changes are"
+    for arguments in (["whatif", "--demo", "--compare-version", *versions], ["versions", *versions]):
+        for form in ([], ["--brief"], ["-o", "json", "--summary"], ["-o", "markdown"]):
+            found = run(*arguments, *form)
+            assert found.code == 0
+            assert (said in " ".join(found.out.split())) == (not is_verified)
 
 
 def test_two_configurations(run: Run, write: Write, tmp_path: Path) -> None:
@@ -188,6 +198,39 @@ def test_two_configurations(run: Run, write: Write, tmp_path: Path) -> None:
     found = run("whatif", "-f", write(*CLUSTER), str(scenario), "--compare-config", *both)
     assert found.code == 0
     assert "Pods are affected: 1 moved" in found.out
+
+
+def test_configurations_are_compared_for_running_pods_and_steps_are_shown_under_both(
+    run: Run, write: Write, tmp_path: Path
+) -> None:
+    """Without r3, n1 has 2 of 4 CPUs requested and n2 none, so that r3 goes to n2 or n1. Without r1, both have 1.
+
+    w1 fits only on n2, which has 3 CPUs free, and w2 nowhere: these pods do not differ between the configurations.
+    """
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    strategy = "{scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}"
+    fit = f"pluginConfig: [{{name: NodeResourcesFit, args: {strategy}}}]"
+    plugins = "plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}"
+    (tmp_path / "even.yaml").write_text(f"{head}profiles: [{{{plugins}}}]\n")
+    (tmp_path / "packed.yaml").write_text(f"{head}profiles: [{{{plugins}, {fit}}}]\n")
+    both = (str(tmp_path / "even.yaml"), str(tmp_path / "packed.yaml"))
+    objects = [node("n1", "a"), node("n2", "b"), running("r1", "n1"), running("r2", "n1"), running("r3", "n2")]
+    cluster = write(*objects, waiting("w1", "3"), waiting("w2", "9"))
+
+    found = run("whatif", "-f", cluster, "--assume-complete", "--compare-config", *both)
+    assert found.out.startswith(
+        "No pending pod ends up elsewhere; 1 of 3 pods would have other best nodes if recreated"
+    )
+    assert "without any change" not in found.out
+    assert "BECAUSE OF" not in found.out
+
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(yaml.dump({"steps": [{"cordon": {"nodes": ["n2"]}}]}))
+    arguments = ("whatif", "-f", cluster, "--assume-complete", str(scenario), "--compare-config", *both)
+    found = run(*arguments)
+    assert found.out.count("Steps") == 1
+    assert "each once the steps are taken" in found.out
+    assert json.loads(run(*arguments, "-o", "json").out)["stepsBefore"][0]["step"] == "cordon"
 
 
 class InterruptingProgress:

@@ -243,7 +243,7 @@ class UndoableDrain(EmptyingDrain):
 
     def run(self, done: Callable[[int], None] = lambda number: None) -> None:
         """Close the node and drain it. Raises _NeedsSeparateDrainError if preemption would have to be tried."""
-        self._closed.close(self.row, self._cordoned)
+        self._closed.close_node(self.row, self._cordoned)
         super().run(done)
 
     def undo(self) -> None:
@@ -261,7 +261,7 @@ class UndoableDrain(EmptyingDrain):
             view.assume(position, self.row)
             self._evictions.undo_eviction(position, runs=has_moved)
             simulation.gone.discard(position)
-        self._closed.open(self.row)
+        self._closed.open_node(self.row)
 
     @property
     def has_new_reservations(self) -> bool:
@@ -343,11 +343,11 @@ class UndoableDrain(EmptyingDrain):
 
         The drained node is cordoned meanwhile.
         """
-        self._closed.close(self.row, self._cordoned)
+        self._closed.close_node(self.row, self._cordoned)
         try:
             return self._find_lasting_rejection(position)
         finally:
-            self._closed.open(self.row)
+            self._closed.open_node(self.row)
 
     def _attempt_with_preemption(self, position: Position) -> Outcome:
         """Raise _NeedsSeparateDrainError, since preemption cannot be undone."""
@@ -489,7 +489,7 @@ class DrainsInTurn:
             self._switch_state(_SharedState.from_view(self.scheduler, view))
             return
 
-        closed.close(row, cordoned)
+        closed.close_node(row, cordoned)
         for position, target in targets.items():
             evictions.evict(position)
             simulation.gone.discard(position)

@@ -208,6 +208,7 @@ class RaceSimulation:
 
     def run(self) -> RaceCounts:
         """Run until no more pods arrive and all bindings have ended, and return the counts."""
+        # Initial pods, which run from the start, end at drawn times.
         draws = self.draws
         for end, node, lags in zip(draws.ends.tolist(), draws.end_nodes.tolist(), draws.end_lags.tolist(), strict=True):
             self._call_later(end, self._end_pod, node, lags)

@@ -123,7 +123,7 @@ def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | 
 
 
 def _build_curve_table(profile: SampledProfile) -> Table:
-    """Build a table with the costs of each percentage on the profile's curve."""
+    """Build the table of costs along the profile's curve. Neighbouring percentages of equal costs share a row."""
     has_several_kinds = sum(bool(kind.curve and kind.fitting) for kind in profile.kinds) > 1
     quantiles = [f"worst {name}" if has_several_kinds else name for name in ("P50", "P90", "max")]
     number_columns = ("%", "evaluated", "scored", "mean", *quantiles, "missed")
@@ -163,7 +163,10 @@ def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
 
 
 def _list_marks(point: SamplingPoint, profile: SampledProfile) -> list[str]:
-    """Return whether a percentage is the current one, the advised one or the default of 1.13, as texts."""
+    """Return the marks of a percentage that is the current one, the advised one or the default of 1.13.
+
+    If the current percentage need not change, the advised one is marked as "enough".
+    """
     advice = profile.advice
     marks = {
         "now": profile.setting.effective,

@@ -273,7 +273,10 @@ def _get_request_in_thousandths(container: Container, name: str) -> int:
 
 
 def find_misspelt_extended_resources(workload: Workload) -> Iterator[Problem]:
-    """Find extended resource names that look like a misspelt resource of a device plugin."""
+    """Find extended resource names that look like a misspelling of a device plugin's resource.
+
+    A domain without its ending, as in `nvidia/gpu`, also counts as a misspelling.
+    """
     for path, amounts in iter_requests_and_limits(workload):
         for name in amounts:
             if name in _DEVICE_RESOURCES or "/" not in name:

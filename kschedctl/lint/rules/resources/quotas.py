@@ -158,8 +158,12 @@ def _describe_count_or_storage_excess(context: LintContext, subject: Subject, na
 def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quantity) -> str:
     """Describe how workloads exceed a quota, or return "" if they do not.
 
-    The first excess counts: by all long-running workloads together, by one workload, by all long-running workloads at
-    the maximum of their autoscalers, or by a rollout that starts a new pod first.
+    Several checks are made, and the first excess is reported:
+
+    1. All long-running workloads together, each with its lowest number of replicas.
+    2. Each workload, also a Job, with its highest number of replicas.
+    3. All long-running workloads together, each at its autoscaler's maximum.
+    4. The rollout of each long-running workload that starts a new pod first, beside the lowest numbers of replicas.
     """
     pod_usages = {workload: _get_pod_usage(workload, name) for workload in workloads}
     usage_per_pod = {workload: usage for workload, usage in pod_usages.items() if usage is not None}
@@ -172,15 +176,16 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
     }
 
     lowest_total = _sum_quantities(lowest_usage[workload] for workload in long_running)
-    if hard < lowest_total:
-        return f"{_format_requesters(long_running)} {_format_amount(lowest_total)}"
-    for workload, usage in highest_usage.items():
-        if hard < usage:
-            return f"{_format_requesters([workload])} {_format_amount(usage)}"
     highest_total = _sum_quantities(highest_usage[workload] for workload in long_running)
-    if hard < highest_total:
-        requesters = _format_requesters(long_running)
-        return f"{requesters} {_format_amount(highest_total)} at the autoscalers' maximum"
+    checked_totals = [
+        (long_running, lowest_total, ""),
+        *(([workload], usage, "") for workload, usage in highest_usage.items()),
+        (long_running, highest_total, " at the autoscalers' maximum"),
+    ]
+    for requesters, total, condition in checked_totals:
+        if hard < total:
+            return f"{_format_requesters(requesters)} {_format_amount(total)}{condition}"
+
     for workload in long_running:
         surge, unavailable = workload.compute_surge()
         total_during_rollout = lowest_total.add(usage_per_pod[workload])
@@ -282,9 +287,9 @@ _LimitRangeItems = list[tuple[Subject, LimitRangeItem]]
 
 
 def _find_limit_breaches_of_containers(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
-    """Yield a problem for each bound of a LimitRange item for containers that a container breaks.
+    """Yield a problem for each bound that a container breaks. Only LimitRange items for containers are checked.
 
-    Default amounts are checked too. The problem is then at the container, otherwise at the amount.
+    A problem with a written amount is reported at the amount, and a problem with a default at the container.
     """
     pod = _change_containers(workload.pod, partial(_add_default_amounts, items=items))
     containers = (*pod.spec.containers, *pod.spec.init_containers)
@@ -302,7 +307,7 @@ def _find_limit_breaches_of_containers(workload: Workload, items: _LimitRangeIte
 
 
 def _find_limit_breaches_of_pods(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
-    """Yield a problem for each bound of a LimitRange item for pods that the workload's pods break.
+    """Yield a problem for each bound that the workload's pods break. Only LimitRange items for pods are checked.
 
     The overhead of the pods is not counted.
     """
@@ -320,7 +325,7 @@ def _find_limit_breaches_of_pods(workload: Workload, items: _LimitRangeItems) ->
 def _add_default_amounts(container: Container, items: _LimitRangeItems) -> Container:
     """Return the container with default requests and limits.
 
-    Limits are the first defaults of requests. LimitRanges add defaults for both.
+    A request that is not written defaults to the written limit. Then LimitRanges fill in missing amounts of both.
     """
     limits = dict(container.resources.limits)
     requests = {**container.resources.limits, **container.resources.requests}

@@ -42,11 +42,11 @@ class UtilizationShapePoint(Struct, frozen=True):
     score: Int32 = 0
 
 
-def validate_shape(points: Sequence[UtilizationShapePoint], path: str) -> Iterator[str]:
+def validate_utilization_shape(points: Sequence[UtilizationShapePoint], path: str) -> Iterator[str]:
     """Yield the validation errors of a shape's points. `path` is the field named in the messages.
 
-    There must be at least one point, and the utilizations must increase. Only the first point that is out of order is
-    reported.
+    There must be at least one point, the utilizations must increase, and utilizations and scores must be in range. Only
+    the first point that is out of order is reported.
     """
     if not points:
         yield required(path, "at least one point must be specified")

@@ -66,8 +66,8 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
     TopologyCounts,
     Weights,
     count_each_match_per_key,
-    count_full_matches_per_key,
     count_matches_per_key,
+    count_terms_per_key_if_all_match,
     find_terms_matching_pod,
 )
 from kschedctl.snapshot.delta import Delta
@@ -202,7 +202,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
             return PreFilterResult(SKIP, reads=Reads.PODS if existing_anti_affinity.counts else Reads.NODES)
 
-        count_affinity = partial(count_full_matches_per_key, affinity, view)
+        count_affinity = partial(count_terms_per_key_if_all_match, affinity, view)
         count_anti_affinity = partial(count_each_match_per_key, anti_affinity, view)
         state = FilterState(
             affinity,
@@ -231,7 +231,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             return None
         affinity = self._resolve_namespaces(info.required_affinity, view)
         anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
-        count_affinity = partial(count_full_matches_per_key, affinity, view)
+        count_affinity = partial(count_terms_per_key_if_all_match, affinity, view)
         count_anti_affinity = partial(count_each_match_per_key, anti_affinity, view)
         count_existing = partial(_count_existing_anti_affinity, info, view)
         return AffinityVerdicts(

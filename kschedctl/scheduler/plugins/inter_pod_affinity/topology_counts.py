@@ -114,7 +114,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """True if no term is matched anywhere."""
+        """Whether no term is matched anywhere."""
         return not any(counts.any() for counts in self.counts.values())
 
     def get_counts_at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
@@ -181,7 +181,7 @@ class RunningCounts:
 
     @property
     def is_empty(self) -> bool:
-        """True if no term is matched anywhere."""
+        """Whether no term is matched anywhere."""
         return not any(tally.bring_up_to_date(self._trail).any() for _, tally in self._tallies)
 
 
@@ -233,10 +233,11 @@ def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[
     return count_matches_per_key(((term, find_infos_matching_term(term, view)) for term in terms), view)
 
 
-def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, the number of terms with this key for each pod info that matches all terms.
+def count_terms_per_key_if_all_match(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
+    """Return, for each topology key, an array with a number for each pod info.
 
-    A pod info that does not match all terms has the number 0. If there are no terms, the result is empty.
+    If a pod info matches all terms, its number is how many of them have the topology key. Otherwise, its number is 0.
+    Without terms, the result is empty.
     """
     if not terms:
         return {}

@@ -73,7 +73,7 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
     get_demanded_amounts,
     list_pod_amounts,
     score_most_allocated,
-    validate_shape,
+    validate_utilization_shape,
 )
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.scheduler.plugins.node_resources import hints
@@ -242,7 +242,7 @@ def _validate_scoring_strategy(strategy: ScoringStrategy) -> Iterator[str]:
     elif ratio is None:
         yield required(path, "must be specified when type is RequestedToCapacityRatio")
     else:
-        yield from validate_shape(ratio.shape, f"{path}.shape")
+        yield from validate_utilization_shape(ratio.shape, f"{path}.shape")
 
 
 TOO_MANY_PODS = "Too many pods"
@@ -367,7 +367,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         yield ClusterEventWithHint(POD, pod_actions, pod_hint)
 
         node_hint = partial(hints.is_schedulable_after_node_change, from_devices=self.features.extended_resource)
-        node_actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
+        node_actions = resolve_node_actions(
+            ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, all_updates_before_1_32=True
+        )
         yield ClusterEventWithHint(NODE, node_actions, adapt_node_hint(node_hint, gates))
 
         if self.features.extended_resource and REGISTERS_DEVICE_CLASS_EVENTS.at(gates.release):

@@ -53,7 +53,7 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
     MAX_CUSTOM_PRIORITY_SCORE,
     UtilizationShapePoint,
     scale_points,
-    validate_shape,
+    validate_utilization_shape,
 )
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
@@ -136,7 +136,7 @@ class VolumeBindingArgs(PluginArgs, frozen=True):
             yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, rule)
         gate = CAPACITY_SCORING_GATE.at(gates.release)
         if gates.enabled(gate):
-            yield from validate_shape(self.shape or (), "shape")
+            yield from validate_utilization_shape(self.shape or (), "shape")
         elif self.shape is not None:
             rule = f"unexpected field `shape`, remove it or turn on the feature gate {gate}"
             yield invalid("shape", self.shape, rule)
@@ -220,9 +220,9 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
 
     @classmethod
     def make(cls, args: VolumeBindingArgs, gates: FeatureGates) -> Self:
-        """Build the plugin from its arguments for the feature gates and their version.
+        """Build the plugin from its arguments and the feature gates of a release.
 
-        If the gate for scoring by storage capacity is off, the plugin does not score.
+        Without the gate for scoring by storage capacity, the plugin does not score.
         """
         scores_capacity = gates.enabled(CAPACITY_SCORING_GATE.at(gates.release))
         return cls(
