@@ -451,5 +451,5 @@ def _find_waiting_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advic
     age = format_age(waiting.pod.metadata.creation_timestamp, audited.now)
     if waiting.cause == "stuck" and seconds is None and age:
         text = f"A node fits now. The pod has waited for {age}, and no event says when it was last tried"
-        return Advice("AwaitRetry", f"{text}: if it still waits in 5 min, run audit to find the fault")
+        return Advice("AwaitRetry", f"{text}: if it is still waiting in 5 min, run audit to find out why")
     return None

@@ -29,7 +29,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
     if report.moves and not report.fits:
         partial = (paragraph("These moves make room for only some of the pods."),)
     return (
-        *build_interruption_line(report.interrupted, "the plan so far"),
+        *build_interruption_line(report.interrupted, "the best plan found so far"),
         paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_build_preemption_warning(report),

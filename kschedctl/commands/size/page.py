@@ -30,7 +30,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
             paragraph(Marked(_describe_lower_bound(report), Tone.FAINT)),
         )
     return (
-        *build_interruption_line(report.interrupted, "the shapes so far"),
+        *build_interruption_line(report.interrupted, "the best shapes found so far"),
         paragraph(Marked(first, tone), *notes),
         *(paragraph(Marked(line, Tone.WARNING)) for line in (report.keep_warning, *report.hints) if line),
         *_build_incomplete_note(report),

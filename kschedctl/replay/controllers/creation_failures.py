@@ -345,5 +345,5 @@ def _describe_what_is_missing(not_created: NotCreated) -> str:
 def _describe_past_failure(not_created: NotCreated) -> str:
     """Describe why the failure is past."""
     if not_created.wanted is None or not_created.there < not_created.wanted:
-        return "others were created since"
+        return "others have been created since"
     return "all exist now"
