@@ -42,7 +42,10 @@ def _set_deployment_defaults(spec: Writable) -> None:
 
 
 def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
-    """Set the defaults of a pod spec in place. A pod gets more defaults than a pod template."""
+    """Set the defaults of a pod spec in place, and canonicalize its quantities.
+
+    A pod gets more defaults than a pod template. A negative grace period becomes 1 second.
+    """
     _set_missing_fields(
         spec, dnsPolicy="ClusterFirst", restartPolicy="Always", schedulerName="default-scheduler", securityContext={}
     )
@@ -57,7 +60,7 @@ def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
     for volume in _list_objects(spec.get("volumes")):
         _set_volume_defaults(volume)
     if isinstance(spec.get("overhead"), dict):
-        spec["overhead"] = _canonicalize(spec["overhead"])
+        spec["overhead"] = _canonicalize_amounts(spec["overhead"])
     _canonicalize_resources(spec.get("resources"))
 
 
@@ -149,10 +152,10 @@ def _canonicalize_resources(resources: object) -> None:
     if isinstance(resources, dict):
         for part in ("requests", "limits"):
             if isinstance(resources.get(part), dict):
-                resources[part] = _canonicalize(resources[part])
+                resources[part] = _canonicalize_amounts(resources[part])
 
 
-def _canonicalize(amounts: dict[str, object]) -> dict[str, str]:
+def _canonicalize_amounts(amounts: dict[str, object]) -> dict[str, str]:
     """Return amounts in their canonical form, rounded up to thousandths."""
     return {name: str(parse(_strip_blanks(amount)).round_up(MILLI)) for name, amount in amounts.items()}
 

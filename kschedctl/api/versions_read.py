@@ -81,19 +81,19 @@ def find_unknown_field(kind: str, document: JsonObject) -> str:
 
     An object with such a field cannot be read. ``document`` has no null values.
     """
-    return next((f"{path} is not known" for path in iter_unknown_relevant_paths(kind, document)), "")
+    return next((f"{path} is not known" for path in iter_unread_relevant_paths(kind, document)), "")
 
 
-def iter_unknown_relevant_paths(kind: str, document: JsonObject) -> Iterator[str]:
+def iter_unread_relevant_paths(kind: str, document: JsonObject) -> Iterator[str]:
     """Yield the paths of the document's fields that are not read but may affect scheduling.
 
-    Informational fields and fields for drivers' own data are left out.
+    Informational fields and fields for drivers' own data are left out. So is the status of a kind whose struct has
+    none, because scheduling does not depend on it.
     """
     struct = KINDS[kind].struct
-    relevant = document
     if "status" not in struct.__struct_fields__:
-        relevant = {key: value for key, value in document.items() if key != "status"}
-    paths = (path for path, _ in iter_unknown_fields(relevant, struct, NEWEST_MINOR))
+        document = {key: value for key, value in document.items() if key != "status"}
+    paths = (path for path, _ in iter_unknown_fields(document, struct, NEWEST_MINOR))
     has_driver_fields = kind in _KINDS_WITH_DRIVER_FIELDS
     for path in paths:
         is_driver_field = has_driver_fields and _DRIVER_FIELDS.fullmatch(path)

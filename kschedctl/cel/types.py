@@ -96,15 +96,16 @@ def _parse_prefix(text: str) -> tuple[Type, str]:
 
 
 def _build_named_type(name: str, parameters: tuple[Type, ...]) -> Type:
-    """Build the type with this name, such as ``list``. A single letter is a type parameter."""
-    if name in ("list", "map"):
+    """Build the type with this name and these parameters, such as ``list`` with a type of items.
+
+    A single letter is a type parameter. A name that is neither known here nor one of `STRUCTS` is an opaque type.
+    """
+    if name in SIMPLE and not parameters:
+        return SIMPLE[name]
+    if name in ("list", "map", "type", "wrapper"):
         return build_type(name, "", *parameters)
     if name == "optional":
         return optional_of(*parameters)
-    if name in SIMPLE and not parameters:
-        return SIMPLE[name]
-    if name in ("type", "wrapper"):
-        return build_type(name, "", *parameters)
     if len(name) == 1:
         return build_type("param", name)
     return build_type("struct" if name in STRUCTS else "opaque", name)

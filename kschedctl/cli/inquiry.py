@@ -203,9 +203,9 @@ def _build_cluster(
 
 
 def _log_unexplained_objects(reading: ReadResult) -> None:
-    """Log the kinds of the added objects that are not explained themselves, with the number of objects.
+    """Log which added objects affect the answer without being explained, as counts by kind.
 
-    Pods and workloads, limits and queues are not listed.
+    Pods and workloads, limits and queues are left out.
     """
     kinds_not_listed = (*POD_HOLDERS, *LIMITS, *QUEUE_KINDS)
     unexplained_objects = {

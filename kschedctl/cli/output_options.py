@@ -212,7 +212,7 @@ class View(Output):
     """Output options of an answer about single nodes."""
 
     each_node: Annotated[
-        bool, typer.Option("--each-node", help="Show every node, instead of groups of nodes and the best ones.")
+        bool, typer.Option("--each-node", help="List every node, instead of grouping nodes and showing only the best.")
     ] = False
     nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
     """The former name of --each-node."""

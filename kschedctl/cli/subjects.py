@@ -41,25 +41,17 @@ def find_named_targets(inquiry: Inquiry, words: Sequence[str], scope: Scope, sou
     """
     home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     subjects = (_resolve_reference(inquiry, reference, scope, home) for reference in parse_references(words))
-    return build_targets(inquiry, list({_get_owner(subject): subject for subject in subjects}.values()))
+    return build_targets(inquiry, list({_get_subject_key(subject): subject for subject in subjects}.values()))
 
 
 def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | None:
     """Find the target pods that the files ask about, or return None if there are none.
 
-    Several existing pods are left out, because they are among the pending pods. Raises KschedctlError if a target
-    cannot be built or is in another namespace than the scope's.
+    The selector in `scope` selects among the targets. Raises KschedctlError if a target cannot be built or is in
+    another namespace than the scope's.
     """
-    keys = list(inquiry.targets)
-    existing_pods = [key for key in keys if key.kind == "Pod" and key not in inquiry.manifests]
-    if len(existing_pods) > 1:
-        keys = [key for key in keys if key not in existing_pods]
-    subjects: list[Subject] = [_get_pod(inquiry.cluster, key) if key in existing_pods else key for key in keys]
-    if not inquiry.targets and not inquiry.has_outer_cluster:
-        lone_pod = find_lone_pod(inquiry.cluster)
-        subjects = [] if lone_pod is None else [lone_pod]
-
-    for kind, namespace, name in map(_get_owner, subjects):
+    subjects = _find_subjects_in_files(inquiry)
+    for kind, namespace, name in map(_get_subject_key, subjects):
         if scope.namespace and namespace != scope.namespace:
             raise UsageError(f'{kind} {name}: the manifest says namespace "{namespace}", not "{scope.namespace}"')
     targets = build_targets(inquiry, subjects) if subjects else []
@@ -67,6 +59,22 @@ def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | N
         selector = parse_selector(scope.selector)
         targets = [target for target in targets if selector.matches(target.pod.metadata.labels)]
     return targets or None
+
+
+def _find_subjects_in_files(inquiry: Inquiry) -> list[Subject]:
+    """Return the pods and workloads that the files ask about.
+
+    If the files name several existing pods, these are left out, because the caller explains all pending pods. Files
+    that describe a whole cluster and ask about nothing may contain a lone pod, which is then returned.
+    """
+    keys = list(inquiry.targets)
+    if not keys and not inquiry.has_outer_cluster:
+        lone_pod = find_lone_pod(inquiry.cluster)
+        return [] if lone_pod is None else [lone_pod]
+    existing_pods = [key for key in keys if key.kind == "Pod" and key not in inquiry.manifests]
+    if len(existing_pods) > 1:
+        keys = [key for key in keys if key not in existing_pods]
+    return [_get_pod(inquiry.cluster, key) if key in existing_pods else key for key in keys]
 
 
 def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
@@ -207,7 +215,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     return [first, *other_targets]
 
 
-def _get_owner(subject: Subject) -> Owner:
+def _get_subject_key(subject: Subject) -> Owner:
     """Return the key of a subject. A pod is its own owner."""
     if not isinstance(subject, Pod):
         return subject

@@ -51,7 +51,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
 
     def _iter_repelled_pods(self) -> Iterator[int]:
         """Yield the positions of pods that other pods repel. Pods that the caller evicts in between no longer count."""
-        for position in self._find_candidates().tolist():
+        for position in self._find_eviction_candidates().tolist():
             row = int(self.view.node[position])
             info_number = int(self.seen.info[position])
             if any(term.count_other_pods(row) > 0 for term in self._get_repelling_terms(info_number)):
@@ -60,7 +60,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
                 if self.seen.evicted[position]:
                     self._remove_pod_from_counts(position)
 
-    def _find_candidates(self) -> Rows:
+    def _find_eviction_candidates(self) -> Rows:
         """Return the positions of the evictable pods with required anti-affinity, sorted by node, then by priority."""
         has_terms = self.seen.select_infos(lambda pod: bool(get_anti_affinity_terms(pod)))
         positions = self.seen.sort_positions_by_priority(self.find_evictable_pods(has_terms & self._selected_infos))

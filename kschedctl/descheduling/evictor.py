@@ -164,7 +164,8 @@ class DefaultEvictor:
     def _young_pods(self) -> Bools:
         """The pods that are too young to be evicted, as a (P,) mask.
 
-        Pods that earlier rounds moved, and pods that request their eviction, are considered old enough.
+        So are pods without a start time. Pods that earlier rounds moved, and pods that request their eviction, are
+        considered old enough.
         """
         seconds, seen = self.arguments.min_age_seconds, self._seen
         if seconds is None:
@@ -176,7 +177,7 @@ class DefaultEvictor:
 
     @cached_property
     def _pods_with_too_few_replicas(self) -> Bools:
-        """The pods whose owners have too few replicas, as a (P,) mask."""
+        """The pods whose owners have too few replicas, as a (P,) mask. Pods that request eviction are left out."""
         minimum = self.arguments.min_replicas
         if minimum <= 1:
             return np.zeros(len(self._seen.view.pods), np.bool_)
@@ -189,11 +190,11 @@ class DefaultEvictor:
         """
         passes = self._infos_in_selected_namespaces[self._seen.info[positions]]
         if self.arguments.node_fit:
-            passes = passes & self._fit.find_pods_fitting_elsewhere(positions, self._fit_nodes)
+            passes = passes & self._fit.find_pods_fitting_elsewhere(positions, self._nodes_for_node_fit)
         return passes
 
     @cached_property
-    def _fit_nodes(self) -> Bools:
+    def _nodes_for_node_fit(self) -> Bools:
         """The nodes that nodeFit considers for evicted pods, as an (N,) mask.
 
         They are the ready nodes that nodeSelector selects.
@@ -213,14 +214,14 @@ class DefaultEvictor:
 
     def count_protected_pods(self, chosen: Bools) -> dict[str, int]:
         """Count the protected pods in the (P,) mask ``chosen`` by reason. Each pod counts for one reason only."""
-        # pods whose PodInfo is protected
+        # Pods whose PodInfo is protected
         counts: dict[str, int] = {}
         counts_by_info = np.bincount(self._seen.info[chosen], minlength=len(self.reasons))
         for reason, count in zip(self.reasons, counts_by_info.tolist(), strict=True):
             if reason and count:
                 counts[reason] = counts.get(reason, 0) + count
 
-        # other pods that are protected by their age or their number
+        # Other pods, which are protected by their age or their number
         is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
         further_reasons = (
             (TOO_YOUNG, self._young_pods),

@@ -34,7 +34,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         """Evict the pods that match the arguments, the oldest first, until the total limit is reached."""
         candidates: list[tuple[PodLifeTime, int]] = []
         for plugin in self.list_plugins_with_ended_pods():
-            candidates += [(plugin, position) for position in plugin._find_candidates().tolist()]
+            candidates += [(plugin, position) for position in plugin._find_eviction_candidates().tolist()]
 
         def get_creation_time(candidate: tuple[PodLifeTime, int]) -> int:
             """Return the time when a candidate was created."""
@@ -47,7 +47,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
             if plugin.request_eviction(position) is EvictionResult.TOTAL_LIMIT:
                 return
 
-    def _find_candidates(self) -> Rows:
+    def _find_eviction_candidates(self) -> Rows:
         """Return the positions of the evictable pods that match the arguments."""
         selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._has_selected_owner))
@@ -196,10 +196,10 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         self.evict_candidates_node_by_node(
             (plugin, position)
             for plugin in self.list_plugins_with_ended_pods()
-            for position in plugin._find_candidates().tolist()
+            for position in plugin._find_eviction_candidates().tolist()
         )
 
-    def _find_candidates(self) -> Rows:
+    def _find_eviction_candidates(self) -> Rows:
         """Return the positions of the evictable failed pods that match the arguments."""
         selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._is_selected_failed_pod))

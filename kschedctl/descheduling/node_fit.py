@@ -74,7 +74,7 @@ class NodeFit:
         return self.find_affinity_nodes(info_number) & is_tolerated
 
     def _find_fitting_nodes(self, info_number: int) -> Bools:
-        """Return an (N,) mask of the nodes on which pods of a PodInfo fit if they come from elsewhere."""
+        """Return an (N,) mask of the nodes that would accept a pod of a PodInfo from another node. Masks are cached."""
         if info_number not in self._fitting_by_info:
             fits = (
                 self.find_nodes_by_affinity_and_taints(info_number)

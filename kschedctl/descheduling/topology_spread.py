@@ -92,6 +92,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
                 rule = self._build_spread_rule(constraint, pod, info_number)
                 if rule is None:
                     continue
+                # arrays cannot be hashed, so that the bytes of the masks stand for the pods and nodes
                 masks = rule.matching.tobytes(), rule.eligible.tobytes()
                 identity = (pod.metadata.namespace, rule.max_skew, rule.key, *masks)
                 if identity not in seen_rules:

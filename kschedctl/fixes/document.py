@@ -157,7 +157,7 @@ def _iter_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: Rol
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rollout.chain if rollout else None
     # If all evicted pods are lost, the harm says so already.
-    fates = chain.fates if chain and chain.lost < chain.evicted else ""
+    fates = chain.fates_clause if chain and chain.lost < chain.evicted else ""
     victim_names = chain.name_victims(victims) if chain else victims
     evicted = f"evicts {counted(len(victims), 'pod')}"
     short = f"{evicted}{harm}{fates}" if len(victims) > FEW_VICTIMS else ""

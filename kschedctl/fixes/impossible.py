@@ -109,8 +109,11 @@ def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
     Nothing is yielded if the PriorityClasses were not read, the pod can already preempt, or the user excluded this kind
     of fix.
     """
-    unread = search.trials.scheduler.cluster.gap("PriorityClass") is not None
-    if unread or search.trials.can_preempt(()) or not search.wishes.considers(FixKind.USE_PRIORITY_CLASS, "author"):
+    if search.trials.scheduler.cluster.gap("PriorityClass") is not None:
+        return
+    if search.trials.can_preempt(changes=()):
+        return
+    if not search.wishes.considers(FixKind.USE_PRIORITY_CLASS, by="author"):
         return
     if not search.trials.find_single_trials(FixKind.USE_PRIORITY_CLASS):
         priority = search.trials.base.pod.spec.priority or 0

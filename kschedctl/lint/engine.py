@@ -140,8 +140,10 @@ def get_rule(rule_id: str) -> Rule:
 def _build_unknown_rule_error(name: str, rules: Iterable[Rule]) -> UsageError:
     """Build the error for a rule that does not exist, which suggests rules of similar names."""
     similar = get_close_matches(name, [rule.id for rule in rules])
-    suggestion = f"did you mean {' or '.join(similar)}? " if similar else ""
-    return UsageError(f'no rule is named "{name}"', hint=f"{suggestion}kschedctl lint rules lists them")
+    hint = "kschedctl lint rules lists them"
+    if similar:
+        hint = f"did you mean {' or '.join(similar)}? {hint}"
+    return UsageError(f'no rule is named "{name}"', hint=hint)
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:

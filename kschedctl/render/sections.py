@@ -250,11 +250,11 @@ def _describe_fate(evicted: EvictedPod) -> Cell:
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 
-def build_headroom_section(resources: Iterable[Headroom], where: str = "on a node") -> Page:
+def build_headroom_section(resources: Iterable[Headroom], where: str = "on a node", title: str = "Requested") -> Page:
     """Build the table of requests before and after, with the most that one node has free."""
     requested = [resource for resource in resources if resource.requested_before or resource.requested_after]
     columns = [Column("resource", keep=True), *number_columns("allocatable", "before", "after", f"most free {where}")]
-    return build_table(requested, columns, _build_headroom_row, limit=None, title="Requested")
+    return build_table(requested, columns, _build_headroom_row, limit=None, title=title)
 
 
 def _build_headroom_row(headroom: Headroom) -> Row:
@@ -370,8 +370,11 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
         pool.pool or NO_POOL[""]: {"now": round(pool.cpu_before or 0, 1), "then": round(pool.cpu_after or 0, 1)}
         for pool in pools
     }
+    cordoned = [f"{pool.cordoned:,} in {pool.pool or NO_POOL['']}" for pool in pools if pool.cordoned]
+    cordoned_note = f"Cordoned nodes and their pods are not counted: {', '.join(cordoned)}."
     return (
         *build_struct_table(pools, style, title="Pools, before and after"),
+        *([paragraph(Marked(cordoned_note, Tone.FAINT))] if cordoned else ()),
         *([paragraph(Marked(note, Tone.FAINT))] if fitting else ()),
         *build_bar_plot("Nodes by pool, before and after", ("pool", "nodes"), changes, len(changes)),
         *build_bar_plot(

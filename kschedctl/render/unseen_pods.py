@@ -50,16 +50,16 @@ def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Parag
     shown, note = limit_rows_by_style(not_created.failures, style, FAILURES_SHOWN)
     for number, failure in enumerate(shown):
         if number == 0:  # its message is in the headline
-            yield paragraph(Marked(_describe_source(failure), Tone.FAINT), "")
+            yield paragraph(Marked(_describe_failure_source(failure), Tone.FAINT), "")
         else:
-            yield paragraph(Marked(f"{_describe_source(failure)}:", Tone.FAINT), failure.message)
+            yield paragraph(Marked(f"{_describe_failure_source(failure)}:", Tone.FAINT), failure.message)
     if note:
         yield paragraph(Marked(note, Tone.FAINT))
-    yield from _iter_fixes([not_created])
+    yield from _iter_fix_paragraphs([not_created])
 
 
-def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
-    """Yield the workloads' fixes with their commands, each fix once."""
+def _iter_fix_paragraphs(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
+    """Yield paragraphs with the workloads' fixes, and their commands. Equal fixes are shown once."""
     fixes = {(fix.words, fix.commands): fix for workload in workloads for fix in workload.fixes}
     for fix in fixes.values():
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
@@ -76,7 +76,7 @@ def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> 
     commands = [command for workload in shown_workloads for command in style.commands.get(workload.workload, ())]
     return (
         *build_table(workloads, columns, _build_workload_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
-        *_iter_fixes(shown_workloads),
+        *_iter_fix_paragraphs(shown_workloads),
         *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
     )
 
@@ -88,7 +88,7 @@ def _build_workload_row(not_created: NotCreated) -> Row:
     return (missing, not_created.failures[0].age, why)
 
 
-def _describe_source(failure: CreationFailure) -> str:
+def _describe_failure_source(failure: CreationFailure) -> str:
     """Describe the source of a failure, as in `event FailedCreate of ReplicaSet shop/web-5d5f, 12 times`."""
     description = failure.by
     if failure.times > 1:
@@ -104,7 +104,7 @@ TITLE = "Waiting elsewhere: kube-scheduler does not see these pods yet"
 
 
 def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:
-    """Build the table of objects that hold pods back, each with its status."""
+    """Build the table of objects that hold pods back, each with its status, followed by the fixes of each object."""
     columns = (Column("pods", right=True), Column("age"), Column("what, and what it waits for"))
     table = build_table(waiting, columns, _build_holder_row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
     fixes: list[Block] = []
@@ -115,7 +115,7 @@ def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -
 
 
 def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
-    """Build lines about the objects that hold back a single workload's pods."""
+    """Build lines about the objects that hold back a single workload's pods, with the fixes of each object."""
     blocks: list[Paragraph | Command] = []
     for entry in waiting:
         blocks += map(paragraph, _iter_holder_lines(entry))
@@ -143,7 +143,10 @@ def _build_holder_row(entry: WaitingElsewhere) -> Row:
 
 
 def _iter_holder_lines(entry: WaitingElsewhere) -> Iterator[Cell]:
-    """Yield the lines about an object that holds pods back: its status, holders and conditions."""
+    """Yield the lines about an object that holds pods back: its status, holders, details and conditions.
+
+    Holders that the headline already names are left out.
+    """
     tone = Tone.FAINT if entry.state is WaitingState.SUSPENDED else Tone.WARNING
     of = f", of {', '.join(entry.part_of)}" if entry.part_of else ""
     yield Marked(f"{entry.resource}{of}", Tone.STRONG)

@@ -136,8 +136,8 @@ class _PartCounter:
     on_done: Callable[[int], None]
     """Called with the number of new parts."""
 
-    def count(self, number: int) -> None:
-        """Count finished parts, at most as many as remain, and report the new ones."""
+    def add_finished_parts(self, number: int) -> None:
+        """Count finished parts, at most as many as remain, and call ``on_done`` with their number."""
         if self.remaining == UNKNOWN_PARTS:
             new_parts = number
         else:
@@ -149,7 +149,7 @@ class _PartCounter:
     def count_remaining_parts(self) -> None:
         """Count all parts that the task did not report, if their number is known."""
         if self.remaining != UNKNOWN_PARTS:
-            self.count(self.remaining)
+            self.add_finished_parts(self.remaining)
 
 
 _part_counter: _PartCounter | None = None
@@ -159,7 +159,7 @@ _part_counter: _PartCounter | None = None
 def report_parts(number: int) -> None:
     """Report finished parts of the task that runs. More parts than the task has are not counted."""
     if _part_counter is not None:
-        _part_counter.count(number)
+        _part_counter.add_finished_parts(number)
 
 
 @contextmanager

@@ -102,31 +102,34 @@ def group_unplaced_pods(
     outcomes: Iterable[Outcome],
     workloads: Mapping[str, str],
     with_queues: bool = False,
+    *,
     displaced_from: Container[str] | None = None,
+    causes: Mapping[str, str] = {},
 ) -> tuple[UnplacedPods, ...]:
     """Group the pods without a node by workload and reason.
 
     ``workloads`` maps the keys of new pods to their workloads. With ``with_queues``, pods are also grouped by the queue
     in which they wait. ``displaced_from`` has the names of the nodes that all pods have to leave: the groups are then
-    ordered by the number of pods, the largest first, and say which pods were evicted from other nodes.
+    ordered by the number of pods, the largest first, and say which pods were evicted from other nodes. ``causes`` maps
+    pods to causes that their messages do not name.
     """
-    pods_by_group: dict[tuple[str, str, str, QueuePlace], list[Pod]] = {}
+    pods_by_group: dict[tuple[str, str, str, str, QueuePlace], list[Pod]] = {}
     for outcome in outcomes:
         if outcome.row < 0:
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(find_owner(pod))
             place = _find_queue_place(simulation, outcome) if with_queues else NO_QUEUE
-            group = (workload, outcome.verdict, outcome.message, place)
+            group = (workload, outcome.verdict, outcome.message, causes.get(pod.key, ""), place)
             pods_by_group.setdefault(group, []).append(pod)
     if not pods_by_group:
         return ()
 
     missing_classes = MissingStorageClasses(simulation.view.cluster)
     unplaced = []
-    for (workload, verdict, message, place), pods in pods_by_group.items():
+    for (workload, verdict, message, known_cause, place), pods in pods_by_group.items():
         first_pod, *_ = pods
         keys = tuple(pod.key for pod in pods)
-        cause = missing_classes.explain(first_pod) if verdict != NOT_CREATED else ""
+        cause = known_cause or (missing_classes.explain(first_pod) if verdict != NOT_CREATED else "")
         evicted_from = {}
         if displaced_from is not None:
             evicted_from = {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name not in displaced_from}
@@ -152,6 +155,20 @@ def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str
     pods = simulation.view.pods.objects
     victims = (pods[eviction.victim] for eviction in simulation.evictions)
     return tuple(dict.fromkeys(pod.key for pod in victims if pod.spec.node_name not in displaced_from))
+
+
+def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:
+    """Return each pod once that preemption evicted and that no controller recreates.
+
+    Pods that were being deleted anyway are left out.
+    """
+    pods = simulation.view.pods.objects
+    victims = [pods[eviction.victim] for eviction in simulation.evictions]
+    return tuple(
+        dict.fromkeys(
+            pod.key for pod in victims if find_owner(pod).kind == "Pod" and pod.metadata.deletion_timestamp is None
+        )
+    )
 
 
 def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
@@ -313,21 +330,25 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
     )
 
 
-def compute_headroom(view: Fork, before: Amounts, among: Bools | None = None) -> tuple[Headroom, ...]:
+def compute_headroom(
+    view: Fork, before: Amounts, among: Bools | None = None, drained: Bools | None = None
+) -> tuple[Headroom, ...]:
     """Return, for each resource, the allocatable amount and the requested amounts before and now.
 
     ``before`` has the nodes' requests before, (N, R). ``among`` (N,) selects the nodes for which the largest free
-    amount is computed; None stands for all nodes. Resources that no node offers are left out, and the number of pods
-    comes last.
+    amount is computed; None stands for all nodes. All amounts of the nodes in ``drained`` (N,) are left out. Resources
+    that no node offers are left out, and the number of pods comes last.
     """
     is_candidate = np.ones(len(view.nodes), np.bool_) if among is None else among
+    remains = np.ones(len(view.nodes), np.bool_) if drained is None else ~drained
+    is_candidate = is_candidate[remains]
     headrooms = []
     for name, column in view.resources.items():
-        allocatable = view.allocatable[:, column]
+        allocatable = view.allocatable[remains, column]
         if not allocatable.any():
             continue
-        requested_before = before[:, column]
-        requested_now = view.requested[:, column]
+        requested_before = before[remains, column]
+        requested_now = view.requested[remains, column]
         free_before = np.maximum(allocatable - requested_before, 0)[is_candidate]
         free_now = np.maximum(allocatable - requested_now, 0)[is_candidate]
         headrooms.append(

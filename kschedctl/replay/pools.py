@@ -78,6 +78,12 @@ def compute_free_resources(view: Fork) -> Amounts:
     return free
 
 
+def find_nodes_with_free_slots(view: Fork) -> Bools:
+    """Return a mask (N,) of the nodes that run fewer pods than they may."""
+    has_free_slot: Bools = _count_pods_per_node(view) < view.allocatable[:, view.resources[PODS]]
+    return has_free_slot
+
+
 UNREADY_TAINT_SUFFIXES = (
     *("/not-ready", "/unreachable", "/network-unavailable"),
     *("/uninitialized", "/agent-not-ready", "/unregistered", "/startup"),
@@ -102,6 +108,8 @@ class PoolState(NamedTuple):
     """In percent; None if the pool offers none."""
     memory: float | None = None
     """In percent; None if the pool offers none."""
+    cordoned: int = 0
+    """The number of cordoned nodes, which are not among `nodes`."""
 
 
 def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> tuple[PoolChange, ...]:
@@ -141,6 +149,7 @@ def _build_pool_change(pool: str, now: PoolState, then: PoolState) -> PoolChange
         cpu_after=then.cpu,
         memory_before=now.memory,
         memory_after=then.memory,
+        cordoned=now.cordoned,
     )
 
 
@@ -154,7 +163,8 @@ def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None
     pods = _sum_by_pool(pools, _count_pods_per_node(view) * is_counted).tolist()
     cpu = _compute_requested_percentages(pools, view, is_counted, CPU)
     memory = _compute_requested_percentages(pools, view, is_counted, MEMORY)
-    states = map(PoolState, nodes, pods, cpu, memory)
+    cordoned = _sum_by_pool(pools, view.nodes.unschedulable).tolist()
+    states = map(PoolState, nodes, pods, cpu, memory, cordoned)
     return dict(zip(pools.names, states, strict=True))
 
 

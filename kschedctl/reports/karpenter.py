@@ -231,7 +231,7 @@ class Provisioning(Report, frozen=True):
         if self.seen_types is not None:
             warnings = (f"{self._describe_known_types()}: specify --instance-types FILE", *warnings)
         if self.scheduler_error:
-            warnings = (f"no NodePool takes part: {self.scheduler_error}", *warnings)
+            warnings = (f"no NodePool is eligible: {self.scheduler_error}", *warnings)
         return replace(
             summary,
             pods=tuple(ShortPods(len(pods), pods[0], "", reason) for reason, pods in pods_by_reason.items()),

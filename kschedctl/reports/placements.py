@@ -121,7 +121,7 @@ class Headroom(Document, frozen=True):
 
     resource: str
     allocatable: int
-    """The amount on all nodes."""
+    """The amount on all nodes. For a drain, all amounts are those of the nodes that are not drained."""
     requested_before: int
     requested_after: int
     largest_free_before: int
@@ -180,6 +180,41 @@ class MovedPod(Document, frozen=True):
     target: Annotated[str, Column("to", keep=True, beneath="to")]
     tied: Annotated[int, Column("equally good", above=1, form="")] = 1
     """The number of nodes that were equally good."""
+
+
+class PinnedVolume(Document, frozen=True):
+    """A bound volume that can be used only from nodes that are drained or fail."""
+
+    volume: str
+    claim: str
+    """``namespace/name``."""
+    pod: str
+    """The pod that uses the claim."""
+    nodes: tuple[str, ...]
+    """The only nodes from which the volume can be used."""
+    local: bool
+    """Whether the data is on the node itself, so that it is lost with the node."""
+
+    @property
+    def cause(self) -> str:
+        """The reason why the pod fits nowhere else."""
+        if self.local:
+            place = f"is local to {first_few(self.nodes)}"
+        else:
+            place = f"can be used only from {first_few(self.nodes)}"
+        there = agreeing(len(self.nodes), "there", "on these nodes")
+        return f"volume {self.volume} (claim {self.claim}) {place}, so the pod can run only {there}"
+
+
+def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
+    """Return a text that names the local volumes, whose data is lost if their nodes are deleted, or () if none is."""
+    local = {volume.volume: volume for volume in volumes if volume.local}
+    if not local:
+        return ()
+    nodes = tuple(dict.fromkeys(node for volume in local.values() for node in volume.nodes))
+    of_volumes = f"of local {agreeing(len(local), 'volume', 'volumes')}"
+    names = first_few([f"{volume.volume} ({volume.pod})" for volume in local.values()])
+    return (f"the data {of_volumes} {names} is lost if {first_few(nodes)} {agreeing(len(nodes), 'is', 'are')} deleted",)
 
 
 class BlockedPod(Document, frozen=True):
@@ -242,13 +277,14 @@ class EvictionChain(Document, frozen=True):
     @property
     def sentence(self) -> str:
         """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``."""
-        return f"evicts {counted(self.evicted, 'pod')}{self.fates}"
+        return f"evicts {counted(self.evicted, 'pod')}{self.fates_clause}"
 
     @property
-    def fates(self) -> str:
-        """The fates of evicted pods in words, including the pods that replacements evict.
+    def fates_clause(self) -> str:
+        """The fates of the evicted pods, as the end of a sentence about their eviction.
 
-        The text follows a list of the pods' names.
+        The text starts with a colon, or with a comma for a single pod: ``: 3 come back elsewhere, 2 stay Pending`` or
+        ``, which stays Pending``. It also names the pods that replacements evict in turn.
         """
         verbs_by_fate = (
             (self.moved, ("comes back elsewhere", "come back elsewhere")),
@@ -263,7 +299,7 @@ class EvictionChain(Document, frozen=True):
             _, (singular, _) = occurring[0]
             text = f", which {singular}"
         else:
-            text = ", which waits"
+            text = ", which waits"  # the only pod has none of these fates yet
 
         if self.evicted_in_turn:
             replacements = counted(len(self.preempting), "replacement evicts", "replacements evict")
@@ -317,3 +353,5 @@ class PoolChange(Document, frozen=True):
     cpu_after: Annotated[float | None, Column("cpu then, %", form=".1f", beneath="then", later="CPU %")]
     memory_before: Annotated[float | None, Column("memory now, %", form=".1f", beneath="memory, %")]
     memory_after: Annotated[float | None, Column("memory then, %", form=".1f", beneath="then", later="memory %")]
+    cordoned: int = 0
+    """The number of nodes that are cordoned now. These nodes and their pods are not counted."""

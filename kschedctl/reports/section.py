@@ -18,6 +18,8 @@ SOUND, FINDINGS, UNKNOWN = "sound", "findings", "unknown"
 NOT_JUDGED = "not judged"
 """The words for a section that is sound only because there was nothing to judge."""
 COMMAND = "audit"
+PENDING_PODS = "pendingPods"
+"""The figure of an audit's summary that counts pending pods. The others count the findings of sections."""
 NOTE = SEVERITIES_BY_GRAVITY[-1]
 
 

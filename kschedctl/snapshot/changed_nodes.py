@@ -31,16 +31,16 @@ class ChangedNodes(NodeColumns):
         for row, node in enumerate(more, start=len(of)):
             new[Row(row)] = node
         self._of = of
-        self._more = len(more)
+        self._added_count = len(more)
         self._new = new
         if isinstance(of, ChangedNodes):  # flatten, so that a chain of changes does not become deep
             self._of = of._of
-            self._more = of._more + len(more)
+            self._added_count = of._added_count + len(more)
             self._new = {**of._new, **new}
         self._labels: dict[str, LabelColumn] = {}
 
     def __len__(self) -> int:
-        return len(self._of) + self._more
+        return len(self._of) + self._added_count
 
     @cached_property
     def objects(self) -> tuple[Node, ...]:
@@ -53,14 +53,14 @@ class ChangedNodes(NodeColumns):
     def names(self) -> tuple[str, ...]:
         """The names of the nodes. A changed node keeps its name, and added nodes come last."""
         names_before = self._of.names
-        if not self._more:
+        if not self._added_count:
             return names_before
         return (*names_before, *(node.metadata.name for row, node in self._new.items() if row >= len(names_before)))
 
     @cached_property
     def unschedulable(self) -> Bools:
         """Whether each node is cordoned."""
-        unschedulable = np.append(self._of.unschedulable, np.zeros(self._more, np.bool_))
+        unschedulable = np.append(self._of.unschedulable, np.zeros(self._added_count, np.bool_))
         for row, node in self._new.items():
             unschedulable[row] = node.spec.unschedulable
         return unschedulable
@@ -86,7 +86,7 @@ class ChangedNodes(NodeColumns):
     @cached_property
     def has_same_labels(self) -> bool:
         """Whether no node was added and no node's labels changed, as when nodes are cordoned."""
-        if self._more:
+        if self._added_count:
             return False
         nodes_before = self._of.objects
         for row, node in self._new.items():
@@ -124,7 +124,7 @@ class ChangedNodes(NodeColumns):
         New distinct values come last. An added node that is not in `changed` gets index 0.
         """
         code_by_value = {value: code for code, value in enumerate(values)}
-        extended = np.append(codes, np.zeros(self._more, codes.dtype))
+        extended = np.append(codes, np.zeros(self._added_count, codes.dtype))
         for row, value in changed.items():
             extended[row] = code_by_value.setdefault(value, len(code_by_value))
         return list(code_by_value), extended

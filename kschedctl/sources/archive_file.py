@@ -93,7 +93,7 @@ class Archive:
         with self._zip.open(info) as stream:
             data = stream.read(info.file_size + 1)
         if len(data) != info.file_size:
-            raise ValueError(f"the archive is damaged: {name} does not have the size that its directory lists")
+            raise ValueError(f"{name} does not have the size that the archive's directory lists")
         self._reserve_memory(_estimate_memory(data))
         return data
 

@@ -52,7 +52,7 @@ def decode_document(document: JsonObject, struct: type[T], place: Place) -> T:
         raise place.error("contains half of a surrogate pair, which is not valid text") from None
     except OverflowError:
         pass  # a large number, which is found next
-    path = _find_large_number(document)
+    path = _find_large_integer_path(document)
     if path is not None:
         raise place.error("number out of range", path.lstrip("."))
     return obj
@@ -66,31 +66,31 @@ def _build_type_error(document: JsonObject, error: msgspec.ValidationError, plac
     mismatch = locate_mismatch(document, error)
     message = mismatch.message[:1].lower() + mismatch.message[1:].replace("`", "").replace(" | null", "")
     is_out_of_range = message.startswith(("expected int <=", "expected int >="))
-    is_large = message == "expected int, got float" and _is_large_number(field_at(document, *mismatch.path))
+    is_large = message == "expected int, got float" and _is_large_integer(field_at(document, *mismatch.path))
     if is_out_of_range or is_large:
         message = "number out of range"
     return place.error(message, mismatch.text.lstrip("."))
 
 
-def _is_large_number(value: object) -> bool:
+def _is_large_integer(value: object) -> bool:
     """Return whether the value is a number of more than 64 bits, which YAML turns into a float."""
     return isinstance(value, int | float) and not -(2**63) <= value < 2**63
 
 
-def _find_large_number(value: object) -> str | None:
+def _find_large_integer_path(value: object) -> str | None:
     """Return the path of the first integer of more than 64 bits, such as ``.spec.replicas``, or None.
 
     The path of a value that is itself such an integer is "".
     """
     if isinstance(value, int):
-        return "" if _is_large_number(value) else None
+        return "" if _is_large_integer(value) else None
     if isinstance(value, dict):
         for key, inner in value.items():
-            if not isinstance(inner, str) and (path := _find_large_number(inner)) is not None:
+            if not isinstance(inner, str) and (path := _find_large_integer_path(inner)) is not None:
                 return f".{key}{path}"
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            if (path := _find_large_number(inner)) is not None:
+            if (path := _find_large_integer_path(inner)) is not None:
                 return f"[{index}]{path}"
     return None
 

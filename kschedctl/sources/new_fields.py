@@ -15,7 +15,7 @@ from kschedctl.api.field_errors import format_path
 from kschedctl.api.json_values import JsonObject, drop_nulls
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.unknown_fields import find_unknown_fields, get_fields_by_type
-from kschedctl.api.versions_read import iter_unknown_relevant_paths
+from kschedctl.api.versions_read import iter_unread_relevant_paths
 
 _REVISION_LABEL = b"controller-revision-hash"
 _REVISION = re.compile(rb'"%s"\s*:\s*"([^"]*)"' % _REVISION_LABEL)
@@ -50,7 +50,7 @@ class NewFieldWarnings:
 
     def iter_warnings(self, kind: str, document: JsonObject, place: object) -> Iterator[str]:
         """Yield warnings about unknown fields of an object of FULLY_KNOWN_KINDS that were not reported before."""
-        for path in map(str, iter_unknown_relevant_paths(kind, drop_nulls(document))):
+        for path in map(str, iter_unread_relevant_paths(kind, drop_nulls(document))):
             yield from self._iter_first_warning(kind, f'unknown field "{path}" of a {kind}', path, place)
 
     def _iter_first_warning(self, kind: str, description: str, path: str, place: object) -> Iterator[str]:

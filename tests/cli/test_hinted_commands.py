@@ -16,7 +16,7 @@ import kschedctl
 
 HINTS = {
     "Run kschedctl remedies": ([], ["remedies -A --demo"]),
-    "{}kschedctl lint rules lists them": (["lint", "--select", "no-such", "."], ["lint rules"]),
+    "kschedctl lint rules lists them": (["lint", "--select", "no-such", "."], ["lint rules"]),
     "kschedctl lint explain RULE; kschedctl lint rules lists them": (["lint", "explain"], ["lint rules"]),
     "kschedctl versions {} 1.36": (["versions", "1.33"], ["versions 1.33 1.36"]),
     "kschedctl whatif --compare-version {} {}": ([], ["whatif --compare-version 1.35 1.36 --demo"]),

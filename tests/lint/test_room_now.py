@@ -168,6 +168,48 @@ def test_a_constraint_that_counts_nothing_has_no_skew(selector: str, skewed: boo
     ] == ([] if skewed else [True])
 
 
+def test_a_skew_of_other_workloads_pods_names_their_owner() -> None:
+    """api counts the three pods of Deployment web in one zone, so that a restart of api corrects nothing."""
+    selector = "{matchExpressions: [{key: app, operator: In, values: [web]}]}"
+    constraint = f"{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, labelSelector: {selector}}}"
+    there = [make_pod(f"web-{number}", "n1", 1, "web") for number in range(3)]
+    manifest = make_workload(1, spec=f"topologySpreadConstraints: [{constraint}], ").replace("name: web", "name: api")
+    (message,) = list_messages(manifest, *NODES, *there, rule="ts-already-violated")
+    assert "(0 to 3 pods per domain), but maxSkew is 1; it counts the pods of " in message
+    assert message.endswith(" default/web")
+
+
+@pytest.mark.parametrize(
+    ("is_cordoned", "said"),
+    [
+        ((False, False), "both nodes that it selects are tainted"),
+        ((True, True), "both nodes that it selects are cordoned"),
+        ((True, False), "none of the 2 nodes that it selects is usable: 1 cordoned, 1 tainted"),
+    ],
+)
+def test_why_the_selected_nodes_are_closed(is_cordoned: tuple[bool, bool], said: str) -> None:
+    nodes = [make_node(f"c{number}") for number in range(2)]
+    for node, cordoned in zip(nodes, is_cordoned, strict=True):
+        node["metadata"]["labels"]["pool"] = "closed"
+        taint = {"key": "team", "value": "x", "effect": "NoSchedule"}
+        node["spec"] = {"unschedulable": True} if cordoned else {"taints": [taint]}
+    manifest = make_workload(1, spec="nodeSelector: {pool: closed}, ")
+    assert list_messages(manifest, *nodes, rule="tt-all-eligible-cordoned") == [said]
+
+
+def test_required_node_affinity_is_described_with_its_values() -> None:
+    in_zone = f"{{key: {ZONE}, operator: In, values: [d]}}"
+    zone = f"{{matchExpressions: [{in_zone}, {{key: cores, operator: Gt, values: ['8']}}]}}"
+    name = "{matchFields: [{key: metadata.name, operator: In, values: [w99]}]}"
+    required = (
+        f"{{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{zone}, {name}]}}}}}}"
+    )
+    manifest = make_workload(1, spec=f"affinity: {required}, ")
+    assert list_messages(manifest, *NODES, rule="na-no-node-matches") == [
+        f"none of {len(NODES)} nodes matches {ZONE}=d and cores > 8 or metadata.name=w99"
+    ]
+
+
 def test_a_taint_that_keeps_pods_from_large_nodes_is_named() -> None:
     """The workload needs 6 cpus: the nodes that it tolerates have 4, and the tainted one has 8."""
     tainted = make_node("big", cpu=8)

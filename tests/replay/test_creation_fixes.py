@@ -249,7 +249,7 @@ WORLDS = {
     "runtime class of other nodes": World(
         [LABELLED, KATA],
         pods(1, runtimeClassName="kata", nodeSelector={"rt": "runc"}),
-        ("set nodeSelector rt=kata, like RuntimeClass kata",),
+        ("set nodeSelector rt=kata to match RuntimeClass kata",),
     ),
     "overhead": World(
         [LABELLED, KATA],
@@ -259,7 +259,7 @@ WORLDS = {
     "namespace of other nodes": World(
         [LABELLED, POOLED, SERVER],
         pods(1, nodeSelector={"rt": "runc"}),
-        ("set nodeSelector rt=kata, like the namespace",),
+        ("set nodeSelector rt=kata to match the namespace",),
     ),
     "all at once": World(
         [shop(), account(), quota("q", {"pods": "0"}, {"pods": "1"}), bounds(max={"cpu": "1"})],

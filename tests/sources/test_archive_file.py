@@ -199,7 +199,7 @@ OTHER_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
     ),
     "without format": (
         {"snapshot.json": b'{"kind": "Snapshot"}'},
-        "unsupported format 0, written by an unknown program",
+        "a snapshot in format 0, written by an unknown program, which is not supported",
     ),
     "a header that is none": ({"snapshot.json": header(objects=[1])}, "damaged snapshot: Expected `object`"),
     "a header nested too deeply": ({"snapshot.json": b'{"x":' + b"[" * 9999}, "damaged snapshot: .*recursion"),
@@ -263,7 +263,7 @@ def test_a_member_that_is_shorter_than_the_directory_says_is_told(tmp_path: Path
     path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER, "Pod.msgpack": b"\0" * 4321})
     data = path.read_bytes()
     path.write_bytes(data.replace((4321).to_bytes(4, "little"), (9876).to_bytes(4, "little")))
-    with pytest.raises(InputError, match=r"damaged snapshot: Pod\.msgpack is not as long as"):
+    with pytest.raises(InputError, match=r"damaged snapshot: Pod\.msgpack does not have the size"):
         read_archive(str(path))
 
 

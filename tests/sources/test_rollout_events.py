@@ -88,7 +88,7 @@ def test_lists_of_events_leave_out_their_kind(tmp_path: Path) -> None:
     [
         (build_list(), "no Scheduled event"),
         (build_list(core("a", "n1", "yesterday")), "'yesterday' is not a time"),
-        (build_list(core("a", "n1", "", metadata={})), "no time when shop/a was scheduled"),
+        (build_list(core("a", "n1", "", metadata={})), "the time at which shop/a was scheduled is missing"),
         (build_list(core("a\x1b[31m", "n1", "2026-01-01T00:00:02Z")), "is not a name"),
         ({"kind": "List", "items": {}}, "expected a list"),
         ({"kind": "List", "items": [3]}, "expected objects, got int"),

@@ -33,6 +33,19 @@ def test_saved_and_shown(run: Run) -> None:
     assert (shown["kind"], shown["objects"]["Node"], shown["anonymized"]) == ("SnapshotReport", 12, False)
 
 
+def test_kinds_that_few_clusters_have_are_counted(run: Run, tmp_path: Path) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    (tmp_path / "n.json").write_text(json.dumps(node))
+    run("snapshot", "save", "-f", "n.json", "-o", "n.snapshot")
+    out = " ".join(run("snapshot", "show", "n.snapshot")[1].split())
+    assert "Not in the snapshot - Pod, " in out
+    assert "kinds of custom resources (-o wide lists them): were not among the files" in out
+    assert "RabbitmqCluster" not in out
+    wide = run("snapshot", "show", "n.snapshot", "-o", "wide")[1]
+    assert "RabbitmqCluster" in wide
+    assert "-o wide" not in wide
+
+
 def test_every_command_looks_at_it(run: Run) -> None:
     run("snapshot", "save", "--demo", "-o", "demo.snapshot")
     live, saved = (

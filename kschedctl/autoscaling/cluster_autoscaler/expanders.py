@@ -158,7 +158,7 @@ def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:
     ]
     named = ", ".join(f'"{pattern}"' for pattern in expressions) or "the expressions on such long names"
     return (
-        f"the priority expander chooses by {named}, which only RE2 can run: install kschedctl[re2]; "
+        f"the priority expander chooses by {named}, a pattern that only RE2 can evaluate: install kschedctl[re2]; "
         "until then, any group that can grow may be chosen"
     )
 

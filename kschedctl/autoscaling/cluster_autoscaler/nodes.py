@@ -71,7 +71,10 @@ class NodeReadiness(NamedTuple):
 
 
 def get_readiness(node: Node) -> NodeReadiness:
-    """Return a node's readiness, as its conditions and the taints for these conditions say."""
+    """Return whether a node is ready according to its conditions and not-ready taints, and since when.
+
+    The time is the latest transition of these conditions, or NEVER.
+    """
     conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
     transition_times = [condition.last_transition_time for condition in conditions if condition.last_transition_time]
     since = max(map(parse_microseconds, transition_times), default=NEVER)
@@ -90,7 +93,7 @@ def mark_node_unready_if_starting(node: Node, options: AutoscalerOptions) -> Nod
         return node
     has_startup_taint = any(is_startup_taint(taint.key, options) for taint in node.spec.taints)
     if has_startup_taint or _lacks_gpu(node, options):
-        return _mark_unready(node)
+        return _mark_node_unready(node)
     return node
 
 
@@ -126,7 +129,7 @@ def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:
     return not any(get_allocatable_amounts(node).get(resource, 0) for resource in GPU_RESOURCES)
 
 
-def _mark_unready(node: Node) -> Node:
+def _mark_node_unready(node: Node) -> Node:
     """Return a copy of the node with the condition Ready set to False since its creation."""
     since = node.metadata.creation_timestamp
     other_conditions = tuple(condition for condition in node.status.conditions if condition.type != "Ready")

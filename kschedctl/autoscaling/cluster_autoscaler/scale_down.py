@@ -126,7 +126,7 @@ class ScaleDownPlan:
 
     def plan_removals(self) -> None:
         """Find the nodes that may be removed, choose the nodes to remove now, and store both in the fields."""
-        self.candidates = self._find_candidates()
+        self.candidates = self._find_removal_candidates()
         eligible = [node for node in self.candidates if self._is_eligible_for_removal(node)]
         self._find_unneeded_nodes(eligible)
         self.to_delete = self._choose_nodes_to_delete()
@@ -138,7 +138,7 @@ class ScaleDownPlan:
         """Return the nodes that have started, whether or not they are ready now."""
         return [node for node in self.loop.nodes if node.metadata.name not in self.loop.not_started]
 
-    def _find_candidates(self) -> list[Node]:
+    def _find_removal_candidates(self) -> list[Node]:
         """Return the started nodes of groups that are larger than their minimum size, empty nodes first."""
         nodes = []
         for node in self._list_started_nodes():

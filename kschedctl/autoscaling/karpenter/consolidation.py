@@ -281,14 +281,14 @@ class Consolidation:
         are_all_spot = all(candidate.capacity_type == SPOT for candidate in candidates)
         capacity_type = offer.claim.requirements.get_requirement(CAPACITY_TYPE)
         if are_all_spot and capacity_type.allows_value(SPOT):
-            return self._restrict_spot_to_spot(offer, price, len(candidates))
+            return self._restrict_spot_replacement(offer, price, len(candidates))
         if fault := _drop_types_by_price(offer, price):
             return fault
         if capacity_type.allows_value(SPOT) and capacity_type.allows_value(ON_DEMAND):
             offer.require_capacity_type(SPOT)
         return ""
 
-    def _restrict_spot_to_spot(self, offer: ReplacementClaim, price: float, node_count: int) -> str:
+    def _restrict_spot_replacement(self, offer: ReplacementClaim, price: float, node_count: int) -> str:
         """Restrict the replacement of spot nodes to cheaper spot types. Return an error if it is not possible, or "".
 
         It is not possible if the feature is off or too few types are left. A single node needs at least MIN_SPOT_TYPES
@@ -308,6 +308,7 @@ class Consolidation:
                 f"SpotToSpotConsolidation requires {MIN_SPOT_TYPES} cheaper instance type options than the current "
                 f"candidate to consolidate, got {len(offer.order)}"
             )
+        # minValues may need more types than this rule keeps
         min_values_types = offer.count_types_for_min_values() if offer.claim.requirements.have_min_values else 0
         offer.truncate_types(max(MIN_SPOT_TYPES, min_values_types))
         return ""

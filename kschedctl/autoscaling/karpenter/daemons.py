@@ -56,7 +56,7 @@ class Daemons:
 
         The groups are sorted by the names of their pods. As in upstream, the pods stay relaxed for later templates.
         """
-        masks = [self._find_compatible_types(pod_index, template) for pod_index in range(len(self.pods))]
+        masks = [self._relax_and_find_compatible_types(pod_index, template) for pod_index in range(len(self.pods))]
         runs_on_type = np.array(masks, np.bool_).reshape(len(masks), len(template.columns))  # also without any pod
         pods_by_names: dict[str, list[Pod]] = {}
         types_by_names: dict[str, list[int]] = {}
@@ -79,11 +79,11 @@ class Daemons:
             if _tolerates_all_taints(pod, node.taints) and labels.is_compatible_with(build_strict_requirements(pod))
         ]
 
-    def _find_compatible_types(self, pod_index: int, template: ClaimTemplate) -> Bools:
-        """Return a (T,) mask of the template's instance types on which the DaemonSet of the indexed pod would run.
+    def _relax_and_find_compatible_types(self, pod_index: int, template: ClaimTemplate) -> Bools:
+        """Relax the indexed DaemonSet pod, and return a (T,) mask of the template's types on which it would run.
 
-        The pod is relaxed: it tolerates PreferNoSchedule taints, and loses required node affinity terms that the types
-        do not match. It stays relaxed afterwards.
+        The pod gets a toleration of PreferNoSchedule taints, and loses a required node affinity term for each instance
+        type that does not match. It stays relaxed afterwards.
         """
         if relaxed := tolerate_prefer_no_schedule_taints(self.pods[pod_index]):
             self.pods[pod_index] = relaxed.pod
@@ -102,7 +102,8 @@ class Daemons:
                 mask[unchecked] = fits
                 return mask
 
-            # The first type that does not fit removes a term, which changes the answer for all later types.
+            # As in upstream, types are checked one after the other. The first type that does not fit removes a term,
+            # which changes the answer for all later types.
             first_misfit = len(fits) if fits.all() else int(np.argmin(fits))
             mask[unchecked[:first_misfit]] = True
             unchecked = unchecked[first_misfit:]

@@ -76,7 +76,7 @@ class Volumes:
     def _describe_claim_fault(self, key: str) -> str:
         """Describe the fault of the claim ``namespace/name``, or return "" if it has none.
 
-        The claim may be missing, may be in deletion, or may have a problem with its volume or StorageClass.
+        The claim may be missing or being deleted, or may have a problem with its volume or StorageClass.
         """
         claim = self.claims.get(key)
         name = key.partition("/")[2]

@@ -162,7 +162,7 @@ def parse_request_url(text: str) -> URL:
 
     A request has no fragment, so ``#`` is part of the path.
     """
-    return _parse_parts(text, "", in_request=True)
+    return _parse_url_without_fragment(text, "", in_request=True)
 
 
 def parse_url(text: str) -> URL:
@@ -171,10 +171,10 @@ def parse_url(text: str) -> URL:
     before, _, fragment = text.partition("#")
     if _BAD_ESCAPE.search(fragment):
         raise ValueError("invalid URL escape")
-    return _parse_parts(before, fragment, in_request=False)
+    return _parse_url_without_fragment(before, fragment, in_request=False)
 
 
-def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
+def _parse_url_without_fragment(text: str, fragment: str, in_request: bool) -> URL:
     """Parse the text of a URL without its fragment. Raises ValueError with Go's message if it is invalid.
 
     ``fragment`` is stored in the result. ``in_request`` parses the URL as in an HTTP request, where a path may start
@@ -192,15 +192,13 @@ def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
         if not scheme:
             raise ValueError("invalid URI for request")
         return URL(scheme, "", host="", path="", query=query, fragment=fragment, opaque=rest)
-    user = host = ""
-    has_authority = rest.startswith("//")
-    if not scheme and (in_request or rest.startswith("///")):  # as in Go, these slashes belong to the path
-        has_authority = False
-    if has_authority:
-        authority, slash, rest = rest[2:].partition("/")
-        rest = slash + rest
-        user, host = _split_authority(authority)
-    return URL(scheme, user, host=host, path=_escape_path(rest), query=query, fragment=fragment)
+    # As in Go, all slashes belong to the path if there is no scheme and either a request or three leading slashes.
+    may_name_host = bool(scheme) or not (in_request or rest.startswith("///"))
+    if not (may_name_host and rest.startswith("//")):
+        return URL(scheme, "", host="", path=_escape_path(rest), query=query, fragment=fragment)
+    authority, slash, rest = rest[2:].partition("/")
+    user, host = _split_authority(authority)
+    return URL(scheme, user, host=host, path=_escape_path(slash + rest), query=query, fragment=fragment)
 
 
 def _split_scheme(text: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ REFUSED = AuditRule(
     "Admission (quota, LimitRange, Pod Security, ServiceAccount, PriorityClass, a webhook) or validation rejects "
     "them. They never exist, so they are not pending, and no scheduler or autoscaler sees them. The controller "
     "retries less and less often.",
-    "Change what the message names: the pod template or the namespace's limits",
+    "Fix what the message points to: the pod template or the namespace's limits",
     source="pkg/controller/replicaset/replica_set.go, manageReplicas",
 )
 RULES = (REFUSED,)

@@ -212,7 +212,7 @@ def _describe_queue(first: AuditedQueuePod, wake_ups: WakeUps | None) -> str:
     if first.queue == "unknown":
         return "fits now and was rejected before: in activeQ if something woke it, otherwise waiting for the flush"
     if first.queue == "permit":
-        return f"may already have a node, but waits before it is bound: {first.waiting.reason}"
+        return f"may already have been assigned a node, but is waiting to be bound: {first.waiting.reason}"
     if first.queue == "activeQ":
         return "fits now but has not been tried yet"
     return wake_ups.headline if wake_ups else first.waiting.reason

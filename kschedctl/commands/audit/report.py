@@ -24,7 +24,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Findings
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.report import Report
-from kschedctl.reports.section import FINDINGS, Section, collect_findings, describe_finding, iter_problems
+from kschedctl.reports.section import FINDINGS, PENDING_PODS, Section, collect_findings, describe_finding, iter_problems
 from kschedctl.reports.summary import ShortCause, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
@@ -55,16 +55,27 @@ class Audit(Report, frozen=True, kw_only=True):
     kind: str = "Audit"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the unsound sections as causes, and with the findings, the gravest first."""
+        """Return the summary with the unsound sections as causes, and with the findings, the gravest first.
+
+        The gravest finding of each unsound section comes before all other findings, since a long list is cut.
+        """
         unsound = tuple(section for section in self.sections if section.state == FINDINGS)
         findings = self.as_findings().findings
+        first_findings = [
+            next((finding for finding in findings if finding in section.findings), None) for section in unsound
+        ]
+        findings = tuple(sorted(findings, key=lambda finding: finding not in first_findings))  # a stable order
+        figures = {section.name: len(section.findings) for section in self.sections}
+        for section in self.sections:
+            if isinstance(section, PendingSection):
+                figures[PENDING_PODS] = section.pods
         return replace(
             summary,
             verdict=self.state,
             causes=tuple(ShortCause(f"{section.name}: {section.headline}", 0) for section in unsound),
             warnings=tuple(map(describe_finding, iter_problems(findings))),
             advice=tuple(describe_finding(finding) for finding in findings if not finding.rule.endswith("-not-known")),
-            figures={section.name: len(section.findings) for section in self.sections},
+            figures=figures,
         )
 
     def iter_doubts(self) -> Iterator[str]:

@@ -204,7 +204,7 @@ class Browser(TidyApp):
 
     def _update_header(self) -> None:
         """Update the header with the search, the listing, the live state and the counts."""
-        searched = f'search "{self.search_text}", Esc ends it' if self.search_text else ""
+        searched = f'search "{self.search_text}" (Esc to clear)' if self.search_text else ""
         heading = describe_session(self.session) if self.has_listed else "replaying …"
         self.screen_stack[0].query_one(HeaderLine).show_parts(
             searched, self.pod_listing.description, self.live_state, heading

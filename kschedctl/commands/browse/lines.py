@@ -137,8 +137,8 @@ class LineList(ScrollView, can_focus=True):
     """A scrollable list with a cursor. The cursor stays on the same subject when the lines change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "step(-1)", show=False),
-        Binding("down,j", "step(1)", show=False),
+        Binding("up,k", "move_cursor(-1)", show=False),
+        Binding("down,j", "move_cursor(1)", show=False),
         Binding("pageup", "page(-1)", show=False),
         Binding("pagedown", "page(1)", show=False),
         Binding("home,g", "go(0)", show=False),
@@ -285,8 +285,8 @@ class LineList(ScrollView, can_focus=True):
                 self.post_message(self.Moved(self, self.chosen))
             self._scroll_to_chosen()
 
-    def action_step(self, count: int) -> None:
-        """Move the cursor by a number of subjects, or scroll if there are no more."""
+    def action_move_cursor(self, count: int) -> None:
+        """Move the cursor by `count` items, or scroll by `count` lines if that is beyond the first or last item."""
         if 0 <= self.cursor + count < len(self.starts):
             self.move_to(self.cursor + count)
         else:

@@ -120,7 +120,7 @@ class ShapeCapacity(Document, frozen=True):
         if self.by_quota is None:
             return ""
         if not self.by_quota:
-            return f"Kueue admits none: it {self.beyond_quota}"
+            return f"Kueue admits none: the workload {self.beyond_quota}"
         if not self.beyond_quota or self.by_quota > self.fits:
             return f"Kueue admits all of them in {self.flavors}"
         number = f"{self.by_quota:,} {'is' if self.by_quota == 1 else 'are'} admitted in {self.flavors}"

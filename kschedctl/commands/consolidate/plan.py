@@ -20,6 +20,7 @@ from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.emptying import EmptyingOrder, order_removal_candidates
+from kschedctl.commands.audit.packing.waiting_needs import find_uncounted_workloads
 from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, AutoscalerVerdicts
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, ZoneLoss
 from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
@@ -119,6 +120,8 @@ class ConsolidationRun:
     """The candidates in the order in which they are tried."""
     reserve: RequiredRoom
     drains: DrainsInTurn
+    pending: Sequence[Position]
+    """The pending pods, some of which are placed before the first drain. Without those of --headroom-for."""
     remaining: Bools
     """Whether each node is still there, shape (N,)."""
     removable: list[RemovableNode] = field(default_factory=list)
@@ -156,6 +159,7 @@ class ConsolidationRun:
             candidates=candidates,
             reserve=reserve,
             drains=drains,
+            pending=pending,
             remaining=pools.workers.copy(),
         )
 
@@ -182,7 +186,7 @@ class ConsolidationRun:
         drains = self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool)
         try:
             for row, trial in drains:
-                self._record_result(row, trial)
+                self._record_drain_result(row, trial)
                 self.tried += 1
                 done(1)
                 if time.monotonic() > deadline:
@@ -213,7 +217,7 @@ class ConsolidationRun:
                 trial = self.try_to_drain(row)
                 removed_last = not trial.why
                 if removed_last:
-                    self.moves = np.concatenate((self.moves, self._build_moves(row, trial)))
+                    self.moves = np.concatenate((self.moves, self._build_move_rows(row, trial)))
                 start += 1
                 yield row, trial
                 continue
@@ -226,7 +230,7 @@ class ConsolidationRun:
                 start += 1
                 removed_last = not trial.why
                 if removed_last:
-                    self.apply_moves(self._build_moves(row, trial))
+                    self.apply_moves(self._build_move_rows(row, trial))
                 yield row, trial
                 if removed_last:
                     size = pool.size
@@ -237,7 +241,7 @@ class ConsolidationRun:
 
         Otherwise the returned trial says why, and the drain is undone.
         """
-        trial = self.drains.drain_node(row)
+        trial = self.drains.drain_unneeded_node(row, self.pending)
         if trial.why:
             return trial
         remaining = self.remaining.copy()
@@ -262,18 +266,18 @@ class ConsolidationRun:
             self.remaining[row] = False
         self.moves = np.concatenate((self.moves, moves))
 
-    def _build_moves(self, row: Row, trial: NodeTrial) -> Ints:
+    def _build_move_rows(self, row: Row, trial: NodeTrial) -> Ints:
         """Return the moves of a drain, shape (M, 3) as in `NO_MOVES`."""
         pods, nodes = self.view.pods.index, self.view.nodes.index
         moves = [(int(row), int(pods[move.pod]), int(nodes[move.target])) for move in trial.moved]
         return np.array(moves or [(int(row), -1, -1)], np.int32)
 
-    def _record_result(self, row: Row, trial: NodeTrial) -> None:
+    def _record_drain_result(self, row: Row, trial: NodeTrial) -> None:
         """Add the node to the removable nodes or, if the trial has a reason, to the staying nodes."""
         name = self.view.nodes.names[row]
         pool = self.pools.names[self.pools.code[row]]
         if trial.why:
-            self.staying.append(StayingNode(name, pool, trial.why, trial.pod))
+            self.staying.append(StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run))
             return
         offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
@@ -311,7 +315,13 @@ class ConsolidationRun:
         return simulate_zone_losses(base, cluster_without_nodes, workers)
 
     def build_report(self, prices: Mapping[str, float], verdicts: AutoscalerVerdicts) -> NodeConsolidation:
-        """Build the report with prices and an autoscaler's verdicts."""
+        """Build the report with prices and an autoscaler's verdicts.
+
+        If not all pods were read, no node is reported as removable, since unread pods may run on it.
+        """
+        if self.scheduler.view.cluster.gap("Pod"):
+            self.removable = []
+            self.remaining = self.pools.workers
         view = self.candidates.view
         order = self.order
         rows = [view.nodes.index[node.node] for node in self.removable]
@@ -321,7 +331,7 @@ class ConsolidationRun:
         known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),
-            staying=tuple(_add_verdict(node, verdicts) for node in self.staying),
+            staying=tuple(_add_autoscaler_verdict(node, verdicts) for node in self.staying),
             nodes=len(view.nodes),
             candidates=len(order),
             tried=self.tried,
@@ -338,6 +348,7 @@ class ConsolidationRun:
             loses_data=list_pods_with_local_data(moved_pods),
             ask_to_stay=list_pods_asking_to_stay(moved_pods),
             pool=self.wishes.pool,
+            waiting_workloads=find_uncounted_workloads(self.scheduler, self.pending),
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),
         )
@@ -401,10 +412,11 @@ def run_drain_task(shared: SharedConsolidation, task: DrainTask) -> DrainResult:
         run = shared.run
         run.apply_moves(task.moves[len(run.moves) :])
         remaining_before = run.remaining
-        trial = run.try_to_drain(task.row)
-        if not trial.why:  # try_to_drain has kept the node drained
+        trial = run.try_to_drain(task.row)  # keeps a removable node drained, and replaces `run.remaining`
+        is_drained = not trial.why
+        if is_drained:
             run.drains.undo()
-        run.remaining = remaining_before
+            run.remaining = remaining_before
         unknown = run.drains.unknown if shared.cluster.gaps else ()
         return DrainResult(trial, unknown)
 
@@ -429,6 +441,7 @@ def _add_price_and_verdict(
     )
 
 
-def _add_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
+def _add_autoscaler_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
     """Return the node with the autoscaler's verdict."""
-    return StayingNode(node.node, node.pool, node.why, node.pod, verdicts.describe_node(node.node))
+    verdict = verdicts.describe_node(node.node)
+    return StayingNode(node.node, node.pool, node.why, node.pod, verdict, lets_run=node.lets_run)

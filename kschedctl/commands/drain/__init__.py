@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
@@ -36,11 +37,13 @@ from kschedctl.replay.node_drain import (
     merge_proven_unplaced_counts,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
+from kschedctl.replay.pinned_volumes import find_pinned_volumes
 from kschedctl.replay.placements import (
     compute_headroom,
     count_pods_by_place,
     group_unplaced_pods,
     list_evicted_elsewhere,
+    list_lost_victims,
     report_evictions,
     summarize_evictions,
 )
@@ -170,6 +173,11 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     evicted = report_evictions(simulation)
     blocked = tuple(node_drain.report_blocked_pods())
     returned = tuple(pods[position].key for position in node_drain.find_returned_pods())
+    rows = np.array([simulation.view.nodes.index[name] for name in shared.nodes], np.int64)
+    is_drained_node = np.zeros(len(simulation.view.nodes), np.bool_)
+    is_drained_node[rows] = True
+    pinned = find_pinned_volumes(shared.scheduler.view, rows, evictable)
+    lost_victims = list_lost_victims(simulation)
     not_created = tuple(node_drain.report_not_created())
     displaced_workloads = _report_displaced_workloads(
         shared, [pods[position] for position in (*node_drain.outcomes, *node_drain.lost)]
@@ -181,13 +189,20 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
 
     is_drained = not (blocked or returned or simulation.interrupted)
     has_consequences = bool(unplaced or not_created or evicted or node_drain.lost) or has_waiting
+    harms_pending_pods = bool(nominated or stranded)
     return Drain(
         nodes=tuple(shared.nodes),
         seed=seed,
         drained=is_drained,
-        safe=is_drained and not has_consequences,
+        safe=is_drained and not has_consequences and not harms_pending_pods,
         moved=tuple(iter_moved_pods(node_drain)),
-        unplaced=group_unplaced_pods(simulation, unplaced, {}, displaced_from=frozenset(shared.nodes)),
+        unplaced=group_unplaced_pods(
+            simulation,
+            unplaced,
+            {},
+            displaced_from=frozenset(shared.nodes),
+            causes={volume.pod: volume.cause for volume in pinned},
+        ),
         in_no_order=always_unplaced,
         blocked=blocked,
         delayed=tuple(node_drain.report_delayed_pods()),
@@ -202,7 +217,9 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         nominated=nominated,
         stranded=stranded,
         untried=len(node_drain.evictable) - len(blocked),
-        headroom=compute_headroom(simulation.view, before),
+        headroom=compute_headroom(
+            simulation.view, before, ~simulation.view.nodes.unschedulable, drained=is_drained_node
+        ),
         **count_pods_by_place(simulation.view, before, simulation.view.requested),
         search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
         **_build_report_basis(node_drain),
@@ -211,6 +228,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         displaced_workloads=displaced_workloads,
         chain=summarize_evictions(simulation, evicted),
         evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
+        lost_victims=lost_victims,
+        pinned_volumes=pinned,
     )
 
 

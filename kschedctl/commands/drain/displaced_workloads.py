@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, QuotaOutcome
 from kschedctl.replay.edits import is_recreated
 from kschedctl.replay.waiting_elsewhere.entries import is_condition_true
-from kschedctl.replay.waiting_elsewhere.kueue import FINISHED, find_workload_job
+from kschedctl.replay.waiting_elsewhere.kueue import FINISHED, find_quota_owner
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, predict_job_outlooks
 from kschedctl.replay.waiting_elsewhere.kueue_placement import find_workload_pods
 
@@ -37,7 +37,7 @@ def report_displaced_workloads(cluster: Cluster, pods: Sequence[Pod]) -> tuple[D
     for workload in cluster.kueue_workloads:
         if workload.status.admission is None or is_condition_true(workload.status.conditions, FINISHED):
             continue
-        job = find_workload_job(workload, cluster)
+        job = find_quota_owner(workload, cluster)
         workload_pods = find_workload_pods(cluster, workload, job)
         evicted_pods = [pod for pod in workload_pods if pod.key in evicted_keys]
         if not evicted_pods:

@@ -21,9 +21,11 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
+from kschedctl.reports.placements import describe_data_on_nodes
 
 LOST = "Lost: no controller recreates them, and kubectl evicts them only with --force"
 DELAYED = "Can be evicted only once replacements of other pods are ready"
+LOST_VICTIMS = "Lost: no controller recreates them, and preemption evicts them"
 TERMINATING = "Terminating already: kubectl drain waits until they are gone"
 NOMINATED = "Pending, and nominated to these nodes: they lose the room that preemption made for them"
 STRANDED = "Pending, and can run on no other node"
@@ -36,8 +38,10 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_interruption_line(report.interrupted),
         _build_verdict_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *_build_data_warning(report),
         *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
         *build_pods_section(LOST, report.lost, style),
+        *build_pods_section(LOST_VICTIMS, report.lost_victims, style),
         *build_pods_section(TERMINATING, report.terminating, style),
         *build_pods_section(NOMINATED, report.nominated, style),
         *build_pods_section(STRANDED, report.stranded, style),
@@ -49,12 +53,18 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_preempted_section(report.evicted, style, report.chain),
         *build_struct_table(report.displaced_workloads, style, title="Workloads of Kueue"),
         *build_struct_table(report.moved, style, title="Moved", full=False),
-        *build_headroom_section(report.headroom),
+        *build_headroom_section(report.headroom, title="Requested on the nodes that are not drained"),
         *build_pods_before_and_after(report.zones, report.nodes_changed),
         *build_runs_section(report.runs, report.over_runs, NUMBER_DESCRIPTIONS),
         *build_order_section(report.runs, report.unplaced_over_runs, report.in_no_order),
         *build_next_section(style, REPLAYED),
     )
+
+
+def _build_data_warning(report: Drain) -> Page:
+    """Build the warning about local volumes, whose data is lost if their nodes are deleted, or () without any."""
+    texts = describe_data_on_nodes(report.pinned_volumes)
+    return tuple(paragraph(Marked("Local data:", Tone.WARNING), f"{text}.") for text in texts)
 
 
 def _build_verdict_line(report: Drain) -> Paragraph:

@@ -18,9 +18,11 @@ from kschedctl.reports.placements import (
     EvictionChain,
     Headroom,
     MovedPod,
+    PinnedVolume,
     PodCount,
     Spread,
     UnplacedPods,
+    describe_data_on_nodes,
     describe_evictions,
     list_unplaced_evicted_pods,
 )
@@ -72,7 +74,10 @@ class Drain(Report, frozen=True):
     drained: bool
     """Whether only pods that belong to the nodes are left in every run."""
     safe: bool
-    """Whether in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted."""
+    """Whether in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted.
+
+    No pending pod may lose its nominated node, or the only nodes where it can run.
+    """
     moved: tuple[MovedPod, ...] = ()
     unplaced: tuple[UnplacedPods, ...] = ()
     """Evicted pods that fit on no other node, including preempted pods of other nodes."""
@@ -135,6 +140,10 @@ class Drain(Report, frozen=True):
     """The evicted pods whose emptyDir volumes are deleted."""
     ask_to_stay: tuple[str, ...] = ()
     """The evicted pods whose annotations ask autoscalers not to evict them."""
+    lost_victims: tuple[str, ...] = ()
+    """The preempted pods that no controller recreates."""
+    pinned_volumes: tuple[PinnedVolume, ...] = ()
+    """The volumes of the drained pods that can be used only from the drained nodes."""
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -148,7 +157,11 @@ class Drain(Report, frozen=True):
     def _count_outcomes(self) -> str:
         """Return the number of pods with each outcome, the worst outcomes first."""
         numbers = (
-            (len(self.lost), "pod is lost: no controller recreates it", "pods are lost: no controller recreates them"),
+            (
+                self._lost_count,
+                "pod is lost: no controller recreates it",
+                "pods are lost: no controller recreates them",
+            ),
             (self._unplaced_count - self._unplaced_evicted_count, "pod fits nowhere else", "pods fit nowhere else"),
             (self._waiting_count, "pod waits for quota of Kueue", "pods wait for quota of Kueue"),
             (self._not_created_count, "pod is not recreated", "pods are not recreated"),
@@ -182,11 +195,17 @@ class Drain(Report, frozen=True):
             return "Probably safe to drain" if describe_doubt(self.unknown) else "Safe to drain"
         if not self.drained:
             return "Not drained yet" if self.interrupted and not self.blocked else "Cannot be drained"
-        if self.lost:
-            return "Can be drained, but loses pods for good"
-        if self._unplaced_count or self._waiting_count or self._not_created_count:
-            return "Can be drained, but leaves pods without a node"
-        return "Can be drained, with disruption"
+        drawbacks = (
+            (self._lost_count, "but loses pods for good"),
+            (
+                self._unplaced_count or self._waiting_count or self._not_created_count,
+                "but leaves pods without a node",
+            ),
+            (len(self.stranded), "but leaves pending pods without a node"),
+            (len(self.nominated), "but pending pods lose the room made for them"),
+        )
+        worst = next((text for number, text in drawbacks if number), "with disruption")
+        return f"Can be drained, {worst}"
 
     def _describe_evicted_elsewhere(self) -> list[str]:
         """Describe how many pods of other nodes are evicted, and how many of them get no node, in at most one text."""
@@ -194,11 +213,16 @@ class Drain(Report, frozen=True):
         if not evicted:
             return []
         text = counted(evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
+        if len(self.lost_victims) == evicted:
+            return [f"{text} and lost"]
         unplaced = self._unplaced_evicted_count
-        if unplaced == evicted:
-            return [f"{text} and {agreeing(evicted, 'fits', 'fit')} nowhere else"]
-        if unplaced:
-            return [f"{text} and {unplaced:,} of them {agreeing(unplaced, 'fits', 'fit')} nowhere else"]
+        without_node = unplaced + len(self.lost_victims)
+        verb = agreeing(without_node, "gets", "get") if self.lost_victims else agreeing(without_node, "fits", "fit")
+        no_node = f"{verb} no other node" if self.lost_victims else f"{verb} nowhere else"
+        if without_node == evicted:
+            return [f"{text} and {no_node}"]
+        if without_node:
+            return [f"{text} and {without_node:,} of them {no_node}"]
         if sum(pod.source not in self.nodes for pod in self.moved) == evicted:
             return [f"{text} and {agreeing(evicted, 'gets', 'get')} another node"]
         return [text]
@@ -219,10 +243,13 @@ class Drain(Report, frozen=True):
         return f"{first.why} ({first.pod}{more})"
 
     def _describe_lost_pods(self) -> tuple[str, ...]:
-        """Return a text that names the pods that no controller recreates, or () if there are none."""
-        if not self.lost:
-            return ()
-        return (f"lost for good, and evicted by kubectl only with --force: {first_few(self.lost)}",)
+        """Return texts that name the evicted and the preempted pods that no controller recreates."""
+        texts = []
+        if self.lost:
+            texts.append(f"lost for good, and evicted by kubectl only with --force: {first_few(self.lost)}")
+        if self.lost_victims:
+            texts.append(f"lost for good, since they are preempted: {first_few(self.lost_victims)}")
+        return tuple(texts)
 
     def list_harms(self) -> tuple[str, ...]:
         """Return texts on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
@@ -240,6 +267,11 @@ class Drain(Report, frozen=True):
         if not later or not first:
             return ()
         return (f"drain {first_few(first)} first; {first_few(later)} only once the replacements are ready",)
+
+    @property
+    def _lost_count(self) -> int:
+        """The number of evicted and preempted pods that no controller recreates."""
+        return len(self.lost) + len(self.lost_victims)
 
     @property
     def _moved_count(self) -> int:
@@ -287,6 +319,7 @@ class Drain(Report, frozen=True):
                 *((outcomes,) if self.blocked else ()),
                 *self._describe_lost_pods(),
                 *self._describe_order(),
+                *describe_data_on_nodes(self.pinned_volumes),
                 *self.list_harms(),
                 *describe_evictions(self.evicted),
             ),
@@ -296,7 +329,7 @@ class Drain(Report, frozen=True):
                 "unplacedEvicted": self._unplaced_evicted_count,
                 "blocked": len(self.blocked),
                 "evicted": len(self.evicted),
-                "lost": len(self.lost),
+                "lost": self._lost_count,
                 "returned": len(self.returned),
             },
         )
@@ -307,7 +340,7 @@ class Drain(Report, frozen=True):
         rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
         rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]
         rows += [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
-        rows += [(pod, "Lost", "", "", "") for pod in self.lost]
+        rows += [(pod, "Lost", "", "", "") for pod in (*self.lost, *self.lost_victims)]
         rows += [(pod, "Returned", "", "", "") for pod in self.returned]
         return CsvTable(("pod", "what", "from", "to", "message"), rows)
 
@@ -333,7 +366,16 @@ class Drain(Report, frozen=True):
             *(group.gate_problem for group in self.unplaced),
             *(workload.gate_problem for workload in self.not_created),
             *(w.gate_problem for w in self.displaced_workloads if w.outcome is QuotaOutcome.WAITS),
-            *(GateProblem("lost", f"Pod {pod}", "no controller creates it again") for pod in self.lost),
+            *(
+                GateProblem("lost", f"Pod {pod}", "no controller creates it again")
+                for pod in (*self.lost, *self.lost_victims)
+            ),
+            *(GateProblem("not-scheduled", f"Pod {pod}", "can run only on a drained node") for pod in self.stranded),
+            *(
+                GateProblem("not-scheduled", f"Pod {pod}", "loses its nominated node")
+                for pod in self.nominated
+                if pod not in self.stranded
+            ),
             *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned),
             *(pod.gate_problem for pod in self.evicted),
         ]

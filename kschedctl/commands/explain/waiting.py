@@ -250,7 +250,9 @@ def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
     """Return all pending pods with the reasons why they wait. Pods that look the same to the scheduler are adjacent."""
     nodes = _place_fitting_pods(audited)
     return tuple(
-        _explain_wait(pod, replayed.explanation, audited, nodes) for replayed in audited.replay for pod in replayed.pods
+        _build_waiting_pod(pod, replayed.explanation, audited, nodes)
+        for replayed in audited.replay
+        for pod in replayed.pods
     )
 
 
@@ -271,8 +273,8 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
     return {pods.objects[outcome.position].key: names[outcome.row] for outcome in placed}
 
 
-def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
-    """Find the cause and the reason of a pod's wait, and the scheduler's last message about the pod.
+def _build_waiting_pod(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
+    """Build the waiting pod, with the cause of its wait, the reason, and the scheduler's last message about it.
 
     `nodes` maps the pods that fit one after another to their nodes.
     """
@@ -361,10 +363,10 @@ def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> t
     if report.preemption is None:
         return ()
     pods = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
-    return tuple(_report_victim(pod, audited) for pod in pods if pod is not None)
+    return tuple(_report_terminating_victim(pod, audited) for pod in pods if pod is not None)
 
 
-def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
+def _report_terminating_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
     """Report when a terminating victim's deletion was requested, when it is due, and for how long it is overdue.
 
     The deletion is due at metadata.deletionTimestamp, which is the end of the grace period.
@@ -419,7 +421,7 @@ def correct_retry_advice(report: Explanation, audited: ReplayedCluster) -> Expla
         return report
     waiting_pods = audited.compute_once(find_waiting_pods)
     waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
-    correction = _find_retry_advice(waiting, audited) if waiting is not None else None
+    correction = _find_waiting_advice(waiting, audited) if waiting is not None else None
     if correction is None:
         return report
     other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
@@ -431,10 +433,11 @@ def drop_retry_advice(report: Explanation) -> Explanation:
     return replace(report, advice=tuple(advice for advice in report.advice if advice.kind not in ABOUT_RETRIES))
 
 
-def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
-    """Return advice for a pod that other pods leave no place, whose retry is overdue, or whose last try is unknown.
+def _find_waiting_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
+    """Return advice for a waiting pod that a node fits, or None if the advice on its retry need not change.
 
-    Return None for other pods.
+    There is advice if other pods crowd out the pod, if its retry is overdue, and if no event says when it was last
+    tried.
     """
     if waiting.cause == "crowded":
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
@@ -448,5 +451,5 @@ def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice 
     age = format_age(waiting.pod.metadata.creation_timestamp, audited.now)
     if waiting.cause == "stuck" and seconds is None and age:
         text = f"A node fits now. The pod has waited for {age}, and no event says when it was last tried"
-        return Advice("AwaitRetry", f"{text}: if it still waits in 5 min, run audit to find the fault")
+        return Advice("AwaitRetry", f"{text}: if it is still waiting in 5 min, run audit to find out why")
     return None

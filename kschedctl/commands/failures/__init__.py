@@ -43,10 +43,12 @@ from kschedctl.replay.parallel import (
     report_parts,
     run_all,
 )
+from kschedctl.replay.pinned_volumes import find_pinned_volumes
 from kschedctl.replay.placements import (
     count_pods_by_place,
     group_unplaced_pods,
     list_evicted_elsewhere,
+    list_lost_victims,
     report_evictions,
 )
 from kschedctl.replay.settling import schedule_with_victims
@@ -181,7 +183,8 @@ def simulate_failures(
     worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
     # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
     others = (
-        replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=()) for failure in worst_first[1:]
+        replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=(), pinned_volumes=())
+        for failure in worst_first[1:]
     )
     reported = [*worst_first[:1], *others]
     covered_nodes = {name for loss in losses for name in loss.nodes}
@@ -273,21 +276,27 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     always_unplaced: dict[str, int] = {}
     if view_without_lost_pods is not None:
         always_unplaced = count_always_unplaced_pods(Simulation(shared.scheduler, view_without_lost_pods), outcomes)
-    reasons = group_unplaced_pods(simulation, outcomes, {}, displaced_from=frozenset(loss.nodes))
     lost = find_positions(is_on_lost_node & is_bare)
+    lost_victims = list_lost_victims(simulation)
+    unplaced = [outcome.position for outcome in outcomes if outcome.row < 0]
+    pinned = find_pinned_volumes(view, np.flatnonzero(is_lost_node), [*unplaced, *lost])
+    causes = {volume.pod: volume.cause for volume in pinned}
+    reasons = group_unplaced_pods(simulation, outcomes, {}, displaced_from=frozenset(loss.nodes), causes=causes)
     ending = find_positions(is_on_lost_node & ~is_recreated & ~is_bare)
     return Failure(
         name=loss.name,
         nodes=loss.nodes,
         displaced=len(displaced),
-        unplaced=sum(outcome.row < 0 for outcome in outcomes),
+        unplaced=len(unplaced),
         unplaced_evicted=len(list_unplaced_evicted_pods(reasons)),
         evicted=len(list_evicted_elsewhere(simulation, frozenset(loss.nodes))),
-        lost=len(lost),
+        lost=len(lost) + len(lost_victims),
+        lost_victims=len(lost_victims),
         ending=sum(find_owner(view.pods.objects[each]).kind in ("DaemonSet", "Node") for each in ending),
         reasons=reasons,
         evicted_pods=report_evictions(simulation),
-        lost_pods=tuple(view.pods.objects[position].key for position in lost),
+        lost_pods=(*(view.pods.objects[position].key for position in lost), *lost_victims),
+        pinned_volumes=pinned,
         in_no_order=always_unplaced,
         **count_pods_by_place(view, view.requested, requested_after),
         unknown=find_simulation_unknowns(simulation),

@@ -35,7 +35,7 @@ def failures(
     zones: Annotated[bool, typer.Option("--zones", help="Lose every zone in turn. This is the default.")] = False,
     pools: Annotated[bool, typer.Option("--pools", help="Lose every node pool in turn.")] = False,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Lose two at once: nodes, unless --zones or --pools is given.")
+        bool, typer.Option("--pairs", help="Lose two at a time: nodes, or zones or pools with --zones or --pools.")
     ] = False,
 ) -> Answer:
     """What would no longer fit if a node, a zone or a pool were lost?

@@ -30,6 +30,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import Row, build_table, number_columns
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.placements import describe_data_on_nodes
 from kschedctl.text.counts import agreeing
 
 NUMBER_DESCRIPTIONS = {
@@ -75,6 +76,8 @@ def _build_worst_failure(worst: Failure, runs: int, style: Style) -> Page:
     pods.
     """
     reasons: Page = ()
+    for text in describe_data_on_nodes(worst.pinned_volumes):
+        reasons += (paragraph(Marked("Local data:", Tone.WARNING), f"{text}."),)
     if worst.not_created:
         reasons += build_not_created_section(worst.not_created, style)
     reasons += build_pods_section("Lost for good: no controller recreates them", worst.lost_pods, style)
@@ -150,7 +153,7 @@ def _plot_pods_lost_by_failure(report: Failures, style: Style) -> tuple[Plot, ..
         failure.name: {
             "without a node": failure.unplaced_displaced,
             "evicted from other nodes, without a new node": failure.unplaced_evicted,
-            "evicted elsewhere": failure.evicted - failure.unplaced_evicted,
+            "evicted elsewhere": failure.evicted - failure.unplaced_evicted - failure.lost_victims,
             "lost for good": failure.lost,
         }
         for failure in report.failures

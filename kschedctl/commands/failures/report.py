@@ -11,7 +11,15 @@ from msgspec.structs import replace
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import EvictedPod, PodCount, Spread, UnplacedPods, describe_evictions
+from kschedctl.reports.placements import (
+    EvictedPod,
+    PinnedVolume,
+    PodCount,
+    Spread,
+    UnplacedPods,
+    describe_data_on_nodes,
+    describe_evictions,
+)
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
@@ -31,7 +39,7 @@ class Failure(Document, frozen=True):
     evicted: int
     """The number of pods of other nodes that are preempted, each counted once."""
     lost: int
-    """The number of pods that no controller recreates."""
+    """The number of pods that no controller recreates: pods of the nodes, and preempted pods of other nodes."""
     reasons: tuple[UnplacedPods, ...] = ()
     """The unplaced pods by workload and kube-scheduler's message, including preempted ones."""
     unknown: tuple[UnknownKind, ...] = ()
@@ -55,6 +63,10 @@ class Failure(Document, frozen=True):
     """The number of pods of DaemonSets and of static pods on the nodes. They end with the nodes."""
     lost_pods: tuple[str, ...] = ()
     """The pods that no controller recreates, for the worst failure only."""
+    lost_victims: int = 0
+    """The number of preempted pods of other nodes among the lost ones."""
+    pinned_volumes: tuple[PinnedVolume, ...] = ()
+    """The volumes of unplaced and lost pods that can be used only from the nodes, for the worst failure only."""
 
     @property
     def safe(self) -> bool:
@@ -96,12 +108,13 @@ class Failure(Document, frozen=True):
         if not self.evicted:
             return ""
         evicted = counted(self.evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
-        if not self.unplaced_evicted:
+        without_node = self.unplaced_evicted + self.lost_victims
+        if not without_node:
             return evicted
-        if self.unplaced_evicted == self.evicted:
-            return f"{evicted} and {agreeing(self.evicted, 'gets', 'get')} no node"
-        verb = agreeing(self.unplaced_evicted, "gets", "get")
-        return f"{evicted} and {self.unplaced_evicted:,} of them {verb} no node"
+        no_node = f"{agreeing(without_node, 'gets', 'get')} no other node"
+        if without_node == self.evicted:
+            return f"{evicted} and {no_node}"
+        return f"{evicted} and {without_node:,} of them {no_node}"
 
     def _describe_lost_pods(self) -> str:
         """Describe how many pods no controller recreates, or return an empty string."""
@@ -186,7 +199,11 @@ class Failures(Report, frozen=True):
                 "lost": worst.lost,
             },
             victims=tuple(dict.fromkeys(pod.pod for pod in worst.evicted_pods)),
-            warnings=(*_describe_lost_pods(worst), *describe_evictions(worst.evicted_pods)),
+            warnings=(
+                *_describe_lost_pods(worst),
+                *describe_data_on_nodes(worst.pinned_volumes),
+                *describe_evictions(worst.evicted_pods),
+            ),
         )
 
     def build_csv_table(self) -> CsvTable:

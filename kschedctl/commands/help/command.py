@@ -39,7 +39,7 @@ def help(
         _print_markdown(topics[topic])
     elif not topic:
         titles = (line for name, text in topics.items() for line in _fold_title(name, text))
-        typer.echo("\n".join((root.get_help(), "", "Topics, each printed by help TOPIC:", *titles)))
+        typer.echo("\n".join((root.get_help(), "", "Topics (read one with help TOPIC):", *titles)))
     else:
         command = root.command.get_command(root, topic)  # type: ignore[attr-defined]
         if command is None:

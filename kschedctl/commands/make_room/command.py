@@ -83,7 +83,8 @@ def make_room(
             report = library.make_room_for_waiting_pods(_read_targets(source, scope, tuple(pods)), wishes, **settings)
         else:
             report = _make_room_for_manifests(source, scope, wishes, settings)
-    return view.answer(report, choose_exit_code(report.fits, report.interrupted, report.undecided))
+    is_open = report.undecided or report.ran_out_of_time
+    return view.answer(report, choose_exit_code(report.fits, report.interrupted, is_open))
 
 
 def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:

@@ -166,6 +166,7 @@ def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
         movable=len(last_search.movable.pods),
         complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
         timed_out=any(search.timed_out for search in room.searches),
+        seconds=room.wishes.seconds,
     )
 
 

@@ -16,7 +16,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
     verdict, pods, sentence = report.build_first_line()
-    if report.undecided or report.interrupted:
+    if report.undecided or report.interrupted or report.ran_out_of_time:
         tone = Tone.WARNING
     elif report.fits:
         tone = Tone.GOOD
@@ -29,7 +29,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
     if report.moves and not report.fits:
         partial = (paragraph("These moves make room for only some of the pods."),)
     return (
-        *build_interruption_line(report.interrupted, "the plan so far"),
+        *build_interruption_line(report.interrupted, "the best plan found so far"),
         paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_build_preemption_warning(report),

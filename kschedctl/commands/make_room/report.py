@@ -75,6 +75,8 @@ class SearchedPlans(Document, frozen=True):
     """Whether no plan can have been missed. It is always false for several pods."""
     timed_out: bool = False
     """Whether the search ran out of time."""
+    seconds: float = 0
+    """The time limit of the search for all pods."""
 
 
 class MakeRoom(Report, frozen=True):
@@ -130,6 +132,9 @@ class MakeRoom(Report, frozen=True):
             else:
                 moves = counted(self.searched.max_moves, "move")
                 why = f"no plan of up to {moves} was found that could make room"
+            if self.ran_out_of_time:
+                seconds = f"{self.searched.seconds:g} {'second' if self.searched.seconds == 1 else 'seconds'}"
+                why = f"the search stopped after {seconds}, and {why}"
             return ("No room found:", subject, f"– {why}{doubt}")
         if self.searched is None:
             plan = "move"
@@ -138,6 +143,11 @@ class MakeRoom(Report, frozen=True):
         else:
             plan = f"plan of up to {counted(self.searched.max_moves, 'move')}"
         return ("No room can be made:", subject, f"– no {plan} makes room for {self._pronoun}{doubt}")
+
+    @property
+    def ran_out_of_time(self) -> bool:
+        """Whether pods do not fit, and a longer search could find a plan."""
+        return not self.fits and self.searched is not None and self.searched.timed_out
 
     @property
     def preemption_sentence(self) -> str:

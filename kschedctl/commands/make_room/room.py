@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Position, Row
+from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.labels import Selector, SelectorError, parse_selector
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.make_room.movable import find_movable_pods
@@ -35,6 +35,7 @@ Unit = tuple[Position, ...]
 """Pods that get their nodes together: the members of a gang, or a single pod."""
 NO_NODES = frozenset[Row]()
 SAME_WORKLOAD = "they belong to the same workload"
+WAITING = "they still wait for a node, or are preempted for a waiting pod"
 
 
 @dataclass(frozen=True)
@@ -249,13 +250,17 @@ class RoomMaking:
         pods that may not move, by reason, and adds the search to `searches`.
         """
         siblings = self._find_siblings(members[-1])
-        spared = {*self.wanted, *plan, *siblings}
+        not_where_they_run = self._find_pods_placed_by_replay(stage)
+        spared = {*self.wanted, *plan, *siblings, *not_where_they_run}
         movable = find_movable_pods(stage.build_simulation(), self.nodes, self.keep, spared)
         rows = stage.view.node[siblings]
         sibling_count = int(np.count_nonzero((rows >= 0) & self.nodes[rows]))
         self.held = dict(movable.held)
         if sibling_count:
             self.held[SAME_WORKLOAD] = sibling_count
+        other_count = len(set(not_where_they_run) - {*self.wanted, *plan, *siblings})
+        if other_count:
+            self.held[WAITING] = other_count
         is_whole_unit = members[-1:] == self._get_last_pod_of_unit(members)
 
         def accept(plans: Sequence[Plan]) -> Iterator[bool]:
@@ -303,6 +308,19 @@ class RoomMaking:
     def _get_last_pod_of_unit(self, members: Unit) -> Unit:
         """Return the last pod of the gang that contains the members, as a tuple of one pod."""
         return next(unit[-1:] for unit in self._list_unplaced_units() if members[0] in unit)
+
+    def _find_pods_placed_by_replay(self, stage: Rehearsal) -> list[Position]:
+        """Return the pods whose node in `stage` was assigned by the replay, on the nodes that may be touched.
+
+        These are waiting pods and pods that waiting pods preempt. They cannot be evicted from these nodes, because they
+        do not run there. Pods that the adopted plans move are left out: the replacements run before the next move.
+        """
+        read_nodes = self.before.scheduler.view.node
+        placed_nodes = self.before.view.node[: len(read_nodes)]
+        replay_placed = find_positions((placed_nodes != read_nodes) & (placed_nodes >= 0))
+        pods = {*replay_placed, *self.also_placed}
+        rows = stage.view.node
+        return [position for position in sorted(pods) if rows[position] >= 0 and self.nodes[rows[position]]]
 
     def _find_siblings(self, position: Position) -> list[Position]:
         """Return all pods of the pod's workload, which are never evicted for the pod. A bare pod has no siblings."""

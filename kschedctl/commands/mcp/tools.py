@@ -407,7 +407,7 @@ _DECLARED_TOOLS = (
     Tool(
         "scale_up",
         "Which nodes would the Cluster Autoscaler add?",
-        "Replays its next loop: which groups grow for pending pods, and why no others.",
+        "Replays its next loop: which groups grow for pending pods, and why the others do not.",
         arguments=OF_GROUPS,
         build_report=scale_up,
         command="scale",

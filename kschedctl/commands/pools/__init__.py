@@ -34,7 +34,7 @@ from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.pools.report import NodePools, PoolReport
 from kschedctl.fixes.new_node import get_node_groups, has_any_node_groups
-from kschedctl.replay.pools import Pools, compute_free_resources
+from kschedctl.replay.pools import Pools, compute_free_resources, find_nodes_with_free_slots
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import ZONE
@@ -103,6 +103,7 @@ def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     cordoned = view.nodes.unschedulable[rows]
     free, allocatable = compute_free_resources(view)[rows[~cordoned]], view.allocatable[rows]
+    has_free_slot = find_nodes_with_free_slots(view)[rows[~cordoned]]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
     shapes = Counter(
         f"{describe_amount(CPU, int(amounts[cpu]))}, {describe_amount(MEMORY, int(amounts[memory]))}"
@@ -118,7 +119,7 @@ def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
         zones=tuple(sorted({node.metadata.labels.get(ZONE, "") for node in nodes} - {""})),
         taints=tuple(sorted(taints)),
         free_cpu=int(free[:, cpu].sum()),
-        most_free_cpu=int(free[:, cpu].max(initial=0)),
+        most_free_cpu=int(free[has_free_slot, cpu].max(initial=0)),
         free_memory=int(free[:, memory].sum()),
     )
 

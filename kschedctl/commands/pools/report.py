@@ -30,7 +30,7 @@ class PoolReport(Document, frozen=True):
     free_cpu: Annotated[int, Column("free cpu")] = 0
     """The free cpu on all nodes that are not cordoned, in millicores."""
     most_free_cpu: Annotated[int, Column("most on a node")] = 0
-    """The free cpu on the node that has the most and is not cordoned, in millicores."""
+    """The most free cpu on a node that is not cordoned and can run one more pod, in millicores."""
     free_memory: Annotated[int, Column("free memory")] = 0
     """The free memory on all nodes that are not cordoned, in bytes."""
     min: Annotated[int | None, Column("min")] = None

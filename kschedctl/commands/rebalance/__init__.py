@@ -198,7 +198,7 @@ class _DeschedulerReplay:
         basis["not_replayed"] = (*basis["not_replayed"], *unreplayed)
         basis["undecided"] = basis["undecided"] or bool(unreplayed)
 
-        held_back = [*self._iter_held_back(), *self.terminated.iter_held_back()]
+        held_back = [*self._iter_held_back_groups(), *self.terminated.iter_held_back_groups()]
         return Rebalancing(
             policy=name,
             policy_ignored=self.policy.ignored,
@@ -270,8 +270,8 @@ class _DeschedulerReplay:
             if position not in evicted_positions:
                 yield denial
 
-    def _iter_held_back(self) -> Iterator[HeldBack]:
-        """Yield groups of pods that were never evicted, by plugin and by the reason of the last denial.
+    def _iter_held_back_groups(self) -> Iterator[HeldBack]:
+        """Yield groups of pods that were never evicted, by plugin and by the reason for the last denial.
 
         The largest group comes first.
         """
@@ -280,15 +280,15 @@ class _DeschedulerReplay:
             group = denial.plugin, self._describe_denial(denial)
             groups.setdefault(group, []).append(denial.position)
         for (plugin, reason), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
-            yield HeldBack(plugin, reason, len(positions), self._get_keys(positions))
+            yield HeldBack(plugin, reason, len(positions), self._get_pod_keys(positions))
 
     def _describe_denial(self, denial: DeniedEviction) -> str:
-        """Return the reason of a denial, followed by the scheduler's message if the replacement fits nowhere."""
+        """Return the reason for a denial, followed by the scheduler's message if the replacement fits nowhere."""
         if denial.reason is EvictionHarm.HOMELESS and denial.position in self.replay.reasons:
             return f"{denial.reason}: {self.replay.reasons[denial.position]}"
         return denial.reason
 
-    def _get_keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
+    def _get_pod_keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
         """Return the keys of the pods at these positions."""
         pods = self.replay.simulation.view.pods.objects
         return tuple(pods[position].key for position in positions)
@@ -351,8 +351,8 @@ class _TerminatedPods:
                 pod.key, str(find_owner(pod)), phase=pod.status.phase, plugin=plugin, node=node, round=round_number
             )
 
-    def iter_held_back(self) -> Iterator[HeldBack]:
-        """Yield groups of pods that a limit kept from being deleted, by plugin and by the reason of the last denial."""
+    def iter_held_back_groups(self) -> Iterator[HeldBack]:
+        """Yield groups of pods that a limit kept from being deleted, by plugin and reason for the last denial."""
         last_denials = {denial.position: denial for round_denials in self.denied for denial in round_denials}
         groups: dict[tuple[str, str], list[str]] = {}
         for position, denial in last_denials.items():

@@ -15,7 +15,7 @@ def build_page(report: Rebalancing, style: Style) -> Page:
     shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (
-        *build_interruption_line(report.interrupted, "the rounds so far"),
+        *build_interruption_line(report.interrupted, "the rounds replayed so far"),
         paragraph(Marked(verdict, _choose_tone(report)), details),
         paragraph(f"Policy: {report.policy} ({', '.join(report.plugins)})"),
         *_build_ignored_line(report),

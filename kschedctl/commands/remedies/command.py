@@ -128,7 +128,7 @@ def remedies(
             return view.answer(pod_report, code)
         if pod_arguments:
             hint = "name one of them, or none for all of them"
-            raise UsageError(f"the names stand for {len(targets):,} different pods", hint=hint)
+            raise UsageError(f"the names refer to {len(targets):,} different pods", hint=hint)
 
         # Many pods: of the workloads in the files, or all pending pods in the scope.
         if any(target.workload is not None for target in targets):

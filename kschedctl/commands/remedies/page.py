@@ -100,7 +100,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         incomplete_note = "not all changes were tried: there may be better ones"
         incomplete = (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)
     return (
-        *build_interruption_line(report.interrupted, "the changes so far"),
+        *build_interruption_line(report.interrupted, "the changes found so far"),
         *section(title, *fixes),
         *incomplete,
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),

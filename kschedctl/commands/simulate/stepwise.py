@@ -199,8 +199,8 @@ def _search_nodes_for_pod(
 ) -> SampledPod:
     """Search nodes for one pod, or report why the pod is not tried.
 
-    `searches.start` is where the search starts among the nodes. It is moved on, unless the pod is not tried. Kinds that
-    matter for the pod but were not read are added to `unknown`.
+    The search starts at the node with index `searches.start`, which then advances to the start of the next search. It
+    stays the same if the pod is not tried. Kinds that matter for the pod but were not read are added to `unknown`.
     """
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
@@ -212,9 +212,10 @@ def _search_nodes_for_pod(
     if not is_pending(pod):
         why = "it is being deleted" if pod.metadata.deletion_timestamp else "it does not wait for a node"
         return _build_untried_pod(name, start, why)
-    cycle = run_cycle(framework, info, scheduler.view, searches)
+
+    cycle = run_cycle(framework, info, scheduler.view, searches)  # advances `searches.start`
     if cycle.gated:
-        searches.start = start  # no node was searched for a gated pod
+        searches.start = start  # kube-scheduler does not search nodes for a gated pod
         gates = (reason for status in cycle.queue.values() for reason in status.reasons)
         return _build_untried_pod(name, start, ", ".join(gates))
     return _build_sampled_pod(name, cycle, searches, start)

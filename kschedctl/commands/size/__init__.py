@@ -1,7 +1,8 @@
 """`size`: which nodes would you need if you built the cluster from scratch?
 
 Read `sizing` first: it starts from node sets of a solver (`solved`) or of a greedy packing, and makes them cheaper
-(`search`). `replays` proves each set, and `optimality` looks for cheaper ones. `shapes` and `type_shapes` are the node
+(`search`). `replays` proves each set, and `optimality` looks for cheaper ones. `hints` says
+why pods get no node. `shapes` and `type_shapes` are the node
 shapes to choose from, `program` is the packing problem as arrays, with the greedy packing.
 """
 
@@ -9,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare_simulation
+from kschedctl.commands.size.hints import iter_type_hints
 from kschedctl.commands.size.report import NodeSizing
 from kschedctl.commands.size.shapes import NodeShape, add_prices, build_pool_shapes
 from kschedctl.commands.size.sizing import SizingWishes, size_cluster
@@ -24,10 +28,10 @@ from kschedctl.replay.edits import cordon_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.replay.scenarios import (
     FileReader,
+    add_step_to_error,
     find_step_nodes,
     get_step,
     load_scenario,
-    locate_step_error,
     read_files,
     reject_file,
 )
@@ -92,9 +96,13 @@ def size(
     else:
         shapes = add_prices(build_pool_shapes(cluster, pool_label), instance_types)
     _validate_shapes(shapes, wishes, from_types=uses_types)
-    return size_cluster(
+    report = size_cluster(
         cluster, shapes, wishes, progress, workers=workers, not_created=[*denied_manifests, *denied_steps]
     )
+    if not uses_types:
+        return report
+    pods_without_node = {key for group in report.never for key in group.pods}
+    return replace(report, hints=tuple(iter_type_hints(cluster, shapes, pods_without_node)))
 
 
 def _apply_manifests(
@@ -166,7 +174,7 @@ def apply_steps(
         try:
             run.settled = SettledCluster(_apply_step(run, name, part), {})
         except KschedctlError as error:
-            raise locate_step_error(error, number, name, where) from None
+            raise add_step_to_error(error, number, name, where) from None
     return run.settled.cluster, run.not_created
 
 

@@ -10,7 +10,7 @@ from kschedctl.render.sections import (
     build_pools_before_and_after,
     describe_message,
 )
-from kschedctl.render.tables import build_struct_table
+from kschedctl.render.tables import Cells, build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted, format_price
@@ -30,8 +30,9 @@ def build_page(report: NodeSizing, style: Style) -> Page:
             paragraph(Marked(_describe_lower_bound(report), Tone.FAINT)),
         )
     return (
-        *build_interruption_line(report.interrupted, "the shapes so far"),
+        *build_interruption_line(report.interrupted, "the best shapes found so far"),
         paragraph(Marked(first, tone), *notes),
+        *(paragraph(Marked(line, Tone.WARNING)) for line in (report.keep_warning, *report.hints) if line),
         *_build_incomplete_note(report),
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
@@ -60,9 +61,16 @@ def _build_incomplete_note(report: NodeSizing) -> Page:
 
 
 def _build_sets_table(report: NodeSizing, style: Style) -> Page:
-    """Build a table of the sets. Each set took, in its replay, all pods that any set takes."""
+    """Build a table of the sets. Each set took, in its replay, all pods that any set takes.
+
+    Sets that take all pods have check marks. Otherwise, the title says how many pods they take.
+    """
     title = "Sets of nodes, each replayed with all pods"
-    return _drop_empty_columns(build_struct_table(report.alternatives, style, {"shapes": _mark_replayed}, title=title))
+    cells: Cells[SizingAlternative] = {"shapes": _mark_replayed}
+    if report.homeless:
+        title += f": each takes {report.pods - report.homeless:,} of {report.pods:,}"
+        cells = {}
+    return _drop_empty_columns(build_struct_table(report.alternatives, style, cells, title=title))
 
 
 def _drop_empty_columns(page: Page) -> Page:
@@ -95,4 +103,5 @@ def _describe_proven_bound(report: NodeSizing) -> str:
         if report.price is None
         else f"for less than {format_price(report.proven)} an hour"
     )
-    return f"; by replay, no set {limit} takes all pods"
+    all_pods = f"the {counted(report.bound_pods, 'pod')} that fit on some node" if report.homeless else "all pods"
+    return f"; by replay, no set {limit} takes {all_pods}"

@@ -33,7 +33,7 @@ class SizedShape(Document, frozen=True):
 
 
 class SizingAlternative(Document, frozen=True):
-    """A set of nodes that takes all pods."""
+    """A set of nodes that takes all pods, except those that no set takes."""
 
     shapes: Annotated[str, Column("nodes", keep=True)]
     kinds: Annotated[int, Column("shapes")]
@@ -63,6 +63,8 @@ class NodeSizing(Report, frozen=True):
     """The hourly price of the best set, if all prices are known."""
     bound: float = 0
     """The lower bound by requests: money per hour if prices are known, otherwise nodes."""
+    bound_pods: int = 0
+    """The number of pods for which the lower bounds hold: those that fit on some node."""
     proven: float = 0
     """A higher lower bound, proved by replays of all cheaper sets."""
     cheapest: bool = False
@@ -81,6 +83,10 @@ class NodeSizing(Report, frozen=True):
     """Pods that no set takes, or that the best set leaves out if the search ended early."""
     loses_node: tuple[str, ...] = ()
     """The pods in `never` that run on a node now, so that the set is worse for them than the cluster is."""
+    nodes_to_keep: dict[str, tuple[str, ...]] = {}
+    """Node of the cluster -> pods in `loses_node` that are bound to it by its hostname, such as by a local volume."""
+    hints: tuple[str, ...] = ()
+    """What the nodes of instance types lack for the pods that get no node."""
     not_created: tuple[NotCreated, ...] = ()
     """Pods of manifests that the API server would deny."""
     tried: int = 0
@@ -142,7 +148,25 @@ class NodeSizing(Report, frozen=True):
             lower_bound = format_price(self.bound)
         takes = "takes" if self.nodes == 1 else "take"
         node_set = f"{counted(self.nodes, 'node')}{cost} {takes} {taken_pods}"
+        if self.leaves_out_placeable_pods:  # the bound is for more pods, so that the set may be below it
+            fitting_pods = f"the {counted(self.bound_pods, 'pod')} that fit on some node"
+            return f"{node_set}; {fitting_pods} need at least {lower_bound} by requests"
         return f"{node_set}; at least {lower_bound} by requests{self._describe_gap()}"
+
+    @property
+    def leaves_out_placeable_pods(self) -> bool:
+        """Whether the best set leaves out pods that would fit on some node, because the search ended early."""
+        return self.pods - self.homeless < self.bound_pods
+
+    @property
+    def keep_warning(self) -> str:
+        """The sentence that names the nodes to keep for pods that no other node can take, empty if there are none."""
+        if not self.nodes_to_keep:
+            return ""
+        pods = [pod for node_pods in self.nodes_to_keep.values() for pod in node_pods]
+        are = agreeing(len(pods), "is bound to its node", "are bound to their nodes")
+        nodes = first_few(tuple(self.nodes_to_keep), 8)
+        return f"keep {nodes}: {first_few(pods)} {are} by hostname (local volume or nodeSelector)"
 
     def _describe_gap(self) -> str:
         """Describe how far the best set is above the lower bound, and whether all cheaper sets were refuted.
@@ -208,13 +232,14 @@ class NodeSizing(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the numbers of nodes and pods, and the pods that get no node or are not created.
 
-        A warning says that each set was replayed only once.
+        Warnings name nodes to keep and what new nodes lack, and say that each set was replayed only once.
         """
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         uncreated_workloads = tuple(workload.short_form for workload in self.not_created)
+        warnings = filter(None, (self.zone_warning, self.choice_warning)) if self.shapes else ()
         return replace(
             summary,
-            warnings=tuple(filter(None, (self.zone_warning, self.choice_warning))) if self.shapes else (),
+            warnings=(*filter(None, (self.keep_warning,)), *self.hints, *warnings),
             pods=(*uncreated_workloads, *homeless_pods),
             figures={"nodes": self.nodes, "pods": self.pods},
         )

@@ -22,6 +22,7 @@ from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
+from kschedctl.commands.size.hints import find_nodes_to_keep
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
 from kschedctl.commands.size.program import Counts, Cut, PlainPacking, StartingSets, build_program, format_counts
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced_pods
@@ -109,7 +110,12 @@ def size_cluster(
     running_now = {pod.key for pod in cluster.pods if pod.spec.node_name and _needs_node(pod)}
     without_node = [key for group in report.never for key in group.pods]
     loses_node = tuple(key for key in without_node if key in running_now)
-    return structs.replace(report, not_created=tuple(not_created), loses_node=loses_node)
+    return structs.replace(
+        report,
+        not_created=tuple(not_created),
+        loses_node=loses_node,
+        nodes_to_keep=find_nodes_to_keep(cluster, loses_node) if loses_node else {},
+    )
 
 
 def _needs_node(pod: Pod) -> bool:
@@ -391,6 +397,7 @@ class _Sizing:
             nodes=best.nodes,
             price=best.cost if self.uses_prices and sets else None,
             bound=self.bound if self.uses_prices else float(ceil(self.bound - 1e-9)),
+            bound_pods=len(self.cluster.pods),
             proven=self.proven,
             cheapest=self.is_optimal,
             refuted=self.refuted,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from kschedctl.api.api_versions import is_custom_api
+from kschedctl.api.kinds import KINDS
 from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
 from kschedctl.render.page import Bullets, Marked, Page, Style, limit_rows_by_style, paragraph, section
 from kschedctl.render.tables import Row, build_table, keep_row, number_columns
@@ -18,17 +20,18 @@ TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
 
 
 def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
-    """Build the page of a snapshot: its origin, its objects, and the kinds that could not be read."""
+    """Build the page of a snapshot: its origin, its objects, and the kinds that it lacks."""
     kinds = [(kind, f"{number:,}") for kind, number in report.objects.items()]
     unread = tuple(
-        Marked(f"{', '.join(kinds)}: {why}", Tone.WARNING) for why, kinds in _group_unread_kinds(report).items()
+        Marked(f"{_list_kinds(kinds, style)}: {why}", Tone.WARNING)
+        for why, kinds in _group_unread_kinds(report).items()
     )
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
-        *section("Cluster and scheduler", Bullets(tuple(_describe_origin(report)))),
+        *section("Cluster and scheduler", Bullets(tuple(_describe_cluster_and_scheduler(report)))),
         *build_table(kinds, (Column("kind"), *number_columns("objects")), keep_row, limit=None, title="Objects"),
         *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
-        *(section("Could not be read", Bullets(unread)) if unread else ()),
+        *(section("Not in the snapshot", Bullets(unread)) if unread else ()),
     )
 
 
@@ -40,7 +43,19 @@ def _group_unread_kinds(report: SnapshotReport) -> dict[str, list[str]]:
     return kinds
 
 
-def _describe_origin(report: SnapshotReport) -> Iterator[str]:
+def _list_kinds(names: Sequence[str], style: Style) -> str:
+    """List the kinds. Unless all are wanted, kinds of custom resources are only counted, since few clusters have them.
+
+    A single kind of custom resource is named.
+    """
+    custom_kinds = [name for name in names if name in KINDS and is_custom_api(KINDS[name].versions[0])]
+    if style.wide or len(custom_kinds) < 2:
+        return ", ".join(names)
+    built_in_kinds = [name for name in names if name not in custom_kinds]
+    return ", ".join((*built_in_kinds, f"{len(custom_kinds):,} kinds of custom resources (-o wide lists them)"))
+
+
+def _describe_cluster_and_scheduler(report: SnapshotReport) -> Iterator[str]:
     """Yield facts about the cluster and its scheduler."""
     if report.server:
         context = f" (context {report.context})" if report.context else ""
@@ -59,7 +74,7 @@ def _describe_origin(report: SnapshotReport) -> Iterator[str]:
 
 
 def build_diff_page(report: SnapshotDiff, style: Style) -> Page:
-    """Build the page of a comparison: counts by kind, then the changes."""
+    """Build the page of a comparison: a summary, the scheduler's changes, counts by kind, and each change."""
     summary, names = report.build_first_line()
     if not (report.changes or report.scheduler):
         return (paragraph(Marked(summary, Tone.GOOD), names),)
@@ -103,13 +118,13 @@ def _iter_change_rows(change: ObjectChange) -> Iterator[Row]:
 
 def _build_field_row(change: FieldChange) -> Row:
     """Build the cells about a changed field."""
-    return (change.field, *_shorten_values(change.before, change.after))
+    return (change.field, *_shorten_to_difference(change.before, change.after))
 
 
-def _shorten_values(before: str | None, after: str | None) -> tuple[str, str]:
+def _shorten_to_difference(before: str | None, after: str | None) -> tuple[str, str]:
     """Return both values. Long values are reduced to the part that differs, with some context.
 
-    >>> _shorten_values("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
+    >>> _shorten_to_difference("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
     ('…xxxxxxxxcpu=1yyyyyyyyyyyy…', '…xxxxxxxxcpu=2yyyyyyyyyyyy…')
     """
     old = "–" if before is None else before

@@ -46,7 +46,10 @@ def topology(
 
 
 def _select_workloads(audited: AuditedCluster, references: Sequence[Owner], namespace: str) -> frozenset[Owner]:
-    """Return the selected workloads, or all of the namespace. Raises UsageError if there are none."""
+    """Return the workloads in the namespace that match the references, or all of them without references.
+
+    An empty namespace stands for all namespaces. Raises UsageError if a reference or the namespace has no workload.
+    """
     owners_in_namespace = [
         owner for owner in Workloads.from_view(audited.scheduler.view).owners if namespace in ("", owner.namespace)
     ]

@@ -39,12 +39,16 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
     """Yield lines about the versions: all replayed versions, or the two compared versions and whether they differ."""
     first, last = report.versions[0], report.versions[-1]
     if not report.compared:
-        yield paragraph(f"Replayed changes of kube-scheduler from {first} to {last}")
+        yield paragraph(f"Changes of kube-scheduler from {first} to {last} that the replay covers")
     elif report.changes:
         yield paragraph(*report.build_first_line())
-        yield paragraph(Marked(f"Replayed differences between kube-scheduler {first} and {last}", Tone.FAINT))
+        yield paragraph(
+            Marked(f"Differences between kube-scheduler {first} and {last} that the replay covers", Tone.FAINT)
+        )
     else:
-        yield paragraph(Marked(f"No replayed differences between kube-scheduler {first} and {last}", Tone.GOOD))
+        yield paragraph(
+            Marked(f"No differences between kube-scheduler {first} and {last} that the replay covers", Tone.GOOD)
+        )
     if report.unverified:
         yield paragraph(Marked("not verified:", Tone.WARNING), report.unverified)
 

@@ -48,7 +48,7 @@ def wakes(
         typer.Option(
             "--event",
             metavar="FILE",
-            help="Objects as they are after the change, or events: a list of {action, old, new}, or watch events.",
+            help="The changed objects in their new state, or a list of events: {action, old, new} or watch events.",
         ),
     ] = "",
     between: Annotated[

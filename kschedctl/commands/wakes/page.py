@@ -97,7 +97,7 @@ def build_wakes_page(report: WakesOfMany, style: Style) -> Page:
     (title,) = report.build_first_line()
     has_woken = any(answer.woken for answer in report.answers)
     page: list[Block] = [
-        *build_interruption_line(report.interrupted, "the changes so far"),
+        *build_interruption_line(report.interrupted, "the changes found so far"),
         paragraph(Marked(title, Tone.GOOD if has_woken else Tone.WARNING)),
     ]
     if report.not_created:

@@ -62,7 +62,7 @@ class MetricsServer(Collector):
     """
 
     def __init__(self, address: str) -> None:
-        self._host, self._port = _parse_address(address)
+        self._host, self._port = _parse_listen_address(address)
         self._open = ExitStack()
         self._families: tuple[Metric, ...] = ()
         self._answers, self._seconds, self._at = 0, 0.0, 0.0
@@ -116,8 +116,8 @@ class MetricsServer(Collector):
             yield GaugeMetricFamily("kschedctl_answer_timestamp_seconds", timestamp_help, value=self._at)
 
 
-def _parse_address(text: str) -> tuple[str, int]:
-    """Parse `HOST:PORT` or `:PORT`. Raises UsageError if it is malformed."""
+def _parse_listen_address(text: str) -> tuple[str, int]:
+    """Parse `HOST:PORT`, or `:PORT` for all IPv4 addresses. Raises UsageError if it is malformed."""
     host, colon, port = text.rpartition(":")
     if not (colon and port.isdecimal() and int(port) < 1 << 16):
         raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint=":9090")

@@ -42,10 +42,10 @@ from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Worker
 from kschedctl.replay.scenarios import (
     FileReader,
     StepResult,
+    add_step_to_error,
     find_step_nodes,
     get_step,
     load_scenario,
-    locate_step_error,
     read_files,
     reject_file,
 )
@@ -146,7 +146,7 @@ class ScenarioRun:
         try:
             effect = self._perform_step(name, part)
         except KschedctlError as error:
-            raise locate_step_error(error, len(self.steps) + 1, name, self.where) from None
+            raise add_step_to_error(error, len(self.steps) + 1, name, self.where) from None
         settled = self.settled
         self.unknown = merge_unknown_kinds((self.unknown, settled.unknown))
         report = StepReport(

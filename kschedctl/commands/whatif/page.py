@@ -161,9 +161,7 @@ def _iter_rescored_lines(replacement: Replacement) -> Iterator[Paragraph]:
         numbers[group.because] += len(group.pods)
     for causes, number in numbers.most_common():
         because = f", because of {TOGETHER.join(causes)}" if causes else ""
-        yield paragraph(
-            f"for {count(number, 'pod')} nodes have other scores, but the best nodes are unchanged{because}"
-        )
+        yield paragraph(f"for {count(number, 'pod')} node scores change but the best nodes stay the same{because}")
 
 
 def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> Page:

@@ -31,8 +31,9 @@ MOST_FIXES, MOST_WORKLOADS = 3, 3
 def add_admission_fixes(
     cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str, manifests: Iterable[Struct] = ()
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the entries, with fixes for the first ``MOST_WORKLOADS`` of those whose Workload Kueue does not admit.
+    """Return the entries with fixes of Workloads added.
 
+    Fixes are searched for the first ``MOST_WORKLOADS`` entries whose Workload is not admitted by Kueue.
     ``manifests`` has the jobs that are not in the cluster, for which Kueue would create Workloads. ``now`` is the RFC
     3339 time of the replays, or empty.
     """

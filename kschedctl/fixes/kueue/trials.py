@@ -15,7 +15,7 @@ from kschedctl.fixes.kueue.changes import AdmissionProposal, build_workload_targ
 from kschedctl.queueing.kueue.installation import find_installation
 from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
-from kschedctl.replay.waiting_elsewhere.kueue import find_workload_job
+from kschedctl.replay.waiting_elsewhere.kueue import find_quota_owner
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
 
 MOST_REPLAYS, LEAST_REPLAYS = 16, 2
@@ -37,7 +37,7 @@ class AdmissionTrial(NamedTuple):
 
 
 class Harm(NamedTuple):
-    """What a change does to other Workloads."""
+    """The other Workloads that a change preempts or leaves waiting."""
 
     preempted: tuple[str, ...] = ()
     """The Workloads that are preempted only with the change."""
@@ -65,13 +65,13 @@ class AdmissionTrials:
     @cached_property
     def job(self) -> Owner | None:
         """The object whose pods the Workload stands for, or None if it is unknown."""
-        return find_workload_job(self.workload, self.cluster)
+        return find_quota_owner(self.workload, self.cluster)
 
     @cached_property
     def _jobs(self) -> dict[str, Owner | None]:
         """The objects whose pods the Workloads stand for, by the Workload's key; None if unknown."""
         workloads = self.cluster.kueue_workloads
-        return {f"{w.metadata.namespace}/{w.metadata.name}": find_workload_job(w, self.cluster) for w in workloads}
+        return {f"{w.metadata.namespace}/{w.metadata.name}": find_quota_owner(w, self.cluster) for w in workloads}
 
     def has_object(self, owner: Owner) -> bool:
         """Return whether the cluster has the object. It has neither a new Workload nor the job of a new Workload."""
@@ -116,7 +116,7 @@ class AdmissionTrials:
         return place_admitted_pods(trial.cluster, outlook, self._jobs).get(self.key)
 
     def find_harm(self, trial: AdmissionTrial) -> Harm:
-        """Return what the change of a trial does to other Workloads, compared with the unchanged cluster."""
+        """Return the Workloads that are preempted or left waiting only with the trial's change."""
         before, after = self.baseline.outlook, trial.outlook
         preempted = sorted(
             _collect_preempted_workloads(after.workloads) - _collect_preempted_workloads(before.workloads)

@@ -304,7 +304,7 @@ def apply_edits_to_cluster(
     for kind, edits_of_kind in edits_by_kind.items():
         objects: list[Any] = list(getattr(cluster, FIELDS[kind]))
         for key, edit in edits_of_kind.items():
-            _edit_sorted_objects(objects, key, edit.after)
+            _put_or_remove_object(objects, key, edit.after)
         new_objects: Any = tuple(objects)
         cluster = replace(cluster, **{FIELDS[kind]: new_objects})
     if with_pods_and_nodes:
@@ -313,8 +313,8 @@ def apply_edits_to_cluster(
     return cluster
 
 
-def _edit_sorted_objects(objects: list[Any], key: ObjectKey, after: Struct | None) -> None:
-    """Replace or insert the object with this key, or remove it if `after` is None.
+def _put_or_remove_object(objects: list[Any], key: ObjectKey, after: Struct | None) -> None:
+    """Put the object `after` in the place of its key, or remove the object with this key if `after` is None.
 
     `objects` is sorted by namespace and name, and is changed in place.
     """

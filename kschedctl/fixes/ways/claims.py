@@ -184,7 +184,7 @@ def build_claim_binding(
     return bind_to_volume, ObjectEdit(key, bind_to_claim)
 
 
-def iter_claim_recreation_fix(
+def iter_claim_recreation_fixes(
     tried: TriedNode,
     kind: FixKind,
     claim: PersistentVolumeClaim,
@@ -254,7 +254,7 @@ def render_volume_claim_recreation(claim: PersistentVolumeClaim, new_claim: Pers
     return kubectl.render_recreate(key, claim, new_claim)
 
 
-def iter_deleted_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
+def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
     """Yield the fix that recreates a claim that is being deleted, bound to the same volume.
 
     The volume is retained, and then its reference to the old claim's UID is cleared. There is no fix if the volume is

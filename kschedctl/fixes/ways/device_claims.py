@@ -75,11 +75,11 @@ def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iter
         yield from _iter_missing_claim_fixes(tried, reference, name)
     elif claim.metadata.deletion_timestamp is not None:
         text = f"recreate ResourceClaim {_format_claim_key(claim)}, which is being deleted"
-        yield from _iter_resource_claim_recreation_fix(tried, claim, text, _reset_claim)
+        yield from _iter_resource_claim_recreation_fixes(tried, claim, text, _reset_claim)
     elif reference.resource_claim_name is None and not _is_owned_by(pod, claim):
         name_text = f"ResourceClaim {_format_claim_key(claim)}"
         text = f"delete {name_text}, which the pod does not own, so that the pod's own claim is created"
-        yield from _iter_resource_claim_recreation_fix(
+        yield from _iter_resource_claim_recreation_fixes(
             tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS
         )
 
@@ -261,7 +261,7 @@ def is_used_by_others(tried: TriedNode, claim: ResourceClaim) -> bool:
     return any(user.uid != tried.trial.pod.metadata.uid for user in claim.status.reserved_for)
 
 
-def _iter_resource_claim_recreation_fix(
+def _iter_resource_claim_recreation_fixes(
     tried: TriedNode,
     claim: ResourceClaim,
     text: str,

@@ -58,11 +58,11 @@ def iter_device_request_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[
             continue  # the request is for the pod's extended resources
         if any(device_request.device_class_name for device_request in claim.spec.devices.requests):
             continue  # the claim is of resource.k8s.io/v1beta1, where the fields differ
-        yield from _iter_fewer_devices_fix(tried, claim, request, conflicting=fact.together)
+        yield from _iter_fewer_devices_fixes(tried, claim, request, conflicting=fact.together)
         for fault in request.faults:
             yield from _iter_device_fault_fixes(tried, claim, request, fault)
         yield from _iter_other_device_class_fixes(tried, claim, request.request)
-        yield from _iter_request_removal_fix(tried, claim, request.request)
+        yield from _iter_request_removal_fixes(tried, claim, request.request)
         if fact.together:
             yield from _iter_constraint_removal_fixes(tried, claim)
 
@@ -77,7 +77,7 @@ def _find_claim_of_request(tried: TriedNode, request: RequestedDevices) -> Resou
 # -- how many --------------------------------------------------------------------------------------------------------
 
 
-def _iter_fewer_devices_fix(
+def _iter_fewer_devices_fixes(
     tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, conflicting: bool
 ) -> Iterator[Fix]:
     """Yield the fix that requests as many devices as are free.
@@ -176,7 +176,7 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
     )
 
 
-def _iter_request_removal_fix(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
+def _iter_request_removal_fixes(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
     """Yield the fix that drops the request, unless it is the claim's only request or a constraint names it.
 
     If `request_name` has the form REQUEST/ALTERNATIVE, the request is dropped with all its alternatives.

@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import device_claims, device_requests, node_resources, waiting
-from kschedctl.fixes.ways.held_volumes import iter_pod_stop_fix
+from kschedctl.fixes.ways.held_volumes import iter_pod_stop_fixes
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -112,7 +112,7 @@ def _iter_claim_release_fixes(tried: TriedNode, claim: ResourceClaim) -> Iterato
     for user in users[:MOST_HOLDERS]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None and tried.cycle.view.node[position] >= 0:
-            yield from iter_pod_stop_fix(tried, position)
+            yield from iter_pod_stop_fixes(tried, position)
 
 
 def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
@@ -133,7 +133,7 @@ def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
     for user in other_users[:MOST_HOLDERS]:
         position = tried.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None:
-            yield from iter_pod_stop_fix(tried, position)
+            yield from iter_pod_stop_fixes(tried, position)
     if not other_users:
         object_key = ObjectKey.of(claim)
         text = f"recreate ResourceClaim {key}, so that its devices are allocated where the pod can run"
@@ -264,6 +264,6 @@ def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:
 
 REMEDIES = {
     DynamicResources: PluginRemedies(
-        (waiting.iter_termination_wait_fix, iter_device_fixes), columns=_iter_device_columns
+        (waiting.iter_termination_wait_fixes, iter_device_fixes), columns=_iter_device_columns
     )
 }

@@ -23,7 +23,7 @@ RAISE_MAX, RAISE_MIN = 35, 50
 QuotaField = Literal["max", "min"]
 
 
-def iter_elastic_quota_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that raises the ElasticQuota of the pod's namespace, if there is one.
 
     If the namespace would exceed the quota's max with the pod, max is raised. Otherwise, min is raised by the amounts
@@ -88,4 +88,4 @@ def _format_exactly(name: str, amount: int) -> str:
     return str(amount) if "." in text else text
 
 
-REMEDIES = {CapacityScheduling: PluginRemedies((iter_elastic_quota_fix,))}
+REMEDIES = {CapacityScheduling: PluginRemedies((iter_elastic_quota_fixes,))}

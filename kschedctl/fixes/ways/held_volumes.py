@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
-from kschedctl.fixes.ways.neighbours import is_evictable, iter_scale_down_fix
+from kschedctl.fixes.ways.neighbours import is_evictable, iter_scale_down_fixes
 from kschedctl.fixes.ways.waiting import build_deletion_edits, find_attached_volumes, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -43,13 +43,13 @@ def iter_volume_limit_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
     if not isinstance(rejection.fact, TooManyVolumes):
         return
     limit = rejection.fact.drivers[0]
-    yield from _iter_limit_raise_fix(tried, limit)
+    yield from _iter_limit_raise_fixes(tried, limit)
     yield from _iter_volume_detach_fixes(tried, limit)
     for position in find_driver_users(tried.cycle.view, tried.known_row, limit.driver)[:MOST_USERS]:
-        yield from iter_pod_stop_fix(tried, position)
+        yield from iter_pod_stop_fixes(tried, position)
 
 
-def _iter_limit_raise_fix(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield the fix that raises the driver's limit in the node's CSINode, or nothing if the node has no CSINode.
 
     The fix has no command, since the way to raise the limit depends on the driver.
@@ -120,17 +120,17 @@ def _iter_volume_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[
         )
 
 
-def iter_holder_stop_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_holder_stop_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that stops the pod that blocks a disk or an exclusive claim.
 
     Yield nothing if the pod is unknown.
     """
     match rejection.fact:
         case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in tried.cycle.view.pods.index:
-            yield from iter_pod_stop_fix(tried, tried.cycle.view.pods.index[pod])
+            yield from iter_pod_stop_fixes(tried, tried.cycle.view.pods.index[pod])
 
 
-def iter_pod_stop_fix(tried: TriedNode, position: Position) -> Iterator[Fix]:
+def iter_pod_stop_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
     """Yield the fix that stops a pod. A pod without a controller is evicted; otherwise its workload is scaled down.
 
     There is no fix if the pod's PDBs do not allow its eviction, or if scaling down would remove another pod.
@@ -140,7 +140,7 @@ def iter_pod_stop_fix(tried: TriedNode, position: Position) -> Iterator[Fix]:
     if not is_evictable(tried, position):
         return
     if find_owner(pod).kind != "Pod":
-        yield from iter_scale_down_fix(tried, position)
+        yield from iter_scale_down_fixes(tried, position)
         return
     text = f"stop pod {pod.key}"
     command = kubectl.render_eviction(pod)
@@ -160,7 +160,7 @@ def iter_pod_stop_fix(tried: TriedNode, position: Position) -> Iterator[Fix]:
 
 
 LIMIT_WAYS = (
-    waiting.iter_termination_wait_fix,
+    waiting.iter_termination_wait_fixes,
     volumes.iter_volume_claim_fixes,
     neighbours.iter_neighbour_removal_fixes,
     iter_volume_limit_fixes,
@@ -171,10 +171,10 @@ REMEDIES: dict[PluginClass, PluginRemedies] = {
     **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(LIMIT_WAYS)),
     VolumeRestrictions: PluginRemedies(
         (
-            waiting.iter_termination_wait_fix,
+            waiting.iter_termination_wait_fixes,
             volumes.iter_volume_claim_fixes,
             neighbours.iter_neighbour_removal_fixes,
-            iter_holder_stop_fix,
+            iter_holder_stop_fixes,
         ),
         clears_with="volume",
     ),

@@ -26,14 +26,14 @@ from kschedctl.fixes.ways.claims import (
     adapt_claim_to_volume,
     build_claim_binding,
     has_delayed_binding,
-    iter_claim_recreation_fix,
-    iter_deleted_claim_fix,
+    iter_claim_recreation_fixes,
+    iter_deleted_claim_fixes,
     iter_pod_claims,
     plan_claim_deletion,
     reset_claim,
     with_class,
 )
-from kschedctl.fixes.ways.new_volumes import LOST, iter_volume_creation_fix
+from kschedctl.fixes.ways.new_volumes import LOST, iter_volume_creation_fixes
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
@@ -72,7 +72,7 @@ def iter_missing_or_lost_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
             yield from _iter_lost_or_deleted_claim_fixes(tried, claim)
             return
         if pod_claim.ephemeral and not _is_claim_owned_by(tried.trial.pod, claim):
-            yield from _iter_foreign_claim_fix(tried, claim, pod_claim)
+            yield from _iter_foreign_claim_fixes(tried, claim, pod_claim)
             return
 
 
@@ -86,7 +86,7 @@ def _iter_missing_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator
     claim with a similar name, or to create the claim for an available volume or with a StorageClass.
     """
     if pod_claim.ephemeral:
-        yield from _iter_ephemeral_claim_fix(tried, pod_claim)
+        yield from _iter_ephemeral_claim_fixes(tried, pod_claim)
         return
     names = [claim.metadata.name for claim in _list_claims_in_namespace(tried)]
     for similar_name in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NAME_CUTOFF):
@@ -228,10 +228,10 @@ def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeC
     """
     lost = claim.status.phase == LOST
     if lost:
-        yield from iter_volume_creation_fix(tried, claim)
-    yield from iter_deleted_claim_fix(tried, claim, REMAKE)
+        yield from iter_volume_creation_fixes(tried, claim)
+    yield from iter_deleted_claim_fixes(tried, claim, REMAKE)
     reason = "whose volume is gone" if lost else "which is being deleted"
-    yield from iter_claim_recreation_fix(
+    yield from iter_claim_recreation_fixes(
         tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE
     )
 
@@ -248,7 +248,7 @@ def _is_claim_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     return True
 
 
-def _iter_ephemeral_claim_fix(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
+def _iter_ephemeral_claim_fixes(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield the fix that lets the ephemeral volume controller create the claim of an ephemeral volume.
 
     Nothing is yielded if the volume has no claim template.
@@ -273,7 +273,7 @@ def _iter_ephemeral_claim_fix(tried: TriedNode, pod_claim: PodClaim) -> Iterator
     )
 
 
-def _iter_foreign_claim_fix(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
+def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield the fix that deletes a claim of another owner, to make way for the pod's own claim of the same name.
 
     There is no fix if a running pod uses the claim.
@@ -335,7 +335,7 @@ def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeCl
     for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
         text = f" with class {similar_name} instead of {name}, which does not exist"
         change = build_class_change(similar_name)
-        yield from iter_claim_recreation_fix(
+        yield from iter_claim_recreation_fixes(
             tried, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=similar_name
         )
     if not name:

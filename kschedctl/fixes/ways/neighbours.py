@@ -51,11 +51,11 @@ def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> 
     allowed_nodes = _find_conflict_free_nodes(tried, rejection.fact)
     for position in _find_removable_pods(tried, rejection)[:MOST_TRIED]:
         if moved_count < MOST_MOVED:
-            for fix in _iter_move_fix(tried, position, allowed_nodes):
+            for fix in _iter_move_fixes(tried, position, allowed_nodes):
                 moved_count += 1
                 yield fix
         if scaled_count < MOST_MOVED:
-            for fix in iter_scale_down_fix(tried, position):
+            for fix in iter_scale_down_fixes(tried, position):
                 scaled_count += 1
                 yield fix
 
@@ -202,7 +202,7 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
     return counts
 
 
-def _iter_move_fix(tried: TriedNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
+def _iter_move_fixes(tried: TriedNode, position: Position, allowed_nodes: Bools) -> Iterator[Fix]:
     """Yield the fix that moves the pod to the best of the allowed nodes on which it fits, if any.
 
     The pod must fit while the target pod takes its place on the tried node. `allowed_nodes` is a mask (N,).
@@ -284,7 +284,7 @@ def _find_node_for_moved_pod(tried: TriedNode, position: Position, pod: Pod, all
     return after.nodes.names[Row(best_row)]
 
 
-def iter_scale_down_fix(tried: TriedNode, position: Position) -> Iterator[Fix]:
+def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]:
     """Yield the fix that removes the pod by scaling its workload down, if the controller would choose this pod.
 
     There is no fix for pods of the target pod's own workload, whose controller would remove the target pod instead.

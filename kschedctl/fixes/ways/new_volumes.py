@@ -59,7 +59,7 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 """The missing part of a volume if nothing in the cluster reveals the kind of its storage."""
 
 
-def iter_volume_creation_fix(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the fix that creates a volume for the claim within the node's reach. The user completes the manifest.
 
     The volume gets the name that the claim requests, if any. If a volume of that name exists and the class provisions
@@ -110,11 +110,11 @@ def build_provisioner_wait_fix(tried: TriedNode, claim: PersistentVolumeClaim) -
     """Build the fix that waits until the provisioner of the claim's class has made a volume near the tried node."""
     storage = get_listers(tried.cycle.view)
     provisioner = storage.classes[get_claim_class(claim)].provisioner
-    volume = _build_volume_for_claim(
-        tried, claim, _find_free_volume_name(f"{claim.metadata.name}-volume", storage), storage
-    )
-    source = volume.spec.csi or CSIPersistentVolumeSource(provisioner, volume.metadata.name)
-    volume = replace(volume, spec=replace(volume.spec, csi=source, local=None, host_path=None))
+    name = _find_free_volume_name(f"{claim.metadata.name}-volume", storage)
+    volume = _build_volume_for_claim(tried, claim, name, storage)
+    # The provisioner's volume belongs to a CSI driver, even if the class's existing volumes are local or hostPath ones
+    csi_source = volume.spec.csi or CSIPersistentVolumeSource(provisioner, name)
+    volume = replace(volume, spec=replace(volume.spec, csi=csi_source, local=None, host_path=None))
     bind, volume_edit = build_claim_binding(claim, volume, storage)
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
@@ -311,7 +311,7 @@ def build_storage_capacity_fix(tried: TriedNode, claim: PersistentVolumeClaim, f
     return _build_pool_enlargement_fix(name, largest, fact.size, driver=fact.driver if fact.largest == 0 else "")
 
 
-def iter_ignored_capacity_fix(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
+def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
     """Yield the fix that stops kube-scheduler from checking a driver's capacity, if that is 0 or unpublished.
 
     There is no fix if the driver publishes capacity only for other nodes, because it may not run on this node. A

@@ -39,7 +39,7 @@ from kschedctl.fixes.ways.node_labels import (
     describe_label_loss,
     find_similar_keys,
     is_misspelt,
-    iter_role_label_fix,
+    iter_role_label_fixes,
     iter_runtime_class_fixes,
     iter_selector_fixes,
 )
@@ -133,7 +133,7 @@ def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iter
             if not unmet.field:
                 yield from _iter_requirement_label_fixes(tried, located, unmet)
             if unmet.found is not None:
-                yield from _iter_allowed_value_fix(tried, located, unmet, unmet.found)
+                yield from _iter_allowed_value_fixes(tried, located, unmet, unmet.found)
             yield _build_requirement_removal_fix(tried, located)
 
 
@@ -157,16 +157,16 @@ def _iter_requirement_label_fixes(tried: TriedNode, located: LocatedRequirement,
         )
     match unmet.operator:
         case "In" if unmet.values:
-            yield from iter_role_label_fix(tried, unmet.key, unmet.values[0])
+            yield from iter_role_label_fixes(tried, unmet.key, unmet.values[0])
         case "Exists":
             existing_values = tried.cycle.view.nodes.label(unmet.key).values
-            yield from iter_role_label_fix(tried, unmet.key, next(iter(existing_values), "true"))
+            yield from iter_role_label_fixes(tried, unmet.key, next(iter(existing_values), "true"))
         case "DoesNotExist":
             if removal_fix := build_role_label_removal_fix(tried, unmet.key):
                 yield removal_fix
 
 
-def _iter_allowed_value_fix(
+def _iter_allowed_value_fixes(
     tried: TriedNode, located: LocatedRequirement, unmet: Wanted, node_value: str
 ) -> Iterator[Fix]:
     """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the other values.

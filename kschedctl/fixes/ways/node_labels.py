@@ -66,7 +66,7 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
         return  # the pod's files were on that host
     if unmet.found is not None:
         yield _build_fix_selecting_node_value(tried, key, value, unmet.found)
-    yield from iter_role_label_fix(tried, key, value)
+    yield from iter_role_label_fixes(tried, key, value)
 
     weakens, price = describe_label_loss(key, value)
     change = _build_selector_change(lambda selector: {k: v for k, v in selector.items() if k != key})
@@ -251,7 +251,7 @@ def _differ_only_in_number(first: str, second: str) -> bool:
     return NUMBER_SUFFIX.sub("", first) == NUMBER_SUFFIX.sub("", second)
 
 
-def iter_role_label_fix(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
+def iter_role_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     """Yield the fix that adds the label to the node, if the value marks a role and another node has the label.
 
     There is no fix if the node has the label with another value. There is none either if the value describes a node,

@@ -27,7 +27,7 @@ MOST_CLASSES = 4
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
-def iter_device_plugin_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that repairs a node's device plugin, if a label or taint says that the node has the devices.
 
     There is no fix if the node publishes devices of the requested kind. The node is assumed to have as many devices as
@@ -36,18 +36,22 @@ def iter_device_plugin_fix(tried: TriedNode, rejection: NodeRejection) -> Iterat
     fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.offered or not is_extended(fact.resource):
         return
-    nodes, resource = tried.cycle.view.nodes, fact.resource
-    node = nodes.objects[tried.known_row]
+    view, row, resource = tried.cycle.view, tried.known_row, fact.resource
+    node = view.nodes.objects[row]
     mark = find_device_mark(resource, node.metadata.labels, node.spec.taints)
+    if not mark:
+        return
+
+    # A node that publishes devices of another vendor, such as amd.com/gpu for nvidia.com/gpu, lacks no plugin.
     kind = resource.rpartition("/")[2]
-    if not mark or any(is_extended(other) and other.endswith(f"/{kind}") for other in node.status.allocatable):
-        return  # the node has devices of another vendor
+    if any(is_extended(other) and other.endswith(f"/{kind}") for other in node.status.allocatable):
+        return
 
     # Find how many devices the node should publish.
-    types = nodes.label(INSTANCE_TYPE)
-    column = tried.cycle.view.resources.get(resource)
-    same_type = (types.codes == types.codes[tried.known_row]) & (types.codes >= 0)
-    offered = 0 if column is None else int(tried.cycle.view.allocatable[same_type, column].max(initial=0))
+    type_codes = view.nodes.label(INSTANCE_TYPE).codes
+    has_same_type = (type_codes == type_codes[row]) & (type_codes >= 0)
+    column = view.resources.get(resource)
+    offered = 0 if column is None else int(view.allocatable[has_same_type, column].max(initial=0))
     amount = str(offered or fact.requested)
 
     def change(read: Node) -> Node:
@@ -158,7 +162,7 @@ RAISE = 60
 """The cost of a higher pod limit."""
 
 
-def iter_max_pods_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_max_pods_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that lets the kubelet accept one more pod, if its limit is the only obstacle.
 
     The kubelet publishes the limit in the node's status when it starts. Reference: Kubelet Configuration, maxPods.

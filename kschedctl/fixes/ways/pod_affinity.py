@@ -26,7 +26,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
-from kschedctl.fixes.ways.node_labels import find_similar_words, iter_other_topologies, iter_role_label_fix
+from kschedctl.fixes.ways.node_labels import find_similar_words, iter_other_topologies, iter_role_label_fixes
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
@@ -75,11 +75,11 @@ def iter_affinity_term_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         if field == "pod_affinity":
             yield from _iter_selector_fixes(tried, index, term)
         else:
-            yield from _iter_own_revision_fix(tried, index, term)
+            yield from _iter_own_revision_fixes(tried, index, term)
         yield _build_term_softening_fix(tried.trial.authored_pod, field, index, term)
     if isinstance(rejection.fact, TopologyLabelMissing):
         for value in nodes.label(rejection.fact.key).values[:MOST_DOMAINS]:
-            yield from iter_role_label_fix(tried, rejection.fact.key, value)
+            yield from iter_role_label_fixes(tried, rejection.fact.key, value)
 
 
 def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
@@ -124,7 +124,7 @@ def _build_term_softening_fix(pod: Pod, field: str, index: int, term: PodAffinit
     return Fix(kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
 
 
-def _iter_own_revision_fix(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
     """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
     Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
@@ -421,7 +421,7 @@ def _build_namespace_label_fix(namespace: Namespace, new_labels: dict[str, str])
 REMEDIES = {
     InterPodAffinity: PluginRemedies(
         (
-            waiting.iter_termination_wait_fix,
+            waiting.iter_termination_wait_fixes,
             iter_affinity_term_fixes,
             _iter_namespace_label_fixes,
             neighbours.iter_neighbour_removal_fixes,

@@ -295,14 +295,14 @@ def _build_request_removal_fix(tried: TriedNode, fact: Insufficient) -> Fix:
 REMEDIES = {
     NodeResourcesFit: PluginRemedies(
         (
-            waiting.iter_termination_wait_fix,
-            node_resources.iter_device_plugin_fix,
+            waiting.iter_termination_wait_fixes,
+            node_resources.iter_device_plugin_fixes,
             iter_cpu_unit_fixes,
             node_resources.iter_resize_revert_fixes,
             iter_request_fixes,
             node_resources.iter_device_class_fixes,
             neighbours.iter_neighbour_removal_fixes,
-            node_resources.iter_max_pods_fix,
+            node_resources.iter_max_pods_fixes,
         ),
         facts_tell_all=True,
     )

@@ -16,7 +16,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRejection, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours
 from kschedctl.fixes.ways.neighbours import find_domain_counts
-from kschedctl.fixes.ways.node_labels import iter_other_topologies, iter_role_label_fix
+from kschedctl.fixes.ways.node_labels import iter_other_topologies, iter_role_label_fixes
 from kschedctl.fixes.ways.taints import reports_condition
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
@@ -45,7 +45,7 @@ def iter_spread_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fi
                 yield from _iter_topology_key_fixes(tried, index, constraint)
                 yield _build_soft_constraint_fix(tried, index, constraint)
             for value in _find_values_of_emptiest_domains(tried, key):
-                yield from iter_role_label_fix(tried, key, value)
+                yield from iter_role_label_fixes(tried, key, value)
 
 
 def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:

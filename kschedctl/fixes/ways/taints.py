@@ -36,7 +36,7 @@ STARTS, INITIALIZE, REPAIR = 10, 10, 15
 """The costs of waiting for a starting node, of initializing all nodes, and of repairing a node."""
 
 
-def iter_uncordon_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_uncordon_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that uncordons the node, with the advice to find out first why it was cordoned."""
     node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
@@ -72,7 +72,7 @@ def iter_taint_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix
     if taint is None:
         return
     if taint.key == UNSCHEDULABLE_TAINT.key:
-        yield from iter_uncordon_fix(tried, rejection)
+        yield from iter_uncordon_fixes(tried, rejection)
     elif taint.key == UNINITIALIZED and is_no_node_initialized(nodes):
         yield build_initialization_fix(nodes)
     elif reports_condition(taint):
@@ -226,7 +226,7 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
 
         def change(pod: Pod, wrong: Toleration = toleration, right: Toleration = corrected) -> Pod:
             """Return the pod with the corrected toleration."""
-            tolerations = [right if toleration == wrong else toleration for toleration in pod.spec.tolerations]
+            tolerations = [right if existing == wrong else existing for existing in pod.spec.tolerations]
             return replace(pod, spec=replace(pod.spec, tolerations=tuple(tolerations)))
 
         if likeness is Likeness.IN_KEY:
@@ -402,6 +402,6 @@ def build_initialization_fix(nodes: NodeColumns) -> Fix:
 
 
 REMEDIES = {
-    NodeUnschedulable: PluginRemedies((iter_uncordon_fix,), clears_with="taint", facts_tell_all=True),
+    NodeUnschedulable: PluginRemedies((iter_uncordon_fixes,), clears_with="taint", facts_tell_all=True),
     TaintToleration: PluginRemedies((iter_taint_fixes,), clears_with="taint", facts_tell_all=True),
 }

@@ -27,7 +27,7 @@ from kschedctl.fixes.ways.claims import (
     build_claim_binding,
     find_claim,
     has_delayed_binding,
-    iter_claim_recreation_fix,
+    iter_claim_recreation_fixes,
     iter_pod_claims,
     plan_volume_retention,
     reset_claim,
@@ -104,12 +104,12 @@ def iter_other_storage_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> 
     """
     if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
         text = ", so that its volume is found or provisioned where the pod can run"
-        yield from iter_claim_recreation_fix(
+        yield from iter_claim_recreation_fixes(
             tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME
         )
     yield from _iter_other_volume_fixes(tried, claim)
     yield from _iter_other_class_fixes(tried, claim)
-    yield from new_volumes.iter_volume_creation_fix(tried, claim)
+    yield from new_volumes.iter_volume_creation_fixes(tried, claim)
 
 
 def _find_claims_without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
@@ -133,7 +133,7 @@ def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> 
     """
     for volume in _rank_volumes(tried, claim):
         if volume.spec.claim_ref is None:
-            yield from _iter_volume_use_fix(tried, claim, volume)
+            yield from _iter_volume_use_fixes(tried, claim, volume)
         elif get_volume_class(volume) == get_claim_class(claim):
             yield _build_volume_reservation_fix(tried, claim, volume)
 
@@ -172,7 +172,7 @@ def _is_volume_available(tried: TriedNode, volume: PersistentVolume) -> bool:
     return is_claim_gone or volume.status.phase in ("Released", "Failed")
 
 
-def _iter_volume_use_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
+def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
     """Yield the fix that binds a free volume to the claim.
 
     The claim is recreated if it does not match the volume or already names another one. No fix is needed for a matching
@@ -200,7 +200,7 @@ def _iter_volume_use_fix(tried: TriedNode, claim: PersistentVolumeClaim, volume:
     if get_volume_class(volume) != get_claim_class(claim):
         cost += OTHER_CLASS_SURCHARGE
     extra_edits = (volume_edit,) if bind else ()
-    yield from iter_claim_recreation_fix(
+    yield from iter_claim_recreation_fixes(
         tried,
         FixKind.OTHER_VOLUME,
         claim,
@@ -328,7 +328,7 @@ def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> I
         text = f" with class {name} instead of {own_class or 'none'}"
         if is_missing:
             text += ", which does not exist"
-        for fix in iter_claim_recreation_fix(
+        for fix in iter_claim_recreation_fixes(
             tried,
             FixKind.OTHER_STORAGE_CLASS,
             claim,
@@ -410,12 +410,12 @@ def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rej
             if class_ is not None:
                 yield _build_allowed_topology_fix(tried, class_)
         case NotEnoughStorage() as fact:
-            yield from new_volumes.iter_ignored_capacity_fix(tried, fact)
+            yield from new_volumes.iter_ignored_capacity_fixes(tried, fact)
             yield new_volumes.build_storage_capacity_fix(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
-                yield from iter_claim_recreation_fix(
+                yield from iter_claim_recreation_fixes(
                     tried,
                     FixKind.SMALLER_CLAIM,
                     claim,

@@ -30,7 +30,7 @@ MOST_NAMED = 3
 """The most pods that the text names."""
 
 
-def iter_termination_wait_fix(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
+def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield the fix that waits until all terminating pods on the node, and those that cause the rejection, have left.
 
     Nothing is yielded if there are no such pods or no particular node is tried.

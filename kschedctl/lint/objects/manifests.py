@@ -77,25 +77,25 @@ class ManifestObjects:
         """Read an object and store it, or store the problem that makes it unreadable."""
         self.subjects.append(subject)
         try:
-            self._read(subject)
+            self._read_object(subject)
         except InvalidFieldError as error:
             self.invalid.append(subject.build_problem(error.path, str(error), error.fix))
-            self._add_further_problems(subject, error.path)
+            self._add_problems_behind(subject, error.path)
 
-    def _add_further_problems(self, subject: Subject, faulty_path: Path) -> None:
-        """Add the problems that an object would have without the field at ``faulty_path``, and so on."""
-        document = remove_field(subject.document, faulty_path)
-        if document is None:
+    def _add_problems_behind(self, subject: Subject, faulty_path: Path) -> None:
+        """Add the problems that show up once the field at ``faulty_path`` is removed, and then those behind them."""
+        remaining_document = remove_fields(subject.document, [faulty_path])
+        if remaining_document is None:
             return
-        rest = ManifestObjects()
-        rest.add(replace(subject, document=document))
+        reread = ManifestObjects()
+        reread.add(replace(subject, document=remaining_document))  # calls this method again for the next problem
         known_paths = [faulty_path]
-        for problem in rest.invalid:
+        for problem in reread.invalid:
             if not any(is_at_or_around(problem.path, path) for path in known_paths):
                 known_paths.append(problem.path)
                 self.invalid.append(problem._replace(subject=subject))
 
-    def _read(self, subject: Subject) -> None:
+    def _read_object(self, subject: Subject) -> None:
         """Read an object as a workload, a typed object or a custom resource, and store the result.
 
         Faulty quantities are recorded as problems. Workloads with faulty quantities, and workloads that a controller
@@ -128,18 +128,19 @@ class ManifestObjects:
         return tuple(_iter_autoscaled_workloads(self.workloads, autoscalers, variants))
 
 
-def remove_field(document: JsonObject, path: Path) -> JsonObject | None:
-    """Return a copy of a document without a field. Return None for an item of a list, since others would move.
+def remove_fields(document: JsonObject, paths: Iterable[Path]) -> JsonObject | None:
+    """Return a copy of a document without the fields, or None if one of them cannot be removed.
 
-    Also returns None for the whole document, and if the field does not exist.
+    The whole document, an item of a list (since others would move) and a missing field cannot be removed.
     """
-    if not path or isinstance(path[-1], int):
-        return None
     copy = deepcopy(document)
-    parent = field_at(copy, *path[:-1])
-    if not isinstance(parent, dict) or path[-1] not in parent:
-        return None
-    del parent[path[-1]]
+    for path in paths:
+        if not path or isinstance(path[-1], int):
+            return None
+        parent = field_at(copy, *path[:-1])
+        if not isinstance(parent, dict) or path[-1] not in parent:
+            return None
+        del parent[path[-1]]
     return copy
 
 

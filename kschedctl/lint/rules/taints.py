@@ -24,7 +24,7 @@ from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, capitalize, counted
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
 UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
@@ -395,14 +395,24 @@ def find_workloads_with_only_closed_nodes(context: LintContext) -> Iterator[Prob
         if facts.can_never_schedule(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
             count = int(selected.sum())
             cordoned_count = int((selected & facts.view.nodes.unschedulable).sum())
+            tainted_count = count - cordoned_count
+            state = "cordoned" if cordoned_count else "tainted"
             if count == 1:
-                message = f"the only node that it selects is {'cordoned' if cordoned_count else 'tainted'}"
-            else:
+                message = f"the only node that it selects is {state}"
+            elif cordoned_count and tainted_count:
                 message = (
                     f"none of the {count:,} nodes that it selects is usable: {cordoned_count:,} cordoned, "
-                    f"{count - cordoned_count:,} tainted"
+                    f"{tainted_count:,} tainted"
                 )
-            yield workload.build_problem((), message)
+            else:
+                message = f"{'both' if count == 2 else f'all {count:,}'} nodes that it selects are {state}"
+            fixes = [
+                *(["uncordon a node"] if cordoned_count else []),
+                *(["tolerate the taint"] if tainted_count else []),
+                "allow other nodes",
+            ]
+            fix = f"{', '.join(fixes[:-1])}, or {fixes[-1]}"
+            yield workload.build_problem((), message, capitalize(fix))
 
 
 TT_ALL_ELIGIBLE_CORDONED = Rule(

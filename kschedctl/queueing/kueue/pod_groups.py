@@ -51,12 +51,12 @@ def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuild
     total = _parse_total_count(first.annotations.pod_group_total_count)
     has_fast_admission = first.annotations.pod_group_fast_admission == "true"
     if len(pods) < total and not has_fast_admission:
-        raise InputError(f"group {name} has {len(pods)} of the {total} pods that pod-group-total-count announces")
+        raise InputError(f"group {name} has {len(pods)} of the {total} pods that pod-group-total-count specifies")
     for pod in pods:
         if pod.metadata.labels.get(QUEUE_LABEL) != first.labels.get(QUEUE_LABEL):
             raise InputError(f"the pods of group {name} name different LocalQueues")
         if pod.metadata.annotations.pod_group_total_count != first.annotations.pod_group_total_count:
-            raise InputError(f"the pods of group {name} announce different numbers in pod-group-total-count")
+            raise InputError(f"the pods of group {name} specify different numbers in pod-group-total-count")
 
     if has_fast_admission:
         pod_sets = [_build_role_pod_set(pods[0], total, builder)]

@@ -25,6 +25,7 @@ from kschedctl.render.page import Page, Style
 from kschedctl.render.renderers import get_document_kind
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import PlainReport
+from kschedctl.reports.section import PENDING_PODS
 from kschedctl.reports.summary import ShortFix, Summary
 from kschedctl.text.printable import printable
 
@@ -223,10 +224,11 @@ def _build_figure_tiles(summary: Summary) -> list[Tile]:
     """Build a tile for each of the first figures. Figures of zero are left out if there are too many."""
     figures = summary.figures
     if summary.summarizes == "Audit":
-        with_findings = sum(number > 0 for number in figures.values())
+        findings = [number for name, number in figures.items() if name != PENDING_PODS]
+        with_findings = sum(number > 0 for number in findings)
         return [
-            Tile("findings, with notes", f"{sum(figures.values()):,}"),
-            Tile("sections with findings", f"{with_findings} of {len(figures)}"),
+            Tile("findings, with notes", f"{sum(findings):,}"),
+            Tile("sections with findings", f"{with_findings} of {len(findings)}"),
         ]
     if summary.summarizes == "Explanation":
         return _build_node_tiles(summary)

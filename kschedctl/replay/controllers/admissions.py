@@ -114,7 +114,7 @@ class Admissions:
             if example is None:
                 continue
             denied_changes = [changes[index] for index in denied_indexes]
-            fixes = self._find_fixes(get_identity(workload), workload, denied_changes, example)
+            fixes = self._find_creation_fixes(get_identity(workload), workload, denied_changes, example)
             for index in denied_indexes:
                 denied[index] = msgspec.structs.replace(denied[index], fixes=fixes)
         return list(denied.values())
@@ -164,7 +164,7 @@ class Admissions:
         denied = self._admit_change(owner, None, change)
         if denied is None or example is None:
             return denied
-        return msgspec.structs.replace(denied, fixes=self._find_fixes(owner, None, [change], example))
+        return msgspec.structs.replace(denied, fixes=self._find_creation_fixes(owner, None, [change], example))
 
     def _admit_change(self, owner: Owner, workload: Struct | None, change: WorkloadChange) -> NotCreated | None:
         """Admit the new pods of a change, and report the denied ones. Return None if all are admitted.
@@ -196,12 +196,12 @@ class Admissions:
             self._cluster, owner.namespace, self._build_pod_create_request(owner, example).manifest, message
         )
         fixes_by_step = (
-            self._find_fixes(owner, workload, [change], example, step)
+            self._find_creation_fixes(owner, workload, [change], example, step)
             for step in suggest_pod_security_steps_from_message(denied_pod)
         )
         return tuple(chain.from_iterable(fixes_by_step))
 
-    def _find_fixes(
+    def _find_creation_fixes(
         self,
         owner: Owner,
         workload: Struct | None,
@@ -209,7 +209,7 @@ class Admissions:
         example: Pod,
         first_step: FixStep | None = None,
     ) -> tuple[CreationFix, ...]:
-        """Return fixes that let the missing pods be created.
+        """Return the fixes after which the missing pods can be created.
 
         ``example`` is one of these pods. The pods of other workloads that were denied before count as created, too.
         Each fix starts with ``first_step``, if it is given. After MAX_WORKLOADS_WITH_FIXES workloads, () is returned.
@@ -273,10 +273,10 @@ class Admissions:
 
     def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
         """Replay the creation of ``count`` pods, and return the denial messages and one pod as it would be stored."""
-        without_quotas = self._try_admission(create_request, quotas=())
+        without_quotas = self._find_admission_outcomes(create_request, quotas=())
         stored = next((admission.object for admission in without_quotas if admission.object is not None), None)
         if stored is None:
-            return CreationAttempt(_collect_messages(without_quotas), None)
+            return CreationAttempt(_collect_denial_messages(without_quotas), None)
         request = dataclasses.replace(
             self._quotas.build_request("Pod", stored, create_request.namespace),
             quotas=self._list_replayable_quotas(create_request),
@@ -336,10 +336,12 @@ class Admissions:
             if key not in cache:
                 # Try the replacement without its pod, which is gone by then
                 self.release([pod])
-                outcomes = self._try_admission(
-                    self._build_pod_create_request(find_owner(pod), strip_admitted_fields(pod))
+                outcomes = self._find_admission_outcomes(
+                    self._build_pod_create_request(find_owner(pod), strip_node_and_admission_fields(pod))
                 )
-                messages = () if any(admission.allowed for admission in outcomes) else _collect_messages(outcomes)
+                messages = (
+                    () if any(admission.allowed for admission in outcomes) else _collect_denial_messages(outcomes)
+                )
                 cache[key] = messages, (pod.spec.containers, quotas_before)
             denials, _ = cache[key]
             if denials:
@@ -384,7 +386,7 @@ class Admissions:
             groups.setdefault((find_owner(pod), id(pod.spec.containers)), []).append(pod)
         for (owner, _), pods in groups.items():
             admitted, messages, _ = self._admit_identical_pods(
-                self._build_pod_create_request(owner, strip_admitted_fields(pods[0])), len(pods)
+                self._build_pod_create_request(owner, strip_node_and_admission_fields(pods[0])), len(pods)
             )
             denied += [(pod, messages) for pod in pods[admitted:]]
         return denied
@@ -409,9 +411,9 @@ class Admissions:
         LimitRanges apply in random order. The result has no pods only if every order would deny the first pod. If only
         some orders would, the pods are admitted, and a note is added.
         """
-        outcomes = self._try_admission(create_request)
+        outcomes = self._find_admission_outcomes(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
-        denials = _collect_messages(outcomes)
+        denials = _collect_denial_messages(outcomes)
         if allowed is None or allowed.object is None:
             defaults = next((outcome.resource_defaults for outcome in outcomes), ())
             return Admitted(0, denials, defaults)
@@ -421,7 +423,9 @@ class Admissions:
         request = self._quotas.build_request("Pod", allowed.object, create_request.namespace)
         count = resource_quota.count_admissible_objects(request, most)
         self._quotas.charge(request, count)
-        denials_of_next_pod = _collect_messages(self._try_admission(create_request)) if count < most else ()
+        denials_of_next_pod = (
+            _collect_denial_messages(self._find_admission_outcomes(create_request)) if count < most else ()
+        )
         return Admitted(count, denials_of_next_pod, allowed.resource_defaults)
 
     def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
@@ -451,10 +455,10 @@ class Admissions:
 
         Return () if it is admitted.
         """
-        outcomes = self._try_admission(create_request)
+        outcomes = self._find_admission_outcomes(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
         if allowed is None or allowed.object is None:
-            return _collect_messages(outcomes)
+            return _collect_denial_messages(outcomes)
         stored = {"apiVersion": create_request.manifest["apiVersion"], **allowed.object}
         self._quotas.charge(self._quotas.build_request(create_request.owner.kind, stored, create_request.namespace), 1)
         return ()
@@ -464,7 +468,9 @@ class Admissions:
         if not isinstance(workload, StatefulSet):
             return
         for template in workload.spec.volume_claim_templates:
-            outcomes = self._try_admission(build_claim_request(template, namespace, template.metadata.name), quotas=())
+            outcomes = self._find_admission_outcomes(
+                build_claim_request(template, namespace, template.metadata.name), quotas=()
+            )
             if outcomes and outcomes[0].object:
                 yield self._quotas.build_request("PersistentVolumeClaim", outcomes[0].object, namespace)
 
@@ -524,7 +530,7 @@ class Admissions:
         """Build the request that creates a pod of an owner."""
         return build_pod_create_request(owner, pod, self._written.get(owner))
 
-    def _try_admission(
+    def _find_admission_outcomes(
         self, create_request: CreateRequest, quotas: Sequence[ResourceQuota] | None = None
     ) -> list[Admission]:
         """Return all possible outcomes of admission for a request, without charging quotas.
@@ -560,7 +566,7 @@ class Admissions:
         self._quotas.release(pods)
 
 
-def _collect_messages(outcomes: Iterable[Admission]) -> list[str]:
+def _collect_denial_messages(outcomes: Iterable[Admission]) -> list[str]:
     """Return the distinct messages of the denials among the outcomes."""
     return list(dict.fromkeys(admission.message or "" for admission in outcomes if not admission.allowed))
 
@@ -688,8 +694,11 @@ def _merge_claim_volumes(template_volumes: Sequence[JsonObject], pod_volumes: It
     return [*other_volumes, *claims.values()]
 
 
-def strip_admitted_fields(pod: Pod) -> Pod:
-    """Return the pod without a node and without the fields that admission sets: priority, policy and overhead."""
+def strip_node_and_admission_fields(pod: Pod) -> Pod:
+    """Return the pod without its node and without the fields that admission sets.
+
+    These are the priority, the preemption policy and, if the pod has a RuntimeClass, the overhead.
+    """
     spec = replace(pod.spec, node_name="", priority=None, preemption_policy=None)
     if spec.runtime_class_name:
         spec = replace(spec, overhead={})

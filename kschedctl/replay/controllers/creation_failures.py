@@ -119,9 +119,10 @@ class CreationFailures:
         return [creator for creator in creators if creator.failures]
 
     def _classify_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
-        """Decide whether a failure is current or past.
+        """Return the owner with its failures, and decide whether they are current or past.
 
-        A failure is current if pods of the object are still missing and none was created since the failure.
+        A current condition makes them current. Otherwise, they are past if the owner has created an object since the
+        newest event, or if pods could not be created and none is missing now.
         """
         condition, events = signs
         created_kind = self._find_failed_kind(owner, signs)
@@ -238,10 +239,10 @@ def _count_tries(events: Iterable[Event]) -> int:
 
     A StatefulSet reports one denied claim by two events with different prefixes.
     """
-    counts_by_message: Counter[str] = Counter()
+    counts_by_prefix: Counter[str] = Counter()
     for event in events:
-        counts_by_message[extract_controller_prefix(event.message)] += count_occurrences(event)
-    return max(counts_by_message.values())
+        counts_by_prefix[extract_controller_prefix(event.message)] += count_occurrences(event)
+    return max(counts_by_prefix.values())
 
 
 def _is_about_uid(event: Event, uid: str) -> bool:
@@ -344,5 +345,5 @@ def _describe_what_is_missing(not_created: NotCreated) -> str:
 def _describe_past_failure(not_created: NotCreated) -> str:
     """Describe why the failure is past."""
     if not_created.wanted is None or not_created.there < not_created.wanted:
-        return "others were created since"
+        return "others have been created since"
     return "all exist now"

@@ -219,7 +219,7 @@ def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
     _, _, assignment = class_part.partition("nodeSelector[")
     key, _, value = assignment.partition("] = ")
     value, _, _ = value.partition(";")
-    summary = f"set nodeSelector {key}={value}, like RuntimeClass {denied.spec.get('runtimeClassName')}"
+    summary = f"set nodeSelector {key}={value} to match RuntimeClass {denied.spec.get('runtimeClassName')}"
     yield FixStep(StepKind.OTHER_NODE_SELECTOR, summary, partial(_set_node_selector, {key: value}))
 
 
@@ -232,7 +232,7 @@ def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
     listed = ",".join(f"{key}={value}" for key, value in conflicting.items())
     yield FixStep(
         StepKind.OTHER_NODE_SELECTOR,
-        f"set nodeSelector {listed}, like the namespace",
+        f"set nodeSelector {listed} to match the namespace",
         partial(_set_node_selector, conflicting),
     )
 

@@ -130,10 +130,10 @@ class MissingPods:
         fixes = [self._build_fix(state, stored) for state, stored in fixed_states if state.steps and stored is not None]
         attempt = replay(start, self.count)
         if attempt.denials and attempt.stored is not None:
-            fixes += self._iter_fewer_replicas_fix(attempt.stored)
+            fixes += self._iter_fewer_replicas_fixes(attempt.stored)
         return sorted(fixes, key=lambda fix: fix.by != "author")
 
-    def _iter_fewer_replicas_fix(self, stored: AdmissionRequest) -> Iterator[CreationFix]:
+    def _iter_fewer_replicas_fixes(self, stored: AdmissionRequest) -> Iterator[CreationFix]:
         """Yield the fix that asks only for the replicas that quotas allow.
 
         Nothing is yielded if quotas allow none, or if a HorizontalPodAutoscaler sets the replicas. ``stored`` is one of

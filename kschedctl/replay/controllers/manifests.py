@@ -48,9 +48,9 @@ class SortedManifests:
 
 
 def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
-    """Decode and sort documents, Lists and typed workloads. Raises InputError if a manifest is malformed.
+    """Decode documents, Lists and typed workloads, and sort them into workloads and other objects.
 
-    A later manifest replaces an earlier one with the same name.
+    Raises InputError if a manifest is malformed. A later manifest replaces an earlier one with the same name.
     """
     result = SortedManifests()
     for manifest in manifests:
@@ -92,7 +92,7 @@ def validate_new_manifests(
 def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> None:
     """Decode a manifest, and add it to ``result``. Raises InputError if the manifest is malformed.
 
-    Kinds that scheduling does not read are ignored.
+    Kinds that scheduling does not read are ignored. Of Helm hooks that do not run on install, only the names are kept.
     """
     if not isinstance(manifest, Mapping):
         result.structs[_add_workload(manifest, result)] = manifest
@@ -139,7 +139,7 @@ def _validate_name(manifest: JsonObject, name: str) -> None:
 
 
 def _ensure_name(workload: Struct, taken: Container[tuple[str, str, str]]) -> Struct:
-    """Return the workload with a name that is not `taken`, if the API server would generate its name."""
+    """Return the workload, with a generated name that is not `taken` if it has no name."""
     meta = workload.metadata  # type: ignore[attr-defined]
     kind, namespace, _ = get_identity(workload)
     if meta.name:

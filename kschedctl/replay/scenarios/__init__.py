@@ -54,12 +54,12 @@ class StepResult:
     def find_leaving_pods(self, before: Cluster) -> list[Pod]:
         """Return the pods that leave the cluster, because they are gone or recreated."""
         pairs = ((before.pod(*key), pod) for key, pod in self.changed_pods.items())
-        return [old for old, new in pairs if old is not None and (new is None or _is_replacement(old, new))]
+        return [old for old, new in pairs if old is not None and (new is None or _is_pod_replacement(old, new))]
 
     def find_arriving_pods(self, before: Cluster) -> list[Pod]:
         """Return the pods that controllers create, because they are new or recreated."""
         pairs = ((before.pod(*key), pod) for key, pod in self.changed_pods.items())
-        return [new for old, new in pairs if new is not None and (old is None or _is_replacement(old, new))]
+        return [new for old, new in pairs if new is not None and (old is None or _is_pod_replacement(old, new))]
 
     def change_pod(self, pod: Pod, new_pod: Pod | None) -> None:
         """Record that a pod is replaced by ``new_pod``, or that it is deleted if ``new_pod`` is None."""
@@ -72,7 +72,7 @@ class StepResult:
             self.change_pod(pod, recreate_pod(pod) if is_recreated_elsewhere(pod) else None)
 
 
-def _is_replacement(old: Pod, new: Pod) -> bool:
+def _is_pod_replacement(old: Pod, new: Pod) -> bool:
     """Return whether the new pod replaces the old one, rather than being an edit of it.
 
     A replacement has no node, although the old pod had one.
@@ -110,7 +110,7 @@ def load_scenario(document: JsonObject, where: str = "") -> Scenario:
     if error is not None:
         path = list(error.absolute_path)
         is_step = len(path) == 2  # ["steps", number]
-        message = _locate_message(_describe_schema_error(error, is_step), path, document)
+        message = _add_step_and_field_to_message(_describe_schema_error(error, is_step), path, document)
         raise InputError(message, where=where)
     scenario: Scenario = convert_builtins(document, Scenario)
     return scenario
@@ -135,7 +135,7 @@ def _describe_schema_error(error: Any, is_step: bool) -> str:
     return str(SCHEMA_MESSAGES.get(str(error.validator), error.message))
 
 
-def _locate_message(message: str, path: list[str | int], document: JsonObject) -> str:
+def _add_step_and_field_to_message(message: str, path: list[str | int], document: JsonObject) -> str:
     """Prefix the message with its step and field, as in ``step 2 (drain), nodes[0]: 5 is not of type 'string'``.
 
     ``path`` leads to the fault: "steps", the number of the step, its name, and the field. An error outside of the steps
@@ -182,13 +182,16 @@ def read_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[st
             for file in file_names:
                 files[file] = list(read(file))
         except KschedctlError as error:
-            raise locate_step_error(error, number, name, where) from None
+            raise add_step_to_error(error, number, name, where) from None
     return files
 
 
-def locate_step_error(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
-    """Return the error, and the errors in its ``also``, with the scenario's file and the step's number and name."""
+def add_step_to_error(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
+    """Return the error as a UsageError that names the scenario's file and the step's number and name.
+
+    The errors in its ``also`` are converted in the same manner.
+    """
     step = f"step {number} ({name})"
     usage_error = UsageError(str(error), where=f"{where}: {step}" if where else step)
-    usage_error.also = tuple(locate_step_error(other, number, name, where) for other in error.also)
+    usage_error.also = tuple(add_step_to_error(other, number, name, where) for other in error.also)
     return usage_error

@@ -110,7 +110,10 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
 
 
 def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
-    """Return the kinds that Kueue's replay needs but that were not read and must not be assumed to have no objects."""
+    """Return the unread kinds without which Kueue cannot be replayed.
+
+    A kind that is incomplete in files is left out if the replay may assume that it has no other objects.
+    """
     kinds = []
     for kind in NEEDED_KINDS:
         gap = cluster.gap(kind)
@@ -131,10 +134,10 @@ def is_waiting(workload: KueueWorkload) -> bool:
     return not is_condition_true(conditions, FINISHED) and not is_condition_true(conditions, ADMITTED)
 
 
-def find_workload_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
+def find_quota_owner(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
     """Return the object for whose pods the Workload requests quota, or None if it is unknown.
 
-    It is the Workload's owner, or a queued Job with its UID label or name.
+    It is the Workload's owner, or else the Job that its UID label names or a queued Job of the same name.
     """
     meta = workload.metadata
     owner = find_controller_key(meta)
@@ -152,7 +155,7 @@ def find_workload_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None
 def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
     """Build the report on a waiting Workload."""
     headline, details, holders = find_wait_reason(workload, queues)
-    job = find_workload_job(workload, queues.cluster)
+    job = find_quota_owner(workload, queues.cluster)
     return build_entry(
         "Workload",
         workload.metadata,
@@ -228,7 +231,7 @@ def _explain_quota_wait(workload: KueueWorkload, queue: ClusterQueue, queues: Wa
     Raises QuantityError for a malformed amount.
     """
     reservations = queues.find_reservations(queue)
-    shortages = list(_iter_shortages(workload, queue, queues.find_quotas(queue)))
+    shortages = list(_iter_resource_shortages(workload, queue, queues.find_quotas(queue)))
     if not shortages:
         return _explain_wait_despite_free_quota(workload, queue, queues)
 
@@ -308,7 +311,9 @@ class WaitingQueues:
         by_name = self._local_queues.get(namespace)
         if by_name is None:
             queues: list[LocalQueue] = list(self.cluster.in_namespace("local_queues", namespace))
-            by_name = self._local_queues[namespace] = {queue.metadata.name: queue for queue in reversed(queues)}
+            # Files may repeat a name, and then the first object counts
+            by_name = {queue.metadata.name: queue for queue in reversed(queues)}
+            self._local_queues[namespace] = by_name
         return by_name.get(name)
 
     def find_cluster_queue(self, name: str) -> ClusterQueue | None:
@@ -340,16 +345,16 @@ class WaitingQueues:
         return {key: _Quota(free[key], total[key]) for key in total}
 
     def find_reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
-        """Return the amounts that each Workload reserves in a ClusterQueue.
+        """Return the amounts that each Workload reserves in a ClusterQueue, by the Workload's title.
 
-        The keys are titles such as ``Workload team/train (priority 5)``, and the amounts are by flavor and resource.
+        The amounts of a Workload are by flavor and resource.
         Raises QuantityError for a malformed amount.
         """
         name = queue.metadata.name
         if name not in self._reservations:
             self._reservations[name] = {
-                f"Workload {w.metadata.namespace}/{w.metadata.name} (priority {w.spec.priority or 0:,})": _sum_usage(w)
-                for w in self._quota_holders_by_queue.get(name, ())
+                _build_workload_title(workload): _sum_reserved_amounts(workload)
+                for workload in self._quota_holders_by_queue.get(name, ())
             }
         return self._reservations[name]
 
@@ -369,7 +374,7 @@ class WaitingQueues:
         if self.outlook is None:
             return {}
         jobs = {
-            format_key(workload): find_workload_job(workload, self.cluster) for workload in self.cluster.kueue_workloads
+            format_key(workload): find_quota_owner(workload, self.cluster) for workload in self.cluster.kueue_workloads
         }
         return place_admitted_pods(self.cluster, self.outlook, jobs)
 
@@ -429,7 +434,12 @@ def parse_time(now: str) -> int:
     return parse_microseconds(now) if now else time.time_ns() // 1000
 
 
-def _sum_usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
+def _build_workload_title(workload: KueueWorkload) -> str:
+    """Return a title such as ``Workload team/train (priority 5)``."""
+    return f"Workload {format_key(workload)} (priority {workload.spec.priority or 0:,})"
+
+
+def _sum_reserved_amounts(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
     """Return the amounts that a Workload reserves, by flavor and resource.
 
     Raises QuantityError for a malformed amount.
@@ -460,7 +470,7 @@ def _compute_free_quota(
     return {key: nominal.sub(used.get(key, NOTHING)) for key, nominal in _get_nominal_quota(queue).items()}
 
 
-def _iter_shortages(
+def _iter_resource_shortages(
     workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
     """Yield, for each pod set, the resources that no flavor has enough of.

@@ -35,8 +35,8 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
     WaitReason,
     build_workload_report,
     describe_flavors,
+    find_quota_owner,
     find_wait_reason,
-    find_workload_job,
     format_key,
     is_waiting,
     replay_queues,
@@ -176,7 +176,7 @@ def _find_suspended_jobs(cluster: Cluster) -> dict[Owner, Struct]:
 
     A job is left out if it may have a Workload that was not read.
     """
-    owners = {find_workload_job(workload, cluster) for workload in cluster.kueue_workloads}
+    owners = {find_quota_owner(workload, cluster) for workload in cluster.kueue_workloads}
     jobs: dict[Owner, Struct] = {}
     for job in cluster.jobs:
         if job.spec.suspend and not has_ended(job):
@@ -234,7 +234,7 @@ def forecast_queues(
 
     # Start the pods of Workloads that wait already
     reports: list[WaitingElsewhere] = []
-    owners = {format_key(workload): find_workload_job(workload, cluster) for workload in cluster.kueue_workloads}
+    owners = {format_key(workload): find_quota_owner(workload, cluster) for workload in cluster.kueue_workloads}
     waiting = list(filter(is_waiting, cluster.kueue_workloads)) if include_waiting else []
     if waiting:
         queues = replayed.queues or replay_queues(cluster, now)

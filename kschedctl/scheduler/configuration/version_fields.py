@@ -249,9 +249,9 @@ def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> It
     used_fields = []
     for field in missing_fields:
         _, *steps_in_spec = field.steps
-        if any(_has_field(spec, steps_in_spec) for spec in specs):
+        if any(_is_field_set(spec, steps_in_spec) for spec in specs):
             used_fields.append(field)
-    yield from _iter_requirements(used_fields, gates)
+    yield from _iter_field_requirements(used_fields, gates)
 
 
 def iter_ignored_groups_line(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
@@ -272,8 +272,8 @@ def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterat
         if not objects:
             continue
         missing_fields = _list_missing_fields(kind, gates)
-        used_fields = [field for field in missing_fields if any(_has_field(obj, field.steps) for obj in objects)]
-        for line in _iter_requirements(used_fields, gates):
+        used_fields = [field for field in missing_fields if any(_is_field_set(obj, field.steps) for obj in objects)]
+        for line in _iter_field_requirements(used_fields, gates):
             path, _, requirement = line.partition(" ")
             yield f"{path} of {kind} {requirement}"
 
@@ -288,7 +288,7 @@ def _list_missing_fields(kind: str, gates: FeatureGates) -> list[VersionedField]
     return [field for field in FIELDS[kind] if field.describe_requirement(gates)]
 
 
-def _iter_requirements(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str]:
+def _iter_field_requirements(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str]:
     """Yield a line with the path and the requirement of each field, except fields nested in another of the fields."""
     paths = {field.path for field in fields}
     for field in fields:
@@ -298,23 +298,23 @@ def _iter_requirements(fields: Iterable[VersionedField], gates: FeatureGates) ->
             yield f"{field.path} {field.describe_requirement(gates)}"
 
 
-def _has_field(value: Any, steps: Sequence[str]) -> bool:
+def _is_field_set(value: Any, steps: Sequence[str]) -> bool:
     """Return whether the field at the end of the steps is set in a struct.
 
     In each list on the way, at least one item must have the field.
     """
     for index, step in enumerate(steps):
-        name = _map_attributes(value.__class__).get(step.removesuffix("[]"))
+        name = _map_fields_to_attributes(value.__class__).get(step.removesuffix("[]"))
         value = getattr(value, name) if name else None
         if value in (None, "", (), {}):
             return False
         if step.endswith("[]"):
-            return any(_has_field(item, steps[index + 1 :]) for item in value)
+            return any(_is_field_set(item, steps[index + 1 :]) for item in value)
     return True
 
 
 @cache
-def _map_attributes(struct: Hashable) -> Mapping[str, str]:
+def _map_fields_to_attributes(struct: Hashable) -> Mapping[str, str]:
     """Return the attribute of a struct type for each field name in documents, or {} for other types."""
     names = getattr(struct, "__struct_encode_fields__", ())
     return dict(zip(names, getattr(struct, "__struct_fields__", ()), strict=True))
@@ -341,7 +341,7 @@ def _iter_field_paths(value: Json, steps: Sequence[str], path: Path) -> Iterator
 
 
 def build_validation_options(gates: FeatureGates) -> ValidationOptions:
-    """Build the options with which a version with these gates validates pods."""
+    """Build the pod validation options that follow from a version's feature gates."""
     return ValidationOptions(
         comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
         selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),

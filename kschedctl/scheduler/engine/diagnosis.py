@@ -112,7 +112,7 @@ ABSENT_COUNT = ByVersion(
 def build_fit_error(cycle: Cycle, post_filter: str = "") -> str:
     """Return upstream's message for a pod that fits on no node.
 
-    The message of PostFilter, if there is one, is appended.
+    The message of PostFilter, if there is one, is appended. Without nodes, the message is NO_NODES.
     """
     nodes = cycle.view.nodes_in_placement
     if nodes == 0:

@@ -217,14 +217,16 @@ def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionTyp
     return requested | ActionType.UPDATE
 
 
-def resolve_node_actions(requested: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:
+def resolve_node_actions(
+    requested: ActionType, gates: FeatureGates, *, all_updates_before_1_32: bool = False
+) -> ActionType:
     """Return the node actions to register for.
 
     A new node may be unusable for a pod at first, in which case the queue's pre-check hides its event from plugins.
-    Changes of labels and taints are therefore needed as well. `broad` marks a plugin that registers for all updates of
-    nodes in versions with EVERY_UPDATE.
+    Changes of labels and taints are therefore needed as well. `all_updates_before_1_32` marks a
+    plugin that registers for all updates of nodes in versions with EVERY_UPDATE.
     """
-    if broad and EVERY_UPDATE.at(gates.release):
+    if all_updates_before_1_32 and EVERY_UPDATE.at(gates.release):
         return ActionType.ADD | ActionType.UPDATE
     if NODE in list_pre_checked_resources(gates):
         return requested | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT

@@ -241,7 +241,9 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the node events after which a rejected pod may become schedulable, with their hint."""
-        actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
+        actions = resolve_node_actions(
+            ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, all_updates_before_1_32=True
+        )
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -396,12 +398,12 @@ def _describe_node_demands(info: PodInfo, has_added_affinity: bool) -> str:
 
 def _describe_term(term: NodeSelectorTerm) -> str:
     """Describe the requirements of a term, or return an empty string for a term without requirements."""
-    expressions = (f"label {_describe_requirement(expression)}" for expression in term.match_expressions)
-    fields = (_describe_requirement(match_field) for match_field in term.match_fields)
+    expressions = (f"label {describe_requirement(expression)}" for expression in term.match_expressions)
+    fields = (describe_requirement(match_field) for match_field in term.match_fields)
     return " and ".join((*expressions, *fields))
 
 
-def _describe_requirement(requirement: SelectorRequirement) -> str:
+def describe_requirement(requirement: SelectorRequirement) -> str:
     """Describe a requirement, such as `zone=a`, `zone in (a, b)` or `cores > 4`."""
     key, operator, values = requirement.key, requirement.operator, requirement.values or ()
     if operator == "In" and len(values) == 1:

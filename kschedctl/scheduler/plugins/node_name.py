@@ -58,7 +58,7 @@ class NodeName(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the node events after which a rejected pod may become schedulable."""
-        yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, broad=True))
+        yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, all_updates_before_1_32=True))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of the change that moves a rejected pod back to the queue: the addition of a node."""

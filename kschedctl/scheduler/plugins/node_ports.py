@@ -106,7 +106,8 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         counts_nominated = NOMINATED_PODS_FREE_ROOM.at(gates.release)
         pod_hint = partial(_is_schedulable_after_pod_deleted, counts_nominated=counts_nominated)
         yield ClusterEventWithHint(POD, ActionType.DELETE, pod_hint)
-        yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, broad=True))
+        # Ports depend only on pods, so that of all node events, only a new node is of use
+        yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, all_updates_before_1_32=True))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""

@@ -76,7 +76,9 @@ class NodeUnschedulable(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
+        actions = resolve_node_actions(
+            ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, all_updates_before_1_32=True
+        )
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
         if gates.enabled(QUEUEING_HINTS) and REGISTERS_TOLERATION_EVENTS.at(gates.release):
             yield ClusterEventWithHint(

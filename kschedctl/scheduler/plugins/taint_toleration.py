@@ -210,7 +210,9 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
+        actions = resolve_node_actions(
+            ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, all_updates_before_1_32=True
+        )
         yield ClusterEventWithHint(NODE, actions, self._is_schedulable_after_node_change)
         if UNSCHEDULABLE_POD not in list_pre_checked_resources(gates):
             pod_events = resolve_pod_actions(ActionType.UPDATE_POD_TOLERATION, gates)

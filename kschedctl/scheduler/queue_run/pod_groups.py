@@ -92,7 +92,7 @@ def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
 
 
 def _pop_group_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
-    """Remove the pods of a group that are tried now from the queue, and yield them.
+    """Take the pods of a group that are tried now out of the queue, and yield them.
 
     These are the popped pod, if it belongs to the group, and all waiting pods of the group that may be popped.
     """

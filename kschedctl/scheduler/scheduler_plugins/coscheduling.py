@@ -284,9 +284,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         """Return the number of seconds that a pod waits at Permit, set by its group or by the plugin's arguments."""
         gang = _find_existing_gang(info.pod, view)
         group_timeout = gang.group.spec.schedule_timeout_seconds if gang else None
+        configured_timeout = self.args.permit_waiting_time_seconds
         if group_timeout is None:
-            return self.args.permit_waiting_time_seconds or DEFAULT_WAIT_SECONDS
-        return group_timeout or self.args.permit_waiting_time_seconds  # a timeout of 0 counts as none, without default
+            return configured_timeout or DEFAULT_WAIT_SECONDS
+        # As in upstream, a group's timeout of 0 is replaced by the configured timeout, even if that is 0 as well.
+        return group_timeout or configured_timeout
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
         """Reject the pod if its group backs off, has too few pods or lacks resources in the whole cluster.
@@ -496,10 +498,10 @@ def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quant
     if not free.any():  # then upstream prints the request as it is written
         return requested
     missing = requested.sub(Quantity(int(free.sum()), scale))
-    return _rescale(missing, scale)
+    return _rescale_quantity(missing, scale)
 
 
-def _rescale(quantity: Quantity, scale: int) -> Quantity:
+def _rescale_quantity(quantity: Quantity, scale: int) -> Quantity:
     """Convert a quantity of a larger scale to `scale`, as Quantity.Sub of Go does. A smaller scale is kept."""
     if quantity.scale <= scale:
         return quantity

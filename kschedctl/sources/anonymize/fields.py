@@ -19,8 +19,8 @@ from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.kept_texts import is_well_known_domain
 from kschedctl.sources.anonymize.observed import (
     OBSERVED_FIELDS,
+    anonymize_annotations,
     drop_unknown_container_reason,
-    filter_annotations,
     replace_kubelet_reason,
     replace_name_list,
     replace_unknown_setting,
@@ -244,7 +244,7 @@ def _map_name_fields(*fields: str) -> dict[str, Handler]:
 _META: dict[str, Handler] = {
     **_map_name_fields("name", "namespace", "uid", "generate_name"),
     "labels": replace_labels,
-    "annotations": filter_annotations,
+    "annotations": anonymize_annotations,
 }
 _CLAIM_CLASS = _map_name_fields("storage_class_name", "volume_attributes_class_name")
 _CLAIM_REFERENCE = _map_name_fields("name", "resource_claim_name", "resource_claim_template_name")

@@ -164,8 +164,8 @@ def replace_name_list(rewriter: Rewriter, value: str, obj: object) -> str:
     return ",".join(name and rewriter.replace_object_name(name) for name in value.split(","))
 
 
-def filter_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    """Drop annotations that kschedctl does not read or that are free text. Replace the names in the others."""
+def anonymize_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
+    """Replace the names in annotations. Free text and annotations that kschedctl does not read are dropped."""
     return {
         key: _replace_annotation_value(rewriter, key, annotation)
         for key, annotation in value.items()

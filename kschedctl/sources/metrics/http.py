@@ -32,7 +32,7 @@ CHUNK_SIZE = 1 << 16
 MAX_TOKEN_LENGTH = 1 << 16
 PROXY = re.compile(r"/api/v1/namespaces/[^/]+/(pods|services)/[^/]+/proxy(/|$)")
 HINTS = {
-    401: "--metrics-token-file names a file with a bearer token",
+    401: "pass a bearer token with --metrics-token-file FILE",
     403: "the token's account needs to get the nonResourceURL /metrics",
 }
 

@@ -87,9 +87,9 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
                 raise ClusterError(f"not all queries were answered within {ALL_SECONDS:g} s", where=strip_url(url))
             samples = _run_query(access, url, build_query(metric, name.text, window, matchers))
             if metric.kind is MetricKind.HISTOGRAM:
-                histograms[metric.key], unusable_count = _read_histograms(metric, samples)
+                histograms[metric.key], unusable_count = _build_histograms_by_labels(metric, samples)
             else:
-                numbers[metric.key], unusable_count = _read_numbers(metric, samples)
+                numbers[metric.key], unusable_count = _read_values_by_labels(metric, samples)
             unusable += unusable_count
             if samples:
                 break
@@ -133,8 +133,8 @@ def _build_increase_query(series: str, labels: str, window: int, matchers: str) 
 def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
     """Run an instant query and return its samples.
 
-    Raises ClusterError if the query fails, InputError if the answer is malformed, and UsageError if an option is
-    invalid.
+    Raises ClusterError if there is no answer, if the query fails, or if the answer is not that of Prometheus. Raises
+    InputError if a file of the connection is unusable, and UsageError if ``url`` is not an HTTP URL.
     """
     where = strip_url(url)
     status, body = access.get(f"{url.rstrip('/')}/api/v1/query", {"query": query})
@@ -146,18 +146,20 @@ def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
             raise ClusterError("did not answer a query with a vector", where=where)
         return convert_builtins(response.data.result, list[_Sample])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
-        message = f"answers {status}, and not" if status != 200 else "does not answer"
-        raise ClusterError(f"{message} as Prometheus' HTTP API", where=where, hint="pass its base URL") from None
+        message = "does not answer as Prometheus' HTTP API"
+        if status != 200:
+            message = f"answers {status}, and not as Prometheus' HTTP API"
+        raise ClusterError(message, where=where, hint="pass its base URL") from None
 
 
-def _read_numbers(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:
+def _read_values_by_labels(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:
     """Return the usable values of a counter or gauge by labels, and the number of unusable values."""
     values = {_get_label_values(metric, sample): _parse_count(sample.value[1]) for sample in samples if sample.value}
     usable = {labels: value for labels, value in values.items() if not math.isnan(value)}
     return usable, len(values) - len(usable)
 
 
-def _read_histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
+def _build_histograms_by_labels(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
     """Build the histograms of a metric by labels, and count the unusable values.
 
     If there is a native and a classic histogram for the same labels, the native one is returned.

@@ -212,6 +212,17 @@ def test_the_summary_has_the_problems_first_and_no_sound_section_as_a_cause(run:
     assert summary["advice"][0] == summary["warnings"][0]
 
 
+def test_the_summary_has_a_finding_of_each_unsound_section_and_counts_pending_pods(run: Run) -> None:
+    """The demo cluster has ten pending pods, and more findings about them than a summary has entries."""
+    report = json.loads(run("audit", "--demo", "-o", "json").out)
+    summary = json.loads(run("audit", "--demo", "-o", "json", "--summary").out)
+    assert summary["figures"]["pendingPods"] == 10
+    unsound = [section for section in report["sections"] if section["state"] == "findings"]
+    for section in unsound:
+        texts = [f"{finding['object']}: {finding['message']}" for finding in section["findings"]]
+        assert any(text[:100] == entry[:100] for text in texts for entry in summary["warnings"][: len(unsound)])
+
+
 @pytest.mark.parametrize("command", ["priorities", "packing", "topology"])
 def test_the_brief_form_of_a_section_lists_its_findings(run: Run, command: str) -> None:
     findings = json.loads(run(command, "--demo", "-o", "json").out)["findings"]

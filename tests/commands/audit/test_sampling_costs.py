@@ -230,7 +230,7 @@ def test_the_section_of_an_audit(found: Scheduler, rules: list[str], state: str)
     [section] = run_sections(AuditedCluster(found), ["sampling"]).sections
     assert ([finding.rule for finding in section.findings], section.state) == (rules, state)
     if rules == ["audit-sampling-loses"]:
-        assert "144 of 300 nodes are evaluated, and a pod loses 52.0 points" in section.findings[0].message
+        assert "144 of 300 nodes are evaluated, and pods lose 52.0 score points" in section.findings[0].message
 
 
 def test_a_raise_that_gains_next_to_nothing_is_not_advised() -> None:

@@ -70,7 +70,7 @@ def test_hostile_names_are_shown_as_text(name: str) -> None:
 @pytest.mark.parametrize("objects", [(), (node("n"),), (node("n"), pod("running", "1", nodeName="n"))], ids=len)
 def test_where_no_pod_is_pending(objects: tuple[dict[str, Any], ...]) -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        assert " ".join(lines(browser.pod_list)).startswith("no pod is pending here; explain -A also lists pods")
+        assert " ".join(lines(browser.pod_list)).startswith("no pod is pending here")
         await press(browser, pilot, "enter", "w", "a", "c", "2", "down", "enter", "4", "enter", "escape", "1", "escape")
         assert len(browser.screen_stack) == 1
         await write(browser, pilot, "slash", "n")

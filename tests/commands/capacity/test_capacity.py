@@ -192,7 +192,7 @@ def test_enough_quota_of_kueue_changes_nothing() -> None:
 def test_no_quota_of_kueue_means_that_none_fits() -> None:
     shape = _count_gpus(0, build_manifest(gpus=1, pods=1))
     assert shape.most == 0
-    assert shape.quota_sentence.startswith("Kueue admits none: it waits for quota in ClusterQueue cq")
+    assert shape.quota_sentence.startswith("Kueue admits none: the workload waits for quota in ClusterQueue cq")
 
 
 def test_a_pod_without_a_queue_has_no_quota_of_kueue() -> None:

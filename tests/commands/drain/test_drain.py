@@ -40,6 +40,8 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     sentence = report.build_first_line()[2]
     assert "1 pod is still terminating (grace period ends 2026-11-20T23:56:08Z)" in sentence
     assert "1 pending pod loses its nominated node (d/p1)" in sentence
+    assert report.build_first_line()[0].startswith("Can be drained, but ")
+    assert not report.safe
     assert "kubectl drain waits until they are gone" in RENDERERS["table"](report, Style(width=80))
 
 
@@ -53,6 +55,11 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
     report = drained(objects, "n1")
     assert report.stranded == ("d/here",)
     assert "1 pending pod can run nowhere else (d/here)" in report.build_first_line()[2]
+    assert report.build_first_line()[0] == "Can be drained, but leaves pending pods without a node:"
+    assert (report.drained, report.safe) == (True, False)
+    assert [(problem.object, problem.message) for problem in report.find_ci_gate_problems()] == [
+        ("Pod d/here", "can run only on a drained node")
+    ]
     assert "Pending, and can run on no other node" in RENDERERS["table"](report, Style(width=80))
 
 
@@ -71,6 +78,43 @@ def test_pods_of_places_are_counted_before_and_after() -> None:
     report = drained([node("n1", "a"), node("n2", "b"), nowhere, daemon, *pods], "n1")
     assert report.zones == (PodCount("a", 3, 1), PodCount("b", 1, 3))
     assert set(report.nodes_changed) == {PodCount("n1", 3, 1), PodCount("n2", 1, 3)}
+
+
+def test_free_room_is_that_of_the_other_nodes() -> None:
+    """Of 4 CPUs on n2, 1 is free after r1 came; the empty n1 and the cordoned n3 do not count."""
+    objects = [node("n1", cpu="16"), node("n2"), node("n3", cpu="8", unschedulable=True)]
+    report = drained([*objects, replica("r1", "n1", "1"), replica("r2", "n2", "2")], "n1")
+    cpu = next(headroom for headroom in report.headroom if headroom.resource == "cpu")
+    assert (cpu.allocatable, cpu.requested_before, cpu.requested_after) == (12_000, 2_000, 3_000)
+    assert (cpu.largest_free_before, cpu.largest_free_after) == (2_000, 1_000)
+
+
+def test_a_preempted_pod_without_a_controller_is_lost() -> None:
+    objects = [node("n1"), node("n2"), pod("alone", "n2", "4"), replica("high", "n1", "4", priority=10)]
+    report = drained(objects, "n1")
+    assert (report.lost, report.lost_victims) == ((), ("d/alone",))
+    assert "1 pod is lost: no controller recreates it" in str(report)
+    assert "lost for good, since they are preempted: d/alone" in report.summary().warnings
+
+
+def test_a_pod_with_a_local_volume_can_run_only_on_its_node() -> None:
+    """Every form names the volume and says that its data stays on the node."""
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": "v"},
+    }
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]}
+    terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    volume_spec = {"nodeAffinity": terms, "local": {"path": "/data"}}
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": volume_spec}
+    mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    report = drained([node("n1"), node("n2"), claim, volume, replica("db", "n1", volumes=mounted)], "n1")
+    cause = "volume v (claim d/c) is local to n1, so the pod can run only there"
+    assert [group.cause for group in report.unplaced] == [cause]
+    lost_data = "the data of local volume v (d/db) is lost if n1 is deleted"
+    assert report.summary().warnings[0] == lost_data
+    assert lost_data in " ".join(RENDERERS["table"](report, Style()).split())
 
 
 def test_the_drained_node_takes_no_pod_back() -> None:

@@ -91,6 +91,8 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     ).failures[0]
     assert worst.unplaced == 1
     assert "2 node(s) didn't match PersistentVolume's node affinity" in worst.reasons[0].message
+    assert worst.reasons[0].cause == "volume v (claim d/c) can be used only from n0, so the pod can run only there"
+    assert [(pinned.pod, pinned.local) for pinned in worst.pinned_volumes] == [("d/db", False)]
 
 
 def test_without_the_labels() -> None:
@@ -223,7 +225,7 @@ def test_who_has_to_make_room_and_fits_nowhere_counts() -> None:
     assert (worst.unplaced_displaced, worst.unplaced_evicted) == (0, 1)
     assert worst.reasons[0].evicted_from == {"d/low": "n1"}
     assert [(evicted.pod, evicted.by) for evicted in worst.evicted_pods] == [("d/low", "d/high")]
-    assert "1 displaced pod gets another node, 1 pod of other nodes is evicted and gets no node" in str(report)
+    assert "1 displaced pod gets another node, 1 pod of other nodes is evicted and gets no other node" in str(report)
 
 
 def test_evicted_pods_of_other_nodes_are_counted_once_and_not_among_the_displaced_ones() -> None:
@@ -233,10 +235,19 @@ def test_evicted_pods_of_other_nodes_are_counted_once_and_not_among_the_displace
     report = simulate_failures(Cluster.from_objects(objects))
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.unplaced, worst.unplaced_displaced, worst.evicted) == ("a", 2, 2, 1, 1)
-    consequences = "1 of its 2 displaced pods gets no node, 1 pod of other nodes is evicted and gets no node"
+    consequences = "1 of its 2 displaced pods gets no node, 1 pod of other nodes is evicted and gets no other node"
     assert worst.consequences == consequences
     plot, *_ = find_plots(build_page(report, Style(plots=True)))
     assert sum(dict(series.points)[plot.places.index("a")] for series in plot.series) == 2
+
+
+def test_preempted_pods_without_a_controller_are_lost_for_good() -> None:
+    """Only the eviction of the bare pod on n1 makes room for the pod of n0."""
+    objects = [node("n0", "a"), node("n1", "b"), pod("alone", "n1", "4"), replica("high", "n0", "4", priority=10)]
+    worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
+    assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
+    evicted = "1 pod of other nodes is evicted and gets no other node, 1 pod without a controller is lost"
+    assert worst.consequences == f"1 displaced pod gets another node, {evicted}"
 
 
 def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:
@@ -278,7 +289,7 @@ def test_the_order_in_which_pods_come_back_is_nobody_s() -> None:
 def test_the_ranking_is_by_what_is_worse_not_by_how_much_moves() -> None:
     """Who fits nowhere weighs more than who is evicted, that more than a bare pod lost, and that more than moves.
 
-    n0: 7 cores fit nowhere else. n1: its pod takes 3 cores, which only the eviction of one from n2 makes free. n2: a
+    n0: 7 cores fit nowhere else. n1: its pod takes 3 cores, for which the bare pod of n2 is evicted and lost. n2: a
     bare pod is lost. n3: three pods find room elsewhere. n4 has a daemon, which nobody moves.
     """
     daemon = pod("agent", "n4", "2", owner={"kind": "DaemonSet", "name": "agent"})
@@ -298,7 +309,7 @@ def test_the_ranking_is_by_what_is_worse_not_by_how_much_moves() -> None:
     found = [(f.name, f.unplaced, f.evicted, f.lost, f.displaced) for f in report.failures]
     assert found == [
         ("n0", 1, 0, 0, 1),
-        ("n1", 0, 1, 0, 1),
+        ("n1", 0, 1, 1, 1),
         ("n2", 0, 0, 1, 0),
         ("n3", 0, 0, 0, 3),
         ("n4", 0, 0, 0, 0),

@@ -13,7 +13,7 @@ from small import HOSTNAME, Json, budget, node, pod, replica
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room, search
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom
-from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.room import WAITING, RoomWishes
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
@@ -58,6 +58,23 @@ def test_one_move_where_one_is_enough() -> None:
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")])
     assert moves(report) == [("d/a", "n1", "n2")]
     assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
+
+
+def test_a_pod_that_still_waits_cannot_be_evicted() -> None:
+    """d/w (1) waits and would go to n2, where 3 of 4 CPUs are free. It runs nowhere, so it cannot leave n2."""
+    objects = [node("n1"), node("n2"), pod("x", "n1", "2"), pod("y", "n2", "1"), replica("w", "", "1"), waiting("3")]
+    report = room(objects)
+    assert [placed.node for placed in report.placed_first] == ["n2"]
+    assert (report.fits, report.moves) == (False, ())
+    assert (WAITING, 1) in [(held.why, held.pods) for held in report.held]
+
+
+def test_a_search_that_ran_out_of_time_proves_nothing() -> None:
+    """Every form says so in its first line."""
+    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")], seconds=0)
+    assert report.ran_out_of_time
+    assert "the search stopped after 0 seconds" in RENDERERS["table"](report, Style(width=200)).splitlines()[0]
+    assert "the search stopped after 0 seconds" in report.summary().headline
 
 
 def test_the_pod_of_the_least_priority_moves() -> None:

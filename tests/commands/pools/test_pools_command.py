@@ -48,6 +48,15 @@ def test_free_amounts_leave_out_cordoned_nodes(run: Run, write: Write) -> None:
     assert "CORDONED" in run("pools", "-f", file).out
 
 
+def test_the_most_on_a_node_is_on_one_that_can_run_one_more_pod(run: Run, write: Write) -> None:
+    """n1 has 3 CPUs free but runs its only pod, so that 2 CPUs on n2 are the most for a new pod."""
+    full, busy = node("n1", "4"), node("n2", "4")
+    full["status"]["allocatable"]["pods"] = "1"
+    file = write(full, busy, pod("one", "1", nodeName="n1"), pod("two", "2", nodeName="n2"))
+    (pool,) = json.loads(run("pools", "-f", file, "-o", "json").out)["pools"]
+    assert (pool["freeCpu"], pool["mostFreeCpu"]) == (5000, 2000)
+
+
 def test_shapes_and_short_answers_name_what_they_count(run: Run, write: Write) -> None:
     """Two sizes in one pool are two lines, not "and 1 more", which reads like memory. One node is cordoned."""
     small, large = node("n1", "2"), node("n2", "4")

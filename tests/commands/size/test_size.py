@@ -16,6 +16,7 @@ from kschedctl.commands.size import sizing
 from kschedctl.commands.size import sizing as study
 from kschedctl.commands.size.program import compute_lower_bound
 from kschedctl.commands.size.replays import NodeSets
+from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizingAlternative
 from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.commands.size.solved import SolvedPacking
 from kschedctl.errors import InputError, UsageError
@@ -141,6 +142,57 @@ def test_a_set_that_is_worse_than_today_says_so_first() -> None:
     assert sized(objects[:2]).loses_node == ()
 
 
+def test_nodes_that_running_pods_are_bound_to_are_kept() -> None:
+    """A local volume names the hostname of n1, which no new node has. A volume of zone a is on new nodes, too."""
+    objects = [node("n1", "small", 4), node("n2", "small", 4)]
+    for name, node_name, key, value in (("db", "n1", HOSTNAME, "n1"), ("web", "n2", ZONE, "a")):
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+        expression = {"key": key, "operator": "In", "values": [value]}
+        affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+        meta, status = {"name": name, "namespace": "default"}, {"phase": "Bound"}
+        volume = {"nodeAffinity": affinity, "claimRef": {**meta, "kind": "PersistentVolumeClaim"}}
+        objects += [
+            pod(name, 1, name, node_name, volumes=[claim]),
+            {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": {"volumeName": name}, "status": status},
+            {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": volume, "status": status},
+        ]
+    report = sized(objects)
+    assert report.nodes_to_keep == {"n1": ("default/db",)}
+    keeps = "keep n1: default/db is bound to its node by hostname (local volume or nodeSelector)"
+    assert report.summary().warnings[0] == keeps
+    assert keeps in " ".join(report.to_markdown().split())
+
+
+def test_what_the_nodes_of_types_lack_is_said() -> None:
+    in_pool = {"nodeSelector": {"pool": "general"}}
+    objects = [node("n1", "small", 4, "z"), pod("a", 1), *(pod(f"p{number}", 1, **in_pool) for number in range(2))]
+    types = [instance_type("small", 4, 1.0)]
+    assert sized(objects, instance_types=types).hints == (
+        "2 pods select pool=general, which no node of these types has: --node-label pool=general sizes nodes for them",
+        "none of the zones of these types (a) is a zone of the cluster (z): volumes and zone selectors do not match",
+    )
+    cluster = kschedctl.Cluster.from_objects([node("n1", "small", 4), *objects[1:]])
+    assert kschedctl.size(cluster, instance_types=types, node_labels={"pool": "general"}).hints == ()
+
+
+def test_the_bound_of_more_pods_than_the_set_takes_says_so() -> None:
+    """The set leaves out a pod that fits on no node and one that would fit, and costs less than the bound for all 9."""
+    never = (HomelessPods(("d/huge",), "Insufficient cpu"), HomelessPods(("d/late",), "not yet"))
+    report = NodeSizing(10, 49, 4.56, bound=4.58, bound_pods=9, never=never)
+    assert "49 nodes for $4.56 an hour take 8 pods; the 9 pods that fit on some node need at least $4.58" in str(report)
+    whole = NodeSizing(10, 50, 4.6, bound=4.58, bound_pods=9, never=never[:1])
+    assert "50 nodes for $4.6 an hour take 9 pods; at least $4.58 by requests" in str(whole)
+
+
+def test_sets_that_leave_pods_out_have_no_check_marks() -> None:
+    sets = (SizingAlternative("1 × small", 1, 1), SizingAlternative("1 × large", 1, 1))
+    all_taken = NodeSizing(3, 1, bound=1, bound_pods=3, alternatives=sets)
+    assert all_taken.to_markdown().count("✓") == 2
+    some_taken = NodeSizing(3, 1, bound=1, bound_pods=2, alternatives=sets, never=(HomelessPods(("d/p",), "no"),))
+    assert "✓" not in some_taken.to_markdown()
+    assert "each takes 2 of 3" in some_taken.to_markdown()
+
+
 def test_most_nodes_in_one_zone_is_said() -> None:
     """Three pods that may only run in zone a take three nodes there; zone b has one."""
     in_zone = lambda zone: {"nodeSelector": {ZONE: zone}}  # noqa: E731
@@ -243,12 +295,12 @@ def test_nothing_to_buy_is_said() -> None:
 
 
 def test_types_that_are_not_on_offer_are_told() -> None:
-    with pytest.raises(UsageError, match="no instance type is on sale"):
+    with pytest.raises(UsageError, match="no instance type is available"):
         sized([pod("p", 1)], instance_types=[{**instance_type("small", 4, 1.0), "offerings": []}])
 
 
 def test_a_negative_price_is_refused() -> None:
-    with pytest.raises(InputError, match=r'^instanceTypes: the price of "small" is negative: -1.0$'):
+    with pytest.raises(InputError, match=r'^instanceTypes: the price of "small" must not be negative: -1.0$'):
         sized([pod("p", 1)], instance_types=[instance_type("small", 4, -1.0)])
 
 
@@ -363,7 +415,7 @@ def test_before_a_set_takes_all_pods_the_one_that_takes_most_is_told(monkeypatch
     assert counts(sized(objects)) == {"small": 4}
     report = interrupted(monkeypatch, "find_pods_without_node", 1, objects)
     assert (report.interrupted, counts(report), report.homeless) == (True, {"small": 2}, 2)
-    assert "ended before it found a set" in report.never[0].message
+    assert "ended before it found a better set" in report.never[0].message
     assert report.build_first_line()[0].startswith("2 nodes take 2 pods;")
 
 

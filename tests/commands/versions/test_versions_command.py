@@ -15,14 +15,12 @@ from kschedctl.commands.schema import DOCUMENTS, build_schema
 def test_all_and_two(run: Run) -> None:
     code, out, err = run("versions")
     assert (code, err) == (0, "")
-    assert out.startswith("Replayed changes of kube-scheduler from 1.30 to 1.37")
+    assert out.startswith("Changes of kube-scheduler from 1.30 to 1.37 that the replay covers")
     code, out, err = run("versions", "1.34.1", "1.34.2")
     assert (code, err) == (0, "")
-    assert re.match(r"\d+ differences? from 1.34.1 to 1.34.2\nReplayed differences between kube-scheduler ", out)
+    assert re.match(r"\d+ differences? from 1.34.1 to 1.34.2\nDifferences between kube-scheduler ", out)
     assert "Feature gates" not in out
-    assert run("versions", "1.35.1", "1.35").out.startswith(
-        "No replayed differences between kube-scheduler 1.35.1 and 1.35"
-    )
+    assert run("versions", "1.35.1", "1.35").out.startswith("No differences between kube-scheduler 1.35.1 and 1.35")
 
 
 @pytest.mark.parametrize(("arguments", "last"), [([], "1.37"), (["1.33", "1.36"], "1.36")])

@@ -85,7 +85,7 @@ def test_ctrl_c_prints_the_pods_so_far(run: Run, cluster: str, tmp_path: Path, m
 
     options = (*options, "--event", event(tmp_path, node("n2", "9")))
     code, out, err = run("wakes", *options)
-    assert (code, err, out.splitlines()[0]) == (130, "", "Interrupted: the changes so far")
+    assert (code, err, out.splitlines()[0]) == (130, "", "Interrupted: the changes found so far")
     found = document(run("wakes", *options, "-o", "json").out, "WakesOfMany")
     assert (found["interrupted"], len(found["answers"])) == (True, 1)  # type: ignore[arg-type]
 

@@ -103,7 +103,7 @@ def test_pods_of_a_group_are_admitted_together() -> None:
     ]
     (alone,) = predict_manifest_outlooks(Cluster.from_objects([*QUEUES, *NODES]), pods[:1], NOW)
     assert alone.report.headline == (
-        "gets no Workload of Kueue: group g has 1 of the 2 pods that pod-group-total-count announces"
+        "gets no Workload of Kueue: group g has 1 of the 2 pods that pod-group-total-count specifies"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_claim_dependencies
+from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_device_dependencies
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork
 
@@ -20,4 +20,4 @@ def test_a_claim_that_is_not_made_yet_leans_on_its_template(metadata: dict[str, 
     spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d", **metadata}, "spec": spec}
     view = Fork.from_cluster(Cluster.from_objects([pod]))
-    assert [dependency.kind for dependency in iter_claim_dependencies(view.pods.infos[0], view, Features())] == kinds
+    assert [dependency.kind for dependency in iter_device_dependencies(view.pods.infos[0], view, Features())] == kinds

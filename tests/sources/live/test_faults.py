@@ -196,11 +196,11 @@ def test_pages_without_end_end(count: int, run: Run) -> None:
 
 
 def test_a_token_that_comes_again_is_told_at_once(run: Run) -> None:
-    assert_told(*run(pages(lambda number: str(number % 3))), "the list of nodes has no end")
+    assert_told(*run(pages(lambda number: str(number % 3))), "the list of nodes never ends")
 
 
 @pytest.mark.parametrize(
-    ("name", "most", "words"), [("MAX_OBJECTS", 199, "more than 199 nodes"), ("MAX_PAGES", 3, "no end")]
+    ("name", "most", "words"), [("MAX_OBJECTS", 199, "more than 199 nodes"), ("MAX_PAGES", 3, "never ends")]
 )
 def test_without_a_timeout_pages_end_too(
     name: str, most: int, words: str, run: Run, monkeypatch: pytest.MonkeyPatch

@@ -324,7 +324,7 @@ def test_a_configuration_that_cannot_be_used_is_told(text: str, words: str, serv
 def test_the_name_of_a_config_map_does_not_change_the_path(name: str, server_at: ServerAt) -> None:
     pods = for_path(SCHEDULER_PODS, scheduler_pod("--config=/etc/sched/config.yaml", config_map=name))
     cluster, paths = read(server_at, pods)
-    assert cluster.warnings[0].startswith(f"ConfigMap kube-system/{name}: {name!r} is not an object name: ")
+    assert cluster.warnings[0].startswith(f"ConfigMap kube-system/{name}: {name!r} is not an object name, so ")
     assert not any("secrets" in path for path in paths)
 
 

@@ -14,7 +14,7 @@ from live_fixtures import fixture_server_at  # noqa: F401 - a fixture
 from test_lists import ServerAt
 
 from kschedctl.api.json_values import drop_nulls
-from kschedctl.api.versions_read import iter_unknown_relevant_paths
+from kschedctl.api.versions_read import iter_unread_relevant_paths
 from kschedctl.sources.documents.documents import SMALL
 from kschedctl.sources.live.lists import read_list
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS
@@ -44,7 +44,7 @@ def test_golden_objects_have_no_field_that_is_not_known(family: str) -> None:
     for case in map(json.loads, family_lines(family)):
         for document in case["objects"]:
             if document["kind"] in FULLY_KNOWN_KINDS:
-                assert list(iter_unknown_relevant_paths(document["kind"], drop_nulls(document))) == []
+                assert list(iter_unread_relevant_paths(document["kind"], drop_nulls(document))) == []
 
 
 @pytest.mark.parametrize("form", ["documents", "list", "typed list"])
@@ -59,7 +59,7 @@ def test_a_field_of_a_group_is_told_once(tmp_path: Path, form: str) -> None:
         file = file.with_suffix(".json")
         file.write_text(json.dumps({"apiVersion": version, "kind": kind, "items": GROUPS}))
     (warning,) = read([str(file)]).warnings
-    assert warning.endswith(f'unknown field "spec.shiny" of a PodGroup: {TOLD}')
+    assert warning.endswith(f'unknown field "spec.shiny" of a PodGroup, {TOLD}')
 
 
 def test_fields_of_listed_objects_are_told_once(server_at: ServerAt) -> None:
@@ -73,9 +73,9 @@ def test_fields_of_listed_objects_are_told_once(server_at: ServerAt) -> None:
 
     with serving(answer) as api:
         server = server_at(api.url)
-        assert read_list(server, "Pod").warnings == (f'Pod a/p2: unknown field "spec.shiny": {TOLD}',)
+        assert read_list(server, "Pod").warnings == (f'Pod a/p2: unknown field "spec.shiny", {TOLD}',)
         assert read_list(server, "PodGroup").warnings == (
-            f'PodGroup a/g2: unknown field "spec.shiny" of a PodGroup: {TOLD}',
+            f'PodGroup a/g2: unknown field "spec.shiny" of a PodGroup, {TOLD}',
         )
 
 
@@ -85,7 +85,7 @@ def test_one_pod_of_a_template_is_looked_at_and_each_of_an_owner_that_has_none(t
     pods = [pod("p1"), pod("p2", shiny=True)]
     for each in pods:
         each["metadata"]["ownerReferences"] = [owner]
-    told = [f'unknown field "spec.shiny": {TOLD}'] if kind != "ReplicaSet" else []
+    told = [f'unknown field "spec.shiny", {TOLD}'] if kind != "ReplicaSet" else []
     assert [warning.partition("items[1]: ")[2] for warning in read([write_long_list(tmp_path, pods)]).warnings] == told
 
 

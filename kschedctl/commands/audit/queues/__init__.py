@@ -32,8 +32,8 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
     ADMITTED,
     FINISHED,
     WaitingQueues,
+    find_quota_owner,
     find_wait_reason,
-    find_workload_job,
     is_waiting,
 )
 from kschedctl.reports.findings import Finding
@@ -441,7 +441,7 @@ def _list_owners_of_workload(workload: KueueWorkload, cluster: Cluster) -> list[
     owners = [Owner(reference.kind, meta.namespace, reference.name) for reference in meta.owner_references]
     if owners:
         return owners
-    job = find_workload_job(workload, cluster)
+    job = find_quota_owner(workload, cluster)
     return [] if job is None else [job]
 
 

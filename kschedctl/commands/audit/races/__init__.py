@@ -109,11 +109,12 @@ def _simulate_races(audited: AuditedCluster, measures: Measures, *, instances: i
     if not nodes or measures.rate is None or measures.room is None:
         return None
     rate = min(measures.rate, MAX_RATE)
-    seconds_for_max_pods = MAX_PODS / rate
+    seconds_until_max_pods = MAX_PODS / rate
     fields = RaceFields(
         expiries=(parse_expiry(SIMULATED_EXPIRY), parse_expiry(NEVER)),
         instances=instances,
-        seconds=min(MIN_ARRIVAL_SECONDS, seconds_for_max_pods),
+        # pods arrive for the shortest default time, or for less time if there would be too many pods
+        seconds=min(MIN_ARRIVAL_SECONDS, seconds_until_max_pods),
     )
     limited_measures = replace(measures, nodes=nodes, rate=rate)
     return compare_expiries(build_race_question(fields, limited_measures), audited.progress)

@@ -17,7 +17,7 @@ from kschedctl.commands.audit.topology.workload_topology import (
     TopologyDomains,
     WorkloadConstraint,
     Workloads,
-    iter_spread_constraints,
+    iter_constraint_reports,
 )
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
@@ -116,7 +116,7 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
         return not scope.workloads or workloads.owners[workload] in scope.workloads
 
     selected = [number for number in range(len(workloads)) if is_selected(number)]
-    all_constraints = iter_spread_constraints(audited.scheduler, workloads)
+    all_constraints = iter_constraint_reports(audited.scheduler, workloads)
     constraints = [constraint for constraint in all_constraints if is_selected(constraint.workload)]
     all_in_single_domain = _list_single_domain_workloads(placements, workloads)
     single_domain = [entry for entry in all_in_single_domain if is_selected(entry.workload)]
@@ -330,7 +330,11 @@ def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
         fix = f"Add nodes in another domain first; until then, each domain takes only {room} after a restart"
     elif constraint.least_why:
         counts += f"; {constraint.least_why}"
-        fix = f"Set {constraint.least_policy}: Honor in the constraint; until then, a restart leaves pods Pending"
+        fix = f"Set {constraint.least_policy}: Honor in the constraint"
+        if constraint.when_unsatisfiable == HARD:
+            fix += "; until then, a restart leaves pods Pending"
+        else:
+            fix += ", so that only domains that its pods may use count"
     constraint_name = f"{constraint.when_unsatisfiable} over {constraint.key}"
     return SKEWED.build_finding(
         str(owner),

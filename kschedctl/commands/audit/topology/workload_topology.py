@@ -226,19 +226,20 @@ class WorkloadConstraint(NamedTuple):
     report: SpreadPromise
 
 
-def iter_spread_constraints(scheduler: Scheduler, workloads: Workloads) -> Iterator[WorkloadConstraint]:
+def iter_constraint_reports(scheduler: Scheduler, workloads: Workloads) -> Iterator[WorkloadConstraint]:
     """Yield a report about each distinct spread constraint of the workloads' pods.
 
     Pods are left out if no profile serves them, or if their profile does not run PodTopologySpread.
     """
     for workload, numbers in enumerate(workloads.infos_by_workload):
-        seen: set[tuple[str, SpreadConstraint]] = set()
+        seen_constraints: set[tuple[str, SpreadConstraint]] = set()  # filled by _iter_new_constraints
         for number in numbers:
             info = scheduler.view.pods.infos[number]
             if not info.spec.topology_spread_constraints:
                 continue
-            for action, domain_counts in _iter_new_constraints(scheduler, info, seen):
-                report = _build_constraint_report(str(workloads.owners[workload]), action, domain_counts, info)
+            for when_unsatisfiable, domain_counts in _iter_new_constraints(scheduler, info, seen_constraints):
+                owner = str(workloads.owners[workload])
+                report = _build_constraint_report(owner, when_unsatisfiable, domain_counts, info)
                 report = _explain_unusable_domain(report, domain_counts, info, scheduler.view)
                 yield WorkloadConstraint(workload, report)
 
@@ -273,21 +274,23 @@ def _iter_new_constraints(
     if not isinstance(plugin, PodTopologySpread):
         return
     view, settings = scheduler.view, plugin.settings
-    for action in (HARD, SOFT):
+    for when_unsatisfiable in (HARD, SOFT):
         try:
-            constraints = settings.get_constraints(info, view, action)
+            constraints = settings.get_constraints(info, view, when_unsatisfiable)
         except SelectorError:
             continue  # a pod with an invalid selector cannot be scheduled at all, and lint reports it
         for constraint in constraints:
-            if (action, constraint) not in seen_constraints:
-                seen_constraints.add((action, constraint))
-                yield action, count_pods_per_domain(constraint, constraints, settings, info, view)
+            if (when_unsatisfiable, constraint) not in seen_constraints:
+                seen_constraints.add((when_unsatisfiable, constraint))
+                yield when_unsatisfiable, count_pods_per_domain(constraint, constraints, settings, info, view)
 
 
-def _build_constraint_report(workload: str, action: str, domain_counts: DomainCounts, info: PodInfo) -> SpreadPromise:
+def _build_constraint_report(
+    workload: str, when_unsatisfiable: str, domain_counts: DomainCounts, info: PodInfo
+) -> SpreadPromise:
     """Build the report about a constraint of a workload from the number of pods in each domain.
 
-    `action` is the constraint's whenUnsatisfiable. Without domains, the names of the fullest and the emptiest domain
+    Without domains, the names of the fullest and the emptiest domain
     are empty.
     """
     constraint, names = domain_counts.constraint, domain_counts.column.values
@@ -295,11 +298,11 @@ def _build_constraint_report(workload: str, action: str, domain_counts: DomainCo
     fullest_first = existing_domains[np.argsort(-domain_counts.counts[existing_domains], kind="stable")]
     counts = domain_counts.counts[fullest_first]
     skew = compute_constraint_skew(counts, constraint)
-    is_hard = action == HARD and constraint.selects(info)
+    is_hard = when_unsatisfiable == HARD and constraint.selects(info)
     return SpreadPromise(
         workload=workload,
         key=constraint.topology_key,
-        when_unsatisfiable=action,
+        when_unsatisfiable=when_unsatisfiable,
         max_skew=constraint.max_skew,
         min_domains=constraint.min_domains,
         min_domains_set=constraint.min_domains > 1,

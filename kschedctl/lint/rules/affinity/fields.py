@@ -67,7 +67,7 @@ AF_NO_HOST_ANTI = Rule(
     "af-no-host-anti",
     NOTE,
     for_each_workload(find_replicas_that_may_share_a_node),
-    summary="Replicas are kept apart but may share a node",
+    summary="Anti-affinity is only preferred, so replicas may share a node",
     why="If replicas are only spread across zones, all replicas of a zone may run on one node.",
     fix="Add a spread constraint or an anti-affinity term on kubernetes.io/hostname",
     source=doc.AFFINITY,

@@ -15,7 +15,7 @@ from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, find_unknow
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.context import LintContext
-from kschedctl.lint.objects.manifests import is_at_or_around, remove_field
+from kschedctl.lint.objects.manifests import is_at_or_around, remove_fields
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 from kschedctl.lint.objects.workload import InvalidFieldError, convert_field
 from kschedctl.lint.rule import ERROR, WARNING, FieldEdit, RenameField, Rule, SetField, is_pod_count
@@ -115,9 +115,7 @@ def _iter_validation_errors(
     structs = {**manifests.KINDS, **around_pods.KINDS}
     if subject.kind not in structs or not is_user_authored(subject):
         return
-    document: JsonObject | None = subject.document
-    for path in undecodable_paths:
-        document = document and remove_field(document, path)
+    document = remove_fields(subject.document, undecodable_paths)
     if document is None:
         return
     try:

@@ -53,8 +53,8 @@ KQ_FLAVOR_NO_NODE = Rule(
     WARNING,
     find_flavors_without_nodes,
     summary="A ResourceFlavor with nodeLabels that no node has",
-    why="Kueue admits Workloads in this flavor, but their pods stay Pending. Not checked if an autoscaler may add "
-    "nodes, or if an admission check provides them.",
+    why="Kueue admits Workloads in this flavor, but their pods stay Pending. This check is skipped if an autoscaler "
+    "may add nodes, or if an admission check provides them.",
     fix="Label the nodes, or correct spec.nodeLabels",
     source=FLAVORS,
     needs_cluster=True,

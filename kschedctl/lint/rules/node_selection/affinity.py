@@ -17,11 +17,13 @@ from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, get_claim_class
-from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
+from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, describe_requirement
 from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.text.counts import counted
 
 ISOLATION_WORDS = ("dedicated", "isolat", "tenant", "restricted", "compliance", "pci", "secure")
+MAX_TERMS = 3
+"""The maximum number of required affinity terms that a message describes."""
 RESTRICTED_PREFIX = "node-restriction.kubernetes.io/"
 
 
@@ -36,7 +38,7 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
             continue
         if facts.can_never_schedule(workload, (NodeAffinity,)):
             message = f"none of {counted(len(facts), 'node')} matches {describe_node_conditions(workload)}"
-            yield workload.build_problem(get_selection_path(workload), message, _suggest_value(facts, workload))
+            yield workload.build_problem(get_selection_path(workload), message, _suggest_label_value(facts, workload))
 
 
 NA_NO_NODE_MATCHES = Rule(
@@ -51,8 +53,8 @@ NA_NO_NODE_MATCHES = Rule(
 )
 
 
-def _suggest_value(facts: ClusterFacts, workload: Workload) -> str:
-    """Suggest an existing value for the first misspelt value of a required node label, or return ""."""
+def _suggest_label_value(facts: ClusterFacts, workload: Workload) -> str:
+    """Return "Did you mean KEY=VALUE?" for the first misspelt node label that the pod requires, or ""."""
     required = list(workload.spec.node_selector.items())
     required += [
         (expression.key, value)
@@ -236,9 +238,15 @@ def get_selection_path(workload: Workload) -> Path:
 
 
 def describe_node_conditions(workload: Workload) -> str:
-    """List the node labels that a workload requires. Labels in its nodeSelector are listed with their values."""
-    node_selector = workload.spec.node_selector
-    alternatives = list_node_condition_alternatives(workload.spec)
-    keys = dict.fromkeys(key for alternative in alternatives for key in alternative.conditions.by_key)
-    labels = [f"{key}={node_selector[key]}" if key in node_selector else key for key in keys]
-    return ", ".join(labels) or "its node affinity"
+    """Describe the nodeSelector and required node affinity of a workload, such as `pool=web, zone=a or zone=b`."""
+    conditions = [f"{key}={value}" for key, value in workload.spec.node_selector.items()]
+    terms = []
+    for term in get_required_node_terms(workload):
+        requirements = (*term.match_expressions, *term.match_fields)
+        if requirements:
+            terms.append(" and ".join(map(describe_requirement, requirements)))
+    if len(terms) > MAX_TERMS:
+        terms[MAX_TERMS:] = [f"{counted(len(terms) - MAX_TERMS, 'more term')}"]
+    if terms:
+        conditions.append(" or ".join(terms))
+    return ", ".join(conditions) or "its node affinity"

@@ -360,7 +360,7 @@ NA_OS_MISMATCH = Rule(
     for_each_workload(find_os_mismatches),
     summary="Pods whose operating system differs from that of their nodes",
     why="The scheduler ignores spec.os and places the pods by labels alone, and the kubelet rejects them.",
-    fix="Select nodes by kubernetes.io/os with the value of spec.os.name",
+    fix="Set the node selector kubernetes.io/os to the value of spec.os.name",
     source="https://kubernetes.io/docs/concepts/workloads/pods/#pod-os",
 )
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from kschedctl.api.arrays import Counts
+from kschedctl.api.arrays import Bools, Counts, find_positions
 from kschedctl.api.json_values import objects_at
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import StorageClass
+from kschedctl.api.ownership import find_owner
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.placement import HARD, iter_spread_constraints
 from kschedctl.lint.context import LintContext
@@ -19,7 +20,7 @@ from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rule import NOTE, WARNING, Rule
 from kschedctl.lint.rules.spread.domains import HardSpread, iter_hard_spread_constraints
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
 _encode = msgspec.json.Encoder().encode
 
@@ -197,7 +198,12 @@ def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
                 f"the skew is {skew} now ({counts.min()} to {counts.max()} pods per domain), but maxSkew is "
                 f"{spread.constraint.max_skew}"
             )
-            yield spread.workload.build_problem(spread.path, message)
+            fix = ""
+            owners = _list_owners_of_counted_pods(context, spread, selector)
+            if str(spread.workload.subject) not in owners:  # a restart of the workload would move none of them
+                message += f"; it counts the pods of {first_few(owners)}"
+                fix = f"Spread {first_few(owners)} as well, or narrow the selector"
+            yield spread.workload.build_problem(spread.path, message, fix)
 
 
 TS_ALREADY_VIOLATED = Rule(
@@ -212,13 +218,25 @@ TS_ALREADY_VIOLATED = Rule(
 )
 
 
-def _count_pods_per_domain(context: LintContext, spread: HardSpread, selector: Selector) -> Counts:
-    """Count the bound pods that a constraint selects in each domain, on the nodes that the constraint counts."""
+def _list_owners_of_counted_pods(context: LintContext, spread: HardSpread, selector: Selector) -> list[str]:
+    """List the owners of the bound pods that a constraint counts, such as `Deployment shop/web`."""
+    view = context.facts.view
+    counted_pods = _select_counted_pods(context, spread, selector)
+    return sorted({str(find_owner(view.pods.objects[position])) for position in find_positions(counted_pods)})
+
+
+def _select_counted_pods(context: LintContext, spread: HardSpread, selector: Selector) -> Bools:
+    """Return a mask (P,) of the bound pods that a constraint selects, on the nodes that the constraint counts."""
     view = context.facts.view
     pods = view.pods
     selected_infos = pods.match_infos(selector, frozenset((spread.workload.namespace,))) & ~pods.terminating
-    rows = view.node[selected_infos[pods.info] & (view.node >= 0)]
-    counted_rows = rows[spread.counted[rows]]
+    return np.asarray(selected_infos[pods.info] & (view.node >= 0) & spread.counted[view.node], np.bool_)
+
+
+def _count_pods_per_domain(context: LintContext, spread: HardSpread, selector: Selector) -> Counts:
+    """Count the bound pods that a constraint selects in each domain, on the nodes that the constraint counts."""
+    view = context.facts.view
+    counted_rows = view.node[_select_counted_pods(context, spread, selector)]
     codes = view.nodes.label(spread.key).codes
     counts_by_code = np.bincount(codes[counted_rows], minlength=codes.max() + 1)
     return counts_by_code[np.unique(codes[spread.counted])].astype(np.int64)

@@ -180,20 +180,20 @@ def _clear_two_levels_below_threshold(
 def _clear_domains_below_threshold(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
 ) -> None:
-    """Set to zero the counts of those domains at a level that have room for fewer than ``threshold`` slices.
+    """Set to zero the counts of the domains at a level that hold fewer than ``threshold`` slices.
 
-    If the request has a leader (``needs_leader``) and the domain has room for one, the room beside the leader must
-    reach the threshold, too. If only this room is too small, only the counts with the leader are set to zero.
+    A domain that can take the leader of a request (``needs_leader``) must hold ``threshold`` slices beside it, too. If
+    it only fails at that, only its counts with the leader are set to zero.
     """
     for domain in domains:
         takes_leader = needs_leader and counts.leaders[level][domain] > 0
         if counts.slices[level][domain] < threshold:
-            _clear_domain(counts, level, domain, only_leader=False)
+            _clear_domain_counts(counts, level, domain, only_leader=False)
         elif takes_leader and counts.slices_with_leader[level][domain] < threshold:
-            _clear_domain(counts, level, domain, only_leader=True)
+            _clear_domain_counts(counts, level, domain, only_leader=True)
 
 
-def _clear_domain(counts: DomainCapacities, level: int, domain: int, *, only_leader: bool) -> None:
+def _clear_domain_counts(counts: DomainCapacities, level: int, domain: int, *, only_leader: bool) -> None:
     """Set the counts of a domain and all domains below it to 0, or only their counts with a leader."""
     arrays = [counts.pods_with_leader, counts.slices_with_leader, counts.leaders]
     if not only_leader:
@@ -283,10 +283,11 @@ def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float
 
 
 def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], threshold: int) -> list[int] | None:
-    """Give ``threshold`` slices to each of the fewest domains, and the remaining slices to the first ones.
+    """Distribute the slices and leaders over the fewest sufficient domains.
 
-    The counts of the domains are overwritten with what they get. Return these domains, or None if the slices do not
-    fit.
+    Each of these domains gets ``threshold`` slices. The first ones also get a leader each, and as many of the remaining
+    slices as they hold. The counts of the domains are overwritten with what they get. Return these domains, or None if
+    the slices or leaders do not fit. Upstream: placeSlicesOnDomainsBalanced.
     """
     counts, request = search.counts, search.request
     chosen = _choose_domains(search, level, domains, by_entropy=False)
@@ -297,16 +298,21 @@ def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], thr
     remaining_extra = request.slices - len(chosen) * threshold
     remaining_leaders = request.leaders
     for domain in chosen:
-        if remaining_leaders > 0:
+        leaders = min(remaining_leaders, 1)
+        if leaders:
             extra = min(int(slices_with_leader[domain]) - threshold, remaining_extra)
-            counts.leaders[level][domain] = 1
-            remaining_leaders -= 1
+        elif remaining_extra > 0:
+            extra = min(int(slices[domain]) - threshold, remaining_extra)
         else:
-            extra = min(int(slices[domain]) - threshold, remaining_extra) if remaining_extra > 0 else 0
-            counts.leaders[level][domain] = 0
-        number = threshold + extra
-        counts.pods[level][domain] = number * request.slice_size
-        slices[domain] = slices_with_leader[domain] = number
-        counts.pods_with_leader[level][domain] = number * request.slice_size - counts.leaders[level][domain]
+            extra = 0
+        remaining_leaders -= leaders
         remaining_extra -= extra
+
+        # Overwrite the domain's capacities with what it gets.
+        number = threshold + extra
+        pods = number * request.slice_size
+        slices[domain] = slices_with_leader[domain] = number
+        counts.leaders[level][domain] = leaders
+        counts.pods[level][domain] = pods
+        counts.pods_with_leader[level][domain] = pods - leaders
     return None if remaining_extra > 0 or remaining_leaders > 0 else chosen

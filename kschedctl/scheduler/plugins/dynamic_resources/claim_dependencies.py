@@ -19,8 +19,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 NOT_RUN = Gap("have regular expressions that only RE2 can run: install kschedctl[re2]")
 
 
-def iter_claim_dependencies(info: PodInfo, view: Fork, features: Features) -> Iterator[Dependency]:
-    """Yield the kinds whose unread objects could change the results for the pod's claims and extended resources.
+def iter_device_dependencies(info: PodInfo, view: Fork, features: Features) -> Iterator[Dependency]:
+    """Yield a dependency on each kind whose unread objects could change what DynamicResources decides about the pod.
 
     Nothing is yielded for a pod without claims and extended resources.
     """
@@ -30,7 +30,7 @@ def iter_claim_dependencies(info: PodInfo, view: Fork, features: Features) -> It
             name = find_claim_name(info.pod, reference)
         except ClaimError:
             if info.pod.metadata.creation_timestamp is None:  # the status of an existing pod names generated claims
-                yield _build_refusing_dependency("ResourceClaimTemplate")
+                yield _build_false_rejection_dependency("ResourceClaimTemplate")
             continue
         if name is not None:
             claim = inventory.claims.get(f"{info.namespace}/{name}")
@@ -39,26 +39,26 @@ def iter_claim_dependencies(info: PodInfo, view: Fork, features: Features) -> It
         return
     requests = info.incoming_requests
     if is_any_backed(requests, find_backing_classes(view.objects)):
-        yield _build_refusing_dependency("ResourceClaim")
-        yield from _iter_device_dependencies(inventory)
+        yield _build_false_rejection_dependency("ResourceClaim")
+        yield from _iter_inventory_dependencies(inventory)
     elif any(amount and is_dra_extended(name) for name, amount in requests.items()):
-        yield Dependency("DeviceClass", Effect.ADMITS)
+        yield Dependency("DeviceClass", Effect.ADMITS)  # an unread class may back the resource with devices
 
 
 def _iter_dependencies_of_claim(claim: ResourceClaim | None, inventory: Inventory) -> Iterator[Dependency]:
-    """Yield the kinds whose unread objects could change the result for one claim.
+    """Yield a dependency on each kind whose unread objects could change the result for one claim.
 
     Only ResourceClaims matter if the claim is missing (None) or allocated. Otherwise the kinds that define devices
     matter as well, and DeviceClasses if a class of the claim is missing.
     """
-    yield _build_refusing_dependency("ResourceClaim")
+    yield _build_false_rejection_dependency("ResourceClaim")
     if claim is None or claim.status.allocation is not None:
         return
-    yield from _iter_device_dependencies(inventory)
+    yield from _iter_inventory_dependencies(inventory)
     class_names = {option.device_class_name for option in _iter_request_options(claim)}
     has_all_classes = class_names <= inventory.classes.keys()
     if not has_all_classes:
-        yield _build_refusing_dependency("DeviceClass")
+        yield _build_false_rejection_dependency("DeviceClass")
 
 
 def _iter_request_options(claim: ResourceClaim) -> Iterator[ExactDeviceRequest | DeviceSubRequest]:
@@ -69,13 +69,13 @@ def _iter_request_options(claim: ResourceClaim) -> Iterator[ExactDeviceRequest |
         yield from request.first_available
 
 
-def _iter_device_dependencies(inventory: Inventory) -> Iterator[Dependency]:
+def _iter_inventory_dependencies(inventory: Inventory) -> Iterator[Dependency]:
     """Yield dependencies on the kinds that define which devices can be allocated.
 
     These are ResourceSlices and, if enabled, DeviceTaintRules. DeviceTaintRules can only make devices unavailable. If a
     rule selects devices by a missing class, DeviceClasses are added.
     """
-    yield _build_refusing_dependency("ResourceSlice")
+    yield _build_false_rejection_dependency("ResourceSlice")
     if not inventory.features.device_taint_rules:
         return
     yield Dependency("DeviceTaintRule", Effect.REFUSES_MORE)
@@ -85,11 +85,11 @@ def _iter_device_dependencies(inventory: Inventory) -> Iterator[Dependency]:
     class_names = {selector.device_class_name for selector in selectors if selector is not None} - {None}
     has_all_classes = class_names <= inventory.classes.keys()
     if not has_all_classes:
-        yield _build_refusing_dependency("DeviceClass")
+        yield _build_false_rejection_dependency("DeviceClass")
 
 
-def _build_refusing_dependency(kind: str) -> Dependency:
-    """Build the dependency on a kind without whose objects the pod may be rejected falsely."""
+def _build_false_rejection_dependency(kind: str) -> Dependency:
+    """Build a dependency on a kind. If its objects were not read, the pod may be rejected falsely."""
     return Dependency(kind, Effect.REFUSES)
 
 

@@ -188,9 +188,9 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         may_be_backed = self.features.extended_resource and any(map(is_dra_extended, requested))
         if not view.objects.gaps or not (info.spec.resource_claims or may_be_backed):
             return
-        from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_claim_dependencies  # noqa: PLC0415 - for few pods
+        from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_device_dependencies  # noqa: PLC0415 - for few pods
 
-        yield from iter_claim_dependencies(info, view, self.features)
+        yield from iter_device_dependencies(info, view, self.features)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
         """Yield an unknown for each kind whose regular expressions for the pod's devices need RE2.
@@ -334,10 +334,12 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
         Raises ClaimError if a claim cannot be used, and PluginError if upstream's plugin would fail.
         """
-        if not info.spec.resource_claims and not self.features.workload_claims:
-            can_be_backed = self.features.extended_resource and view.objects.of("DeviceClass")
-            if not can_be_backed:
-                return None
+        may_need_devices = bool(info.spec.resource_claims) or (
+            self.features.extended_resource and bool(view.objects.of("DeviceClass"))
+        )
+        # With workload_claims, the evaluation also checks the group of a pod that needs no devices
+        if not may_need_devices and not self.features.workload_claims:
+            return None
         evaluation: Evaluation | None = _import_pre_filter().evaluate_claims(info, view, self.features, *self.timeouts)
         return evaluation
 

@@ -367,7 +367,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         yield ClusterEventWithHint(POD, pod_actions, pod_hint)
 
         node_hint = partial(hints.is_schedulable_after_node_change, from_devices=self.features.extended_resource)
-        node_actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
+        node_actions = resolve_node_actions(
+            ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, all_updates_before_1_32=True
+        )
         yield ClusterEventWithHint(NODE, node_actions, adapt_node_hint(node_hint, gates))
 
         if self.features.extended_resource and REGISTERS_DEVICE_CLASS_EVENTS.at(gates.release):

@@ -357,8 +357,9 @@ def is_schedulable_after_pod_change(
     counts_nominated: bool,
     counts_itself: bool,
 ) -> bool:
-    """Return whether the changed pod starts or stops matching a constraint, or the waiting pod's tolerations changed.
+    """Return whether a pod change may make the waiting pod schedulable.
 
+    This is so if the changed pod starts or stops matching a constraint, or if the waiting pod's tolerations change.
     Tolerations matter only if a constraint excludes nodes with untolerated taints. `counts_nominated` and
     `counts_itself` are the rules COUNTS_NOMINATED and COUNTS_ITSELF of the version.
     """
@@ -379,9 +380,10 @@ def is_schedulable_after_pod_change(
 
 
 def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequence[SpreadConstraint]) -> bool:
-    """Return whether a node with all topology keys is added, deleted, or changes its domains or taints.
+    """Return whether a node change may make the pod schedulable.
 
-    A node that gains its last missing topology key, or loses a topology key, also counts.
+    This is so if a node with all topology keys is added or deleted, or if its domains or taints change. A node that
+    gains its last missing topology key, or loses a topology key, counts as well.
     """
     if change.old is None or change.new is None:  # the node was added or deleted
         return _has_all_topology_keys(change.object.metadata.labels, constraints)

@@ -1,0 +1,38 @@
+"""Find the bound volumes that can be used only from nodes that are drained or fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kschedctl.api.arrays import Position, Rows
+from kschedctl.reports.placements import PinnedVolume
+from kschedctl.scheduler.plugins.helper.volumes.listers import format_claim_key, get_listers, iter_claim_volumes
+from kschedctl.snapshot.fork import Fork
+
+
+def find_pinned_volumes(view: Fork, rows: Rows, positions: Iterable[Position]) -> tuple[PinnedVolume, ...]:
+    """Return the volumes of these pods that can be used from some of the nodes at `rows`, but from no other node.
+
+    `view` contains all nodes, including those at `rows`. Claims that are not bound to a volume are left out.
+    """
+    return tuple(volume for position in positions for volume in _iter_pinned_volumes(view, rows, position))
+
+
+def _iter_pinned_volumes(view: Fork, rows: Rows, position: Position) -> Iterator[PinnedVolume]:
+    """Yield the volumes of a pod that can be used only from the nodes at `rows`."""
+    pod = view.pods.objects[position]
+    for claim_volume in iter_claim_volumes(pod):
+        storage = get_listers(view)
+        claim = storage.claims.get((pod.metadata.namespace, claim_volume.claim_name))
+        volume = storage.volumes.get(claim.spec.volume_name) if claim else None
+        if claim is None or volume is None:
+            continue
+        reachable = storage.topology.find_reachable_rows(volume.spec.node_affinity).tolist()
+        if reachable and set(reachable).issubset(rows.tolist()):
+            yield PinnedVolume(
+                volume=volume.metadata.name,
+                claim=format_claim_key(claim),
+                pod=pod.key,
+                nodes=tuple(view.nodes.names[row] for row in reachable),
+                local=volume.spec.local is not None or volume.spec.host_path is not None,
+            )
