@@ -98,6 +98,8 @@ class MakeRoom(Report, frozen=True):
     """Pods that kube-scheduler itself preempts for the first pod as soon as it tries that pod."""
     preemptor: str = ""
     """The first pod that does not fit without moves; empty if all pods fit."""
+    rivals: tuple[str, ...] = ()
+    """Waiting pods of the same workload that kube-scheduler tries before the only pod, so that they take room first."""
     commands: tuple[str, ...] = ()
     """Commands to run in this order, each once the pod evicted before runs again."""
     pools: tuple[PoolChange, ...] = ()
@@ -147,6 +149,18 @@ class MakeRoom(Report, frozen=True):
         else:
             plan = f"plan of up to {counted(self.searched.max_moves, 'move')}"
         return ("No room can be made:", subject, f"– no {plan} makes room for {self._pronoun}{doubt}")
+
+    @property
+    def rivals_sentence(self) -> str:
+        """The sentence that other replicas take the room first, or "" if there are none."""
+        if not self.rivals:
+            return ""
+        count = counted(len(self.rivals), "other pod", "other pods")
+        takes = agreeing(len(self.rivals), "takes", "take")
+        return (
+            f"kube-scheduler first tries {count} of the same workload, which {takes} the room: "
+            f"{first_few(self.rivals)}; to make room for all of them, name the workload"
+        )
 
     @property
     def _is_hopeless(self) -> bool:
@@ -201,7 +215,7 @@ class MakeRoom(Report, frozen=True):
             summary,
             subject=", ".join(self.pods),
             verdict="Fits" if self.fits else "NoPlan",
-            warnings=(self.preemption_sentence,) if self.preempts else (),
+            warnings=tuple(filter(None, (self.preemption_sentence, self.rivals_sentence))),
             fixes=(self.to_short_fix(),) if self.moves else (),
             pods=left,
             figures={"moves": len(self.moves), "missing": len(self.missing)},
