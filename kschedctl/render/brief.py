@@ -234,7 +234,10 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     further_fixes = _count_further_fixes(summary)
     if summary.next:
         is_needed = not fix_commands or further_fixes > 0
-        yield BriefText("", 0, rank=1 if is_needed else 3, more=(f"{MORE}{summary.next[0]}",))
+        # Without this line, nobody could find the commands of a fix that are not shown
+        is_essential = bool(summary.fixes) and not fix_commands
+        rank = 0 if is_essential else 1 if is_needed else 3
+        yield BriefText("", 0, rank=rank, more=(f"{MORE}{summary.next[0]}",))
         return
     is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
     lacks_fix = bool(summary.fixes) and not is_first_fix_shown
