@@ -57,6 +57,7 @@ def build_report(room: RoomMaking) -> MakeRoom:
         message=_find_first_message(simulation, missing_pods),
         cause=_describe_missing_class(simulation, missing_pods),
         preempts=_find_preempted_pods(room),
+        preemptor=pods[room.searches[0].wanted].key if room.searches else "",
         commands=tuple(command for part in room.parts for command in _iter_plan_commands(room, part)),
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(iter_fragmented_resources(room.searches[0])) if room.searches else (),
@@ -117,6 +118,7 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
             cordoned_source = source
             yield kubectl.render_command("cordon", nodes[source].metadata.name)
         yield kubectl.render_eviction(pods[move.position])
+        yield kubectl.render_wait_until_gone(pods[move.position])
 
     still_cordoned = emptied if cordoned_source is None else [cordoned_source, *emptied]
     for row in still_cordoned:

@@ -68,7 +68,8 @@ def _build_commands_section(report: MakeRoom) -> Page:
     if not report.moves:
         return ()
     return section(
-        "Commands; wait before each eviction until the previous pod runs again", *map(Command, report.commands)
+        "Commands; before each further eviction or uncordon, wait until the replacement of the evicted pod runs",
+        *map(Command, report.commands),
     )
 
 

@@ -96,6 +96,8 @@ class MakeRoom(Report, frozen=True):
     """kube-scheduler's message for the first pod that does not fit."""
     preempts: tuple[str, ...] = ()
     """Pods that kube-scheduler itself preempts for the first pod as soon as it tries that pod."""
+    preemptor: str = ""
+    """The first pod that does not fit without moves; empty if all pods fit."""
     commands: tuple[str, ...] = ()
     """Commands to run in this order, each once the pod evicted before runs again."""
     pools: tuple[PoolChange, ...] = ()
@@ -136,6 +138,8 @@ class MakeRoom(Report, frozen=True):
                 seconds = f"{self.searched.seconds:g} {'second' if self.searched.seconds == 1 else 'seconds'}"
                 why = f"the search stopped after {seconds}, and {why}"
             return ("No room found:", subject, f"– {why}{doubt}")
+        if self._is_hopeless:
+            return ("No room can be made:", subject, f"– no node takes it, whichever pods move{doubt}")
         if self.searched is None:
             plan = "move"
         elif self.searched.max_moves == 1:
@@ -143,6 +147,12 @@ class MakeRoom(Report, frozen=True):
         else:
             plan = f"plan of up to {counted(self.searched.max_moves, 'move')}"
         return ("No room can be made:", subject, f"– no {plan} makes room for {self._pronoun}{doubt}")
+
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether a single pod fits on no node even without the pods that may be moved."""
+        searched = self.searched
+        return len(self.pods) == 1 and searched is not None and not (searched.nodes or searched.plans)
 
     @property
     def ran_out_of_time(self) -> bool:
@@ -155,7 +165,8 @@ class MakeRoom(Report, frozen=True):
         if not self.preempts:
             return ""
         pods = counted(len(self.preempts), "pod")
-        return f"kube-scheduler itself preempts {pods} as soon as it tries this pod: {first_few(self.preempts)}"
+        pod = "this pod" if len(self.pods) == 1 else self.preemptor
+        return f"kube-scheduler itself preempts {pods} as soon as it tries {pod}: {first_few(self.preempts)}"
 
     @property
     def _pronoun(self) -> str:
