@@ -445,4 +445,7 @@ def _build_trial_drains(report: PackingSection, style: Style) -> Page:
         limit = len(report.emptied) if style.wide else MAX_ROWS
         emptied_nodes = names([emptied.node for emptied in report.emptied], limit)
         page.append(paragraph(Marked("emptied:", Tone.FAINT), emptied_nodes))
+    if report.empty:
+        limit = len(report.empty) if style.wide else MAX_ROWS
+        page.append(paragraph(Marked("empty:", Tone.FAINT), names(report.empty, limit)))
     return tuple(page)
