@@ -191,9 +191,9 @@ def _get_remedy_price(remedy: Remedy) -> Price:
 def _build_rank_key(trial: RemedyTrial) -> _RankKey:
     """Return the sort key of a trial, smallest for the best.
 
-    The criteria are, in this order: no values needed from the user, lower steps of the changes on the scale of `Price`,
-    the lower sum of costs, no operator needed, and more feasible nodes. Each victim adds 1 to the costs. Harmful
-    evictions add `Price.LOSS` to the prices. The text of the fixes only breaks ties.
+    The criteria are, in this order: no values needed from the user, lower prices of the changes, a lower sum of their
+    costs, no operator needed, and more feasible nodes. Prices are compared from the highest on. Harmful evictions add
+    `Price.LOSS` to the prices, and each victim adds 1 to the costs. The text of the fixes only breaks ties.
     """
     fixes = trial.changes
     prices, cost = build_cost_key(fixes)

@@ -261,8 +261,8 @@ class Evaluation:
     def _search_devices(self, row: int, resources: tuple[str, ...]) -> DeviceVerdict:
         """Search a node for devices for the unallocated claims, and return the verdict.
 
-        `resources` are the extended resources that need devices. The verdict on success has the allocation and the
-        places of its devices. Errors and timeouts become verdicts as well.
+        `resources` are the extended resources that need devices. On success, the verdict has the allocation and
+        the places of its devices. Errors and timeouts become verdicts as well.
         """
         try:
             search = Search(self.inventory, row, self._read_unallocated_claims(resources), self.seconds)
