@@ -103,7 +103,7 @@ def _validate_container(container: Writable, path: Path, spec: Writable) -> Vali
         field_path = (*path, "terminationMessagePolicy")
         yield not_supported(field_path, TypedString(container["terminationMessagePolicy"]), MESSAGE_POLICIES)
     for index, variable in enumerate(container.get("env") or ()):
-        yield from _validate_variable_name(str(variable.get("name", "")), (*path, "env", index, "name"))
+        yield from _validate_env_var_name(str(variable.get("name", "")), (*path, "env", index, "name"))
         yield from validate_value_from(variable, (*path, "env", index, "valueFrom"))
     if container["imagePullPolicy"] not in PULL_POLICIES:
         yield not_supported((*path, "imagePullPolicy"), TypedString(container["imagePullPolicy"]), PULL_POLICIES)
@@ -114,8 +114,8 @@ def _validate_container(container: Writable, path: Path, spec: Writable) -> Vali
         yield invalid(field_path, TypedString("Unmasked"), "`hostUsers` must be false to use `Unmasked`")
 
 
-def _validate_variable_name(name: str, path: Path) -> ValidationErrors:
-    """Validate the name of an environment variable: printable ASCII characters except ``=``."""
+def _validate_env_var_name(name: str, path: Path) -> ValidationErrors:
+    """Check that an environment variable's name is non-empty printable ASCII without ``=``."""
     if not name:
         yield required(path)
     elif not all(" " <= character <= "~" and character != "=" for character in name):

@@ -119,22 +119,32 @@ def collect_pod_extras(
         return
     from kschedctl.sources.extender_recording import PodExtras, Recorder  # noqa: PLC0415
 
+    # Recorded answers are replayed without the pods' fields. Only a Recorder calls extenders.
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
     full_pods = call.full_pods
     remaining_keys = []
     for target in targets:
         written = inquiry.written.get(get_identity(target.workload)) if target.workload else None
-        is_existing_pod = bool(target.pod.metadata.uid) or not target.note
         if written is not None:
             full_pods[target.pod.key] = PodExtras.from_document(get_pod_template(written.document))
-        elif is_existing_pod:  # rather than a pod that a workload would create
+        elif _is_existing_pod(target):
             remaining_keys.append(target.pod.key)
     _add_extras_from_files(full_pods, remaining_keys, inquiry)
-    is_live = not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None
-    if is_live:
+    if _is_read_from_live_cluster(inquiry, source):
         missing_keys = [key for key in remaining_keys if key not in full_pods]
         _add_extras_from_cluster(full_pods, missing_keys[:MAX_LIVE_PODS], source)
+
+
+def _is_existing_pod(target: TargetPod) -> bool:
+    """Return whether the target is a pod that exists or was named itself, and not one that a workload would create."""
+    return bool(target.pod.metadata.uid) or not target.note
+
+
+def _is_read_from_live_cluster(inquiry: Inquiry, source: Source) -> bool:
+    """Return whether the cluster was read from an API server. Clusters from files have no provenance."""
+    is_stored = bool(source.snapshot or source.demo)
+    return not is_stored and inquiry.cluster.provenance is not None
 
 
 def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:

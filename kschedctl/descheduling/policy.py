@@ -205,7 +205,7 @@ def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolic
     Unknown fields outside of plugin arguments are only reported in the result. Raises InputError, with ``where`` as the
     location, for all other errors.
     """
-    _validate_version(document, where)
+    _validate_version_and_kind(document, where)
     cleaned = drop_nulls(document)
     decoded = _decode_document(cleaned, _Document, where)
     for fault in validate_metrics(decoded.metrics_collector, decoded.metrics_providers):
@@ -229,7 +229,7 @@ def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolic
     )
 
 
-def _validate_version(document: JsonObject, where: str) -> None:
+def _validate_version_and_kind(document: JsonObject, where: str) -> None:
     """Raise InputError if the document is not a DeschedulerPolicy of the supported version."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if kind != KIND or not isinstance(version, str) or version.partition("/")[0] != GROUP:

@@ -51,10 +51,10 @@ class GroupChange(NamedTuple):
 def find_node_group_fixes(
     cluster: Cluster, pod: Pod, groups: Sequence[JsonObject], current_answer: NewNode, replay: Replay
 ) -> tuple[Remedy, ...]:
-    """Return changes of node groups that make a group grow for the pod when the autoscaler is replayed.
+    """Return changes to node groups after which the replayed autoscaler would add a node for the pod.
 
-    At most MOST_TRIED changes are replayed, preferably of groups that look as if they were meant for the pod. The
-    result is empty if the pod gets a node anyway, as `current_answer` for the unchanged groups says.
+    At most MOST_TRIED changes are replayed, preferably changes to groups that seem to be meant for the pod.
+    `current_answer` is the answer for the unchanged groups. The result is empty if the pod gets a node without changes.
     """
     if current_answer.would_launch or current_answer.existing_node:
         return ()
@@ -140,14 +140,16 @@ def _iter_completed_templates(id: str, template: JsonObject, pod: Pod) -> Iterat
         return  # the group's machines may not have the devices
     for missing_labels in _iter_missing_labels(labels, pod):
         if missing_labels or devices:
-            changed = _complete_template(template, {**labels, **missing_labels}, devices)
+            changed = _replace_labels_and_add_devices(template, {**labels, **missing_labels}, devices)
             tags = [f"{TEMPLATE_TAG}/label/{key}={value}" for key, value in missing_labels.items()]
             tags += [f"{TEMPLATE_TAG}/resources/{name}={amount}" for name, amount in devices.items()]
             summary = _describe_template_additions(id, missing_labels, devices)
             yield GroupChange({"template": changed}, summary, Price.CORRECTION, tuple(tags))
 
 
-def _complete_template(template: JsonObject, labels: Mapping[str, str], devices: Mapping[str, str]) -> JsonObject:
+def _replace_labels_and_add_devices(
+    template: JsonObject, labels: Mapping[str, str], devices: Mapping[str, str]
+) -> JsonObject:
     """Return the template with its labels replaced, and with the devices added to its allocatable and capacity."""
     metadata = {**object_at(template, "metadata"), "labels": dict(labels)}
     status = dict(object_at(template, "status"))

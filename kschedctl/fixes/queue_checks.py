@@ -78,7 +78,7 @@ class QueueChecks:
             if variant_result is not None and variant_result.holds:
                 others = (other for other in candidate.others if other is not trial)
                 return CheckedFix(RankedFix(trial, tuple(self._iter_holding_trials(others))), variant_result)
-        return self._find_sufficient_node_count(candidate.trial) or CheckedFix(RankedFix(candidate.trial), result)
+        return self._find_fix_with_fewest_nodes(candidate.trial) or CheckedFix(RankedFix(candidate.trial), result)
 
     def _iter_holding_trials(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:
         """Yield the trials that hold in the queue, among the first `MOST_VARIANTS` of them."""
@@ -87,11 +87,11 @@ class QueueChecks:
             if result is not None and result.holds:
                 yield trial
 
-    def _find_sufficient_node_count(self, trial: RemedyTrial) -> CheckedFix | None:
-        """Return the fix with the smallest number of added nodes with which it holds in the queue.
+    def _find_fix_with_fewest_nodes(self, trial: RemedyTrial) -> CheckedFix | None:
+        """Return the variant of the fix with the fewest added nodes that holds in the queue.
 
-        The number is from 2 to `MOST_NODES`. Return None if the fix adds no node, or if no tried number of nodes is
-        enough.
+        From 2 to `MOST_NODES` added nodes are tried. The search stops early if it needs too many replays, and the best
+        variant so far is returned. Return None if the fix adds no node, or if no variant was found to hold.
         """
         adding = next((fix for fix in trial.changes if fix.with_node_count is not None), None)
         if adding is None or adding.with_node_count is None:
@@ -101,7 +101,6 @@ class QueueChecks:
         best: CheckedFix | None = None
         too_few = 1  # the largest count that is known not to be enough
         enough = MOST_NODES + 1  # the smallest count that is known or assumed to be enough
-        # Move away from the estimate in growing steps until one count is too few and one is enough, then bisect.
         step = 1
         count = min(max(estimate_nodes_needed(trial), 2), MOST_NODES)
         while enough - too_few > 1:
@@ -118,15 +117,24 @@ class QueueChecks:
             else:
                 too_few = count
 
-            if best is not None and too_few > 1:
-                count = (too_few + enough) // 2
-            elif best is not None:
-                count = max(enough - step, 2)
-                step *= 2
-            else:
-                count = min(too_few + step, MOST_NODES)
-                step *= 2
+            count = _choose_next_node_count(too_few, enough, step)
+            step *= 2
         return best
+
+
+def _choose_next_node_count(too_few: int, enough: int, step: int) -> int:
+    """Return the number of nodes to try next, between `too_few` and `enough`.
+
+    As long as only one of the two limits was tried, the number is up to `step` nodes away from this limit. Afterwards,
+    it is in the middle between them.
+    """
+    was_enough_tried = enough <= MOST_NODES
+    was_too_few_tried = too_few > 1
+    if was_enough_tried and was_too_few_tried:
+        return (too_few + enough) // 2
+    if was_enough_tried:
+        return max(enough - step, 2)
+    return min(too_few + step, MOST_NODES)
 
 
 def _has_other_waiting_pods(scheduler: Scheduler, trial: RemedyTrial) -> bool:

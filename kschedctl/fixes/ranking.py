@@ -191,8 +191,9 @@ def _get_remedy_price(remedy: Remedy) -> Price:
 def _build_rank_key(trial: RemedyTrial) -> _RankKey:
     """Return the sort key of a trial, smallest for the best.
 
-    The criteria are, in this order: no values needed from the user, lower prices, lower costs, no operator needed, and
-    more feasible nodes. Evictions that do harm count as a loss in the prices.
+    The criteria are, in this order: no values needed from the user, lower prices of the changes, a lower sum of their
+    costs, no operator needed, and more feasible nodes. Prices are compared from the highest on. Harmful evictions add
+    `Price.LOSS` to the prices, and each victim adds 1 to the costs. The text of the fixes only breaks ties.
     """
     fixes = trial.changes
     prices, cost = build_cost_key(fixes)

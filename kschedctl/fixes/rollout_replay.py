@@ -71,10 +71,10 @@ class RolloutResult(NamedTuple):
 
 
 def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
-    """Replay the rollout of the trial's changes, or only its preemptions if no other pod has the changed template.
+    """Replay the rollout of the trial's changes.
 
-    Return None if no pod other than the target changes and none is preempted. If the new pods cannot be created, the
-    result has the reason as `harm`.
+    If the changed template has no other pod than the target, only the trial's preemptions are replayed. Return None if
+    there are no preemptions either. If the new pods cannot be created, `harm` of the result says why.
     """
     if not trial.changes_workload and not trial.victims:
         return None
@@ -92,8 +92,9 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
     except InputError as error:
         return RolloutResult(owner, harm=f"its pods cannot be created: {error.what}")
 
-    controlled_keys = {pod.key for pod in (*change.kept, *change.removed)}
-    deleted = [pod for pod in old_pods if pod.key not in controlled_keys]
+    # The user deletes the old pods that the rollout neither keeps nor replaces.
+    rollout_keys = {pod.key for pod in (*change.kept, *change.removed)}
+    deleted = [pod for pod in old_pods if pod.key not in rollout_keys]
     return _run_rollout(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
 
 

@@ -19,6 +19,7 @@ from kschedctl.fixes.trial.guesses import lacks_feasible_node_for_image
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay.edits import ObjectKey
+from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.registry.in_tree import AnyFact
 
@@ -210,7 +211,7 @@ class RemedySearch:
         return self._proposals[place]
 
     def _refers_to_added_node(self, change: Fix, trial: RemedyTrial) -> bool:
-        """Return whether the change writes the name of a node that the trial adds into another object.
+        """Return whether the change writes, into another object, the name of a node that the trial adds.
 
         Nobody could make such a change, since the name of the node is unknown before it exists.
         """
@@ -222,6 +223,7 @@ class RemedySearch:
         for key, change_object, _ in change.edits:
             earlier_edit = trial.edits.get(key)
             before = self.trials.read(key) if earlier_edit is None else earlier_edit.after
+            # The name may be in any field, so it is searched in the JSON of the whole object.
             encoded_object = msgspec.json.encode((key, change_object(before)))
             if key.kind != "Node" and any(name in encoded_object for name in added_names):
                 return True
@@ -255,13 +257,15 @@ class RemedySearch:
     def _add_trial_if_minimal(self, trial: RemedyTrial) -> None:
         """Add the trial to `self.working_trials` if its set of changes is minimal, new and plausible.
 
-        A set is dropped if it would work without one of its changes, if another set changes the same objects, or if no
-        feasible node can run the image.
+        A set is dropped if it would work without one of its changes, if another set changes the same objects, if no
+        feasible node can run the image, or if none can use a volume that the set names.
         """
         changed_objects = _get_changed_objects(trial)
         if any(_get_changed_objects(working) == changed_objects for working in self.working_trials):
             return
         if trial.cycle is not None and lacks_feasible_node_for_image(self.trials.base.pod, trial.cycle):
+            return
+        if not _can_reach_named_volumes(trial):
             return
         # All sets without one of the changes, but not the empty set, which is known not to work.
         smaller_sets = [fixes for fixes in combinations(trial.changes, len(trial.changes) - 1) if fixes]
@@ -317,6 +321,20 @@ def _may_change_help(change: Fix, tried: TriedNode, remaining_changes: int) -> b
     first, *later = tried.find_rejections()
     other_shortages = [r for r in later if isinstance(r.fact, Insufficient) and r.fact != first.fact]
     return remaining_changes > 1 or not other_shortages
+
+
+def _can_reach_named_volumes(trial: RemedyTrial) -> bool:
+    """Return whether a node on which the pod fits can use each volume that the scheduler is to find.
+
+    Otherwise the pod fits because of another volume, which a fix of its own names.
+    """
+    if trial.cycle is None:
+        return True
+    names = trial.cycle.view.nodes.names
+    rows = {row for row, name in enumerate(names) if name in trial.opened_nodes}
+    topology = get_listers(trial.cycle.view).topology
+    volumes = (fix.volume_to_find for fix in trial.changes if fix.volume_to_find is not None)
+    return all(not rows.isdisjoint(topology.find_reachable_rows(volume.spec.node_affinity)) for volume in volumes)
 
 
 def _get_changed_objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:

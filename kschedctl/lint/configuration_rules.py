@@ -29,6 +29,8 @@ from kschedctl.text.counts import counted
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
 TUNING = "https://kubernetes.io/docs/concepts/scheduling-eviction/scheduler-perf-tuning/"
+DECISIVE_POINTS = ("filter", "postFilter", "preEnqueue")
+"""The extension points at which a plugin keeps pods from nodes, makes room, or gates pods: the first that it has."""
 MIN_FEASIBLE_NODES = 100
 """The minimum number of feasible nodes that kube-scheduler looks for."""
 
@@ -45,6 +47,8 @@ class _CheckedProfile:
     gates: FeatureGates
     mismatches: tuple[VersionMismatch, ...]
     """The fields and plugins of the document that only other versions of kube-scheduler have."""
+    has_siblings: bool = False
+    """Whether the document has other profiles, so that messages have to name this one."""
 
 
 def check_configuration(
@@ -75,7 +79,9 @@ def check_configuration(
 
     profiles = array_at(document, "profiles") or ({},)
     for i, (profile, written) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
-        checked = _CheckedProfile(subject, ("profiles", i), profile, object_at(written), gates, mismatches)
+        checked = _CheckedProfile(
+            subject, ("profiles", i), profile, object_at(written), gates, mismatches, len(profiles) > 1
+        )
         yield from ((WITHOUT_STATE, problem) for problem in _find_plugins_without_state(checked))
         yield from ((DISABLED, problem) for problem in _find_disabled_defaults(checked))
         yield from ((WEIGHT_ZERO, problem) for problem in _find_zero_weights(checked))
@@ -145,12 +151,25 @@ WITHOUT_STATE = _build_rule(
 
 
 def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for each default plugin that is not enabled although pods or nodes suffer without it."""
+    """Yield a problem for each default plugin that is not enabled although pods or nodes suffer without it.
+
+    A plugin may still be enabled at other points than the one at which it does this work.
+    """
+    profile = checked.profile
     for plugin in list_default_plugins(checked.gates):
-        declared = IN_TREE[plugin.name].plugin
-        consequence = declared.without if declared else ""
-        if consequence and plugin.name not in checked.profile.enabled_names:
-            yield checked.subject.build_problem((*checked.path, "plugins"), f"without {plugin.name}, {consequence}")
+        declared = IN_TREE[plugin.name]
+        consequence = declared.plugin.without if declared.plugin else ""
+        decisive_point = next((point for point in DECISIVE_POINTS if point in declared.points), "")
+        is_enabled = plugin.name in profile.enabled_names
+        works = is_enabled and (not decisive_point or plugin.name in profile.plugins[decisive_point])
+        is_replaced = decisive_point == "postFilter" and not IN_TREE.keys() >= set(profile.plugins["postFilter"])
+        if not consequence or works or (is_enabled and is_replaced):
+            continue
+        name = f"{plugin.name} at {decisive_point}" if is_enabled else plugin.name
+        message = f"without {name}, {consequence}"
+        if checked.has_siblings:
+            message = f"profile {profile.scheduler_name}: {message}"
+        yield checked.subject.build_problem((*checked.path, "plugins"), message)
 
 
 DISABLED = _build_rule(

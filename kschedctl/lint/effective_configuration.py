@@ -244,7 +244,16 @@ def _iter_profile_errors(document: JsonObject, gates: FeatureGates) -> Iterator[
         try:
             load_with_registered_plugins({**document, "profiles": [profile]}, gates)
         except ConfigurationError as error:
-            yield ("profiles", i), format_error(error)
+            yield ("profiles", i, *_find_args_path(profile, format_error(error))), format_error(error)
+
+
+def _find_args_path(profile: object, message: str) -> Path:
+    """Return the path in a profile to the arguments of the plugin that fails to start, or () if there are none."""
+    match = re.search(r'initializing plugin "([^"]+)"', message)
+    for number, entry in enumerate(array_at(profile, "pluginConfig")):
+        if match and object_at(entry).get("name") == match[1]:
+            return ("pluginConfig", number, "args")
+    return ()
 
 
 def _remove_fields(document: JsonObject, paths: list[Path]) -> JsonObject:

@@ -230,19 +230,22 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     yield from _iter_warnings(summary)
     yield from _iter_fix_parts(summary)
     for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
-        yield BriefText(entry, 2, rank=2, is_entry=True)
+        yield BriefText(entry, 2, rank=3, is_entry=True)
     if _is_about_pod(summary) and not summary.fixes and summary.advice:
-        yield BriefText(f"next: {summary.advice[0]}", 2, rank=2)
+        yield BriefText(f"next: {summary.advice[0]}", 2, rank=3)
     fix_commands = _get_short_commands(summary)
     further_fixes = _count_further_fixes(summary)
     if summary.next:
         is_needed = not fix_commands or further_fixes > 0
-        yield BriefText("", 0, rank=1 if is_needed else 3, more=(f"{MORE}{summary.next[0]}",))
+        # Without this line, nobody could find the commands of a fix that are not shown
+        is_essential = bool(summary.fixes) and not fix_commands
+        rank = 0 if is_essential else 1 if is_needed else 4
+        yield BriefText("", 0, rank=rank, more=(f"{MORE}{summary.next[0]}",))
         return
     is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
     lacks_fix = bool(summary.fixes) and not is_first_fix_shown
     if further_fixes > 0 or summary.left_out or lacks_fix:
-        yield BriefText("more: the same command without --brief", 1, rank=3)
+        yield BriefText("more: the same command without --brief", 1, rank=4)
 
 
 def _describe_headline(summary: Summary) -> str:
@@ -270,7 +273,7 @@ def _iter_warnings(summary: Summary) -> Iterator[BriefText]:
     for warning in warnings[:MAX_WARNINGS]:
         yield BriefText(warning, 2)
     if summary.preemption:
-        yield BriefText(summary.preemption, 2, 2)
+        yield BriefText(summary.preemption, 2, rank=3)
 
 
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
@@ -292,7 +295,7 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
     elif fix.commands:
         yield BriefText(f"  {counted(len(fix.commands), 'command')} not shown here", 1, rank=1, needs_previous=True)
     if (further_fixes := _count_further_fixes(summary)) > 0:
-        yield BriefText(f"  and {counted(further_fixes, 'more fix', 'more fixes')}", 1, rank=1, needs_previous=True)
+        yield BriefText(f"  and {counted(further_fixes, 'more fix', 'more fixes')}", 1, rank=2, needs_previous=True)
 
 
 def _count_further_fixes(summary: Summary) -> int:
@@ -321,7 +324,7 @@ MAX_ENTRIES = 4
 """Number of entries of the list that are shown."""
 MAX_WARNINGS = 3
 """Number of warnings that are shown."""
-MAX_COMMAND_LENGTH = 200
+MAX_COMMAND_LENGTH = 450
 """Longest command that is shown."""
 MAX_COMMANDS = 4
 """Largest number of commands of a fix that are shown."""
@@ -363,7 +366,7 @@ def _iter_causes(summary: Summary, *, headline_lists_causes: bool) -> Iterator[B
     if introduction:
         yield BriefText(introduction, 3)
     for number, cause in enumerate(summary.causes[:2]):
-        rank = 0 if number == 0 and not introduction else 2
+        rank = 0 if number == 0 and not introduction else 3
         yield BriefText(cause.plain or cause.reason, 3, rank)
 
 

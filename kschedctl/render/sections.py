@@ -412,8 +412,9 @@ def build_still_pending_section(
     if enough_nodes is None:
         clauses.append("the nodes that the autoscaler adds in its next loops do not place them")
     else:
-        clauses.append(f"{counted(enough_nodes, 'new node')} would be enough")
+        pronoun = "it" if len(still_pending) == 1 else "them"
+        clauses.append(f"{counted(enough_nodes, 'new node')} would be enough for {pronoun}, too")
     return (
-        *build_table(rows, columns, lambda row: row, style, title="Still pending once these nodes exist"),
+        *build_table(rows, columns, lambda row: row, style, title="Still pending although nodes are added for them"),
         paragraph(f"{'; '.join(clauses)}."),
     )

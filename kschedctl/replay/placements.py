@@ -205,20 +205,20 @@ def group_retried_pods(
 ) -> tuple[RetriedPods, ...]:
     """Group the retried pods by workload and by the queue where they wait now."""
     pods_by_group: dict[tuple[str, QueuePlace], list[str]] = {}
-    labels_by_group: dict[tuple[str, QueuePlace], Counter[str]] = {}
+    event_counts_by_group: dict[tuple[str, QueuePlace], Counter[str]] = {}
     for outcome in outcomes:
-        labels = simulation.retried.get(outcome.position)
-        if labels:
+        event_labels = simulation.retried.get(outcome.position)  # of the event before each retry
+        if event_labels:
             pod = simulation.view.pods.objects[outcome.position]
             workload = workloads.get(pod.key) or str(find_owner(pod))
             group = (workload, _find_queue_place(simulation, outcome))
             pods_by_group.setdefault(group, []).append(pod.key)
-            labels_by_group.setdefault(group, Counter()).update(labels)
+            event_counts_by_group.setdefault(group, Counter()).update(event_labels)
 
     retried = []
     for (workload, place), pods in pods_by_group.items():
-        labels_of_group = dict(labels_by_group[workload, place])
-        retried.append(RetriedPods(workload, tuple(pods), labels_of_group, place.queue, place.rejectors))
+        event_counts = dict(event_counts_by_group[workload, place])
+        retried.append(RetriedPods(workload, tuple(pods), event_counts, place.queue, place.rejectors))
     return tuple(retried)
 
 

@@ -50,7 +50,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
         waiting_on_permit[get_key(position)] = loop.view.nodes.names[waiting.choice.row]
     basis = build_cluster_basis(find_simulation_unknowns(loop.pods), scheduler)
     return QueueRun(
-        cycles=tuple(_report_cycle(loop, record) for record in records),
+        cycles=tuple(_build_cycle_report(loop, record) for record in records),
         gated=gated,
         queue_after={get_key(pod.position): queue_name for pod, queue_name in loop.queue},
         waiting_on_permit=waiting_on_permit,
@@ -73,7 +73,7 @@ def _report_gated_pods(loop: QueueReplay) -> dict[str, GatedPod]:
     return gated_pods
 
 
-def _report_cycle(loop: QueueReplay, record: CycleRecord) -> QueueCycle:
+def _build_cycle_report(loop: QueueReplay, record: CycleRecord) -> QueueCycle:
     """Build the report on one scheduling cycle, of a single pod or of a pod group."""
     get_key = _build_key_getter(loop)
     nodes = loop.view.nodes.names
@@ -81,7 +81,7 @@ def _report_cycle(loop: QueueReplay, record: CycleRecord) -> QueueCycle:
     return QueueCycle(
         popped=get_key(record.popped),
         bound={get_key(position): nodes[row] for position, row in record.bound.items()},
-        failed={get_key(position): _report_failure(failure, nodes) for position, failure in record.failed.items()},
+        failed={get_key(position): _build_failed_pod(failure, nodes) for position, failure in record.failed.items()},
         waiting={get_key(position): nodes[row] for position, row in record.waiting.items()},
         victims=tuple(map(get_key, record.victims)),
         feasible=choice.feasible if choice else None,
@@ -154,7 +154,7 @@ def _report_member(loop: QueueReplay, member: MemberResult) -> TriedMember:
     )
 
 
-def _report_failure(failure: Failed, nodes: Sequence[str]) -> FailedPod:
+def _build_failed_pod(failure: Failed, nodes: Sequence[str]) -> FailedPod:
     """Build the report on a pod that was not placed. ``nodes`` are the names of all nodes."""
     nominated = "" if failure.nominated is None or failure.nominated == NO_ROW else nodes[failure.nominated]
     rejectors = failure.rejectors or NO_REJECTORS

@@ -10,7 +10,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.unreplayed_admission import (
     describe_unreplayed_limits,
     find_uncalled_hooks,
-    find_unread_limits,
+    find_unread_admission_kinds,
 )
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
 from kschedctl.replay.unknown import build_unknown_fields, find_unreplayed_parts, merge_unknown_kinds
@@ -122,7 +122,7 @@ def _find_creation_unknowns(
     ``pod_keys`` are ``namespace/name``. Pods that the cluster does not have are left out.
     """
     pods = (cluster.pod(*key.split("/", 1)) for key in pod_keys)
-    yield from find_unread_limits(cluster, namespaces)
+    yield from find_unread_admission_kinds(cluster, namespaces)
     yield from find_uncalled_hooks(cluster, filter(None, pods))
 
 

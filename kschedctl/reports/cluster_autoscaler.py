@@ -11,7 +11,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortFix, ShortPods, Summary
-from kschedctl.text.counts import counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few
 
 UNKNOWN_GROUP_LIMITS = (
     "node groups are known only from node labels, so their minimum and maximum sizes are unknown: "
@@ -218,7 +218,10 @@ class ScaleUp(Report, frozen=True):
         )
         helped = self.helped
         which = f": {first_few(helped)}" if helped else ""
-        return (f"Scale-up: {increases}", f"for {len(helped):,} of {pods}{which}")
+        text = f"for {len(helped):,} of {pods}{which}"
+        if self.remaining:
+            text += f"; no group grows for {counted(len(self.remaining), 'pod')}"
+        return (f"Scale-up: {increases}", text)
 
     @property
     def helped(self) -> tuple[str, ...]:
@@ -261,13 +264,21 @@ class ScaleUp(Report, frozen=True):
         and a fix for each group without nodes whose template lacks tags.
         """
         unhelped: list[ShortPods] = []
-        for reasons, pods in self.group_by_reasons().items():
+        for reasons, unhelped_pods in self.group_by_reasons().items():
             why = "; ".join(f"group {group}: {reason}" for group, reason in reasons) or "no node group is known"
-            unhelped.append(ShortPods(pods=len(pods), such_as=pods[0], workload="", why=why))
+            unhelped.append(ShortPods(pods=len(unhelped_pods), such_as=unhelped_pods[0], workload="", why=why))
         waiting = tuple(
             ShortPods(pods=1, such_as=pod, workload="", why=message) for pod, message in self.still_pending.items()
         )
         ignored = self.describe_ignored_pods()
+        warnings = (f"the autoscaler {ignored}",) if ignored else ()
+        if self.still_pending:
+            stay = agreeing(len(self.still_pending), "stays", "stay")
+            enough = f"; {counted(self.enough, 'new node')} would be enough" if self.enough is not None else ""
+            pronoun = "it" if len(self.still_pending) == 1 else "them"
+            pods = first_few(tuple(self.still_pending))
+            text = f"{pods} {stay} pending although nodes are added for {pronoun}{enough}"
+            warnings = (text, *warnings)
         fixes = tuple(
             ShortFix(
                 f"Declare {' and '.join(gap.settings)} on node group {gap.group}: it has no nodes, and its template "
@@ -279,9 +290,9 @@ class ScaleUp(Report, frozen=True):
         )
         return replace(
             summary,
-            pods=(*unhelped, *waiting),
+            pods=(*waiting, *unhelped),
             fixes=fixes,
-            warnings=(f"the autoscaler {ignored}",) if ignored else (),
+            warnings=warnings,
             figures={"unschedulable": len(self.unschedulable), "helped": len(self.helped)},
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -218,30 +219,41 @@ class Provisioning(Report, frozen=True):
         return (f"Karpenter would launch {counted(node_count, 'node')}", f"for {pods}", remark)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the pods that get no node with all that keeps each NodePool from launching one, and pods that wait."""
+        """Return the summary with the pods that get no node or stay pending, warnings, and counts of nodes and pods.
+
+        The pods are grouped by reason. Previous pods, warnings and counts of the summary are replaced.
+        """
         pods_by_reason: dict[str, list[str]] = {}
-        for pod, error in self.pod_errors.items():
-            pods_by_reason.setdefault(self._describe_obstacles(pod) or shorten_error(error.error), []).append(pod)
-        for event in self.rejected:
-            pods_by_reason.setdefault(event.message, []).append(event.name)
-        for pod, message in self.still_pending.items():
-            waits = f"stays pending although a node is launched: {rewrite_fit_error(message)}"
-            pods_by_reason.setdefault(waits, []).append(pod)
-        warnings = tuple(f"NodePool {pool}: {why}" for pool, why in self.limits_exceeded.items())
-        if self.seen_types is not None:
-            warnings = (f"{self._describe_known_types()}: specify --instance-types FILE", *warnings)
-        if self.scheduler_error:
-            warnings = (f"no NodePool is eligible: {self.scheduler_error}", *warnings)
+        for pod, reason in self._iter_pods_with_reason():
+            pods_by_reason.setdefault(reason, []).append(pod)
         return replace(
             summary,
             pods=tuple(ShortPods(len(pods), pods[0], "", reason) for reason, pods in pods_by_reason.items()),
-            warnings=warnings,
+            warnings=tuple(self._iter_warnings()),
             figures={
                 "nodes": len(self.new_node_claims),
                 "withoutNode": len(self.pod_errors) + len(self.rejected),
                 "stillPending": len(self.still_pending),
             },
         )
+
+    def _iter_pods_with_reason(self) -> Iterator[tuple[str, str]]:
+        """Yield each pod that gets no node or stays pending, with the reason."""
+        for pod, error in self.pod_errors.items():
+            yield pod, self._describe_obstacles(pod) or shorten_error(error.error)
+        for event in self.rejected:
+            yield event.name, event.message
+        for pod, message in self.still_pending.items():
+            yield pod, f"stays pending although a node is launched: {rewrite_fit_error(message)}"
+
+    def _iter_warnings(self) -> Iterator[str]:
+        """Yield warnings about missing instance types, and about NodePools that launch nothing."""
+        if self.scheduler_error:
+            yield f"no NodePool is eligible: {self.scheduler_error}"
+        if self.seen_types is not None:
+            yield f"{self._describe_known_types()}: specify --instance-types FILE"
+        for pool, why in self.limits_exceeded.items():
+            yield f"NodePool {pool}: {why}"
 
     def _describe_known_types(self) -> str:
         """Describe which instance types are known if none were given."""

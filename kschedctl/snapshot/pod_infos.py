@@ -88,24 +88,24 @@ class PodInfos:
             has_terms[numbers] = any(getattr(info, name) for name in kinds)
         return has_terms
 
-    def list_affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
+    def list_affinity_terms(self, term_kind: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
         """Return the terms that may match pods of a namespace, each with the number of its info.
 
-        `of` is the kind of terms, which is a property of PodInfo such as `required_anti_affinity`.
+        `term_kind` is a property of PodInfo such as `required_anti_affinity`.
         """
-        if of not in self._terms:
-            self._terms[of] = self._group_terms_by_namespace(of)
-        by_namespace = self._terms[of]
+        if term_kind not in self._terms:
+            self._terms[term_kind] = self._group_terms_by_namespace(term_kind)
+        by_namespace = self._terms[term_kind]
         return by_namespace.get(namespace, []) + by_namespace.get(None, [])
 
-    def _group_terms_by_namespace(self, of: str) -> dict[str | None, list[tuple[AffinityTerm, int]]]:
+    def _group_terms_by_namespace(self, term_kind: str) -> dict[str | None, list[tuple[AffinityTerm, int]]]:
         """Return the terms of a kind by the namespaces that they name, sorted by the numbers of their infos.
 
         Terms with a namespace selector may match pods of any namespace and are under None.
         """
         by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
         for info, numbers in self._infos_with_affinity:
-            for term in getattr(info, of):
+            for term in getattr(info, term_kind):
                 has_selector = not term.namespace_selector.matches_nothing
                 names = (None,) if has_selector else term.namespaces
                 for name in names:
@@ -115,37 +115,41 @@ class PodInfos:
         return by_namespace
 
     def find_terms_matching(
-        self, of: str, info: PodInfo, namespace_labels: Mapping[str, str]
+        self, term_kind: str, info: PodInfo, namespace_labels: Mapping[str, str]
     ) -> list[tuple[AffinityTerm, int]]:
         """Return the terms that match a pod in a namespace with these labels, each with the number of its info.
 
-        `of` names the kind of terms as in PodInfo. The result is cached for all pods with equal labels.
+        `term_kind` is a property of PodInfo such as `required_anti_affinity`. The result is cached for all pods with
+        equal labels.
         """
-        key = of, info.namespace, frozenset(info.labels.items()), frozenset(namespace_labels.items())
+        key = term_kind, info.namespace, frozenset(info.labels.items()), frozenset(namespace_labels.items())
         if key not in self._matching_terms:
             self._matching_terms[key] = [
                 (term, number)
-                for term, number in self._index_terms(of, info.namespace).find_candidates(info.labels)
+                for term, number in self._get_terms_by_label(term_kind, info.namespace).find_candidates(info.labels)
                 if term.matches(info.namespace, info.labels, namespace_labels)
             ]
         return self._matching_terms[key]
 
-    def _index_terms(self, of: str, namespace: str) -> TermsByLabel:
-        """Return the terms of `list_affinity_terms` by the labels that they require, from a cache if possible."""
-        key = of, namespace
+    def _get_terms_by_label(self, term_kind: str, namespace: str) -> TermsByLabel:
+        """Return the terms that may match pods of a namespace, indexed by the labels that they require.
+
+        The index is built once for each kind of terms and namespace.
+        """
+        key = term_kind, namespace
         if key not in self._terms_by_label:
-            self._terms_by_label[key] = TermsByLabel(self.list_affinity_terms(of, namespace))
+            self._terms_by_label[key] = TermsByLabel(self.list_affinity_terms(term_kind, namespace))
         return self._terms_by_label[key]
 
-    def do_terms_depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
+    def do_terms_depend_on_namespace_labels(self, term_kind: str, namespace: str) -> bool:
         """Return whether at least one term for pods of a namespace selects pods by the labels of their namespaces.
 
-        `of` names the kind of terms as in PodInfo.
+        `term_kind` is a property of PodInfo such as `required_anti_affinity`.
         """
-        key = of, namespace
+        key = term_kind, namespace
         if key not in self._uses_namespace_labels:
             self._uses_namespace_labels[key] = any(
-                term.by_namespace_labels for term, _ in self.list_affinity_terms(of, namespace)
+                term.by_namespace_labels for term, _ in self.list_affinity_terms(term_kind, namespace)
             )
         return self._uses_namespace_labels[key]
 

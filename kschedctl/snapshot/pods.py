@@ -233,9 +233,9 @@ class PodColumns:
         """
         return self.distinct.match_infos(selector, namespaces)
 
-    def list_affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
+    def list_affinity_terms(self, term_kind: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
         """Return the terms that may match pods of a namespace, each with the number of its info.
 
-        `of` is the kind of terms, which is a property of PodInfo such as `required_anti_affinity`.
+        `term_kind` is a property of PodInfo such as `required_anti_affinity`.
         """
-        return self.distinct.list_affinity_terms(of, namespace)
+        return self.distinct.list_affinity_terms(term_kind, namespace)

@@ -91,15 +91,17 @@ class ListReader:
         return self._parse_list_end()
 
     def _read_batch(self) -> bool:
-        """Collect all complete items in the buffer except the last, and read more input.
+        """Collect the items before the last boundary between items in the buffer, and read more input.
 
-        Return False, changing nothing, if the ends of items cannot be recognized in the buffer.
+        The item after the boundary may be incomplete and stays in the buffer. Return False, changing nothing, if no
+        boundary is recognized or the items before it cannot be decoded.
         """
         boundary = _find_last_boundary(self._buffer)
         if boundary is None:
             return False
+        items_end = boundary.start() + 1  # A boundary begins with the closing brace of an item.
         try:
-            self._collect_array(b"".join((b"[", memoryview(self._buffer)[: boundary.start() + 1], b"]")))
+            self._collect_array(b"".join((b"[", memoryview(self._buffer)[:items_end], b"]")))
         except _UNDECODABLE:
             return False
         self._buffer = self._buffer[boundary.end() :] + self._reader.read(CHUNK_SIZE)

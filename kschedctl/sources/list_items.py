@@ -241,7 +241,7 @@ class PodItems:
         if decoded not in self._pods:
             self._pods[decoded] = _build_common_pod(item)
         common_pod = self._pods[decoded]
-        conditions = self._decode_field(PodStatus, "conditions", conditions_json or b"[]")
+        conditions = self._decode_field_cached(PodStatus, "conditions", conditions_json or b"[]")
         pod = Pod(
             replace(common_pod.metadata, **self._decode_fields(PodMeta, item.metadata, _SHARED_METADATA)),
             self._get_pod_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
@@ -284,10 +284,10 @@ class PodItems:
         for name in names:
             text = bytes(getattr(partly_decoded, name))
             if text:
-                values[name] = self._decode_field(struct, name, text)
+                values[name] = self._decode_field_cached(struct, name, text)
         return values
 
-    def _decode_field(self, struct: type[Struct], name: str, text: bytes) -> Any:
+    def _decode_field_cached(self, struct: type[Struct], name: str, text: bytes) -> Any:
         """Decode the JSON of a field of the struct. Equal JSON is decoded only once.
 
         Raises msgspec.ValidationError if it is invalid.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -170,6 +171,15 @@ def test_brief_prints_each_command_on_one_line_and_all_commands_or_their_number(
     assert "kubectl" not in text
     assert "  5 commands not shown here\n" in text
     assert text.endswith("more: the same command without --brief\n")
+
+
+def test_brief_always_says_where_hidden_commands_are(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The causes and the fix fill the twelve lines of a phone."""
+    monkeypatch.setenv("COLUMNS", "45")
+    state = Path(__file__).parents[1] / "field/27-toleration-key-slash/in.yaml"
+    lines = run("explain", "data/etl-driver", "-f", str(state), "--brief").out.splitlines()
+    assert len(lines) <= 12
+    assert lines[-1] == f"more: kschedctl remedies data/etl-driver -f {state}"
 
 
 def test_brief_does_not_repeat_the_headline() -> None:

@@ -95,3 +95,22 @@ def test_explain_and_make_room_say_the_same_of_what_is_free_on_one_node() -> Non
     cause = explain(cluster, "pend/cpu-big").causes[0]
     assert "0.6 of 4 free" in cause.fact
     assert cpu.on_one == 600
+
+
+def test_a_smaller_claim_names_the_volume_that_is_used_and_the_storage_that_is_lost() -> None:
+    """pvc-taint asks for 60Gi and does not tolerate the taint of db-a2, where pv-db-a2 is; pv-gen-a3 has 10Gi."""
+    tolerate, smaller, *_ = explain(Cluster.from_objects(documents()), "pend/pvc-taint", remedies=True).remedies
+    assert tolerate.summary == "Tolerate the taint dedicated=db:NoSchedule"
+    assert smaller.summary.endswith("such as pv-gen-a3: 10Gi instead of 60Gi")
+    assert "pv-db" not in repr(smaller)
+    assert "the pod gets 16% of the storage that it asks for" in smaller.drawbacks
+
+
+def test_the_first_line_counts_the_pods_of_the_manifest_apart_from_waiting_pods() -> None:
+    """A pod without requests fits, whichever of the 73 pods get a node."""
+    new = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new", "namespace": "pend"}}
+    new["spec"] = {"containers": [{"name": "c", "image": "x"}]}
+    report = simulate(Cluster.from_objects(documents()), [new], pending=True)
+    verdict, sentence = report.build_first_line()
+    assert verdict.endswith(" waiting pods not scheduled:")
+    assert sentence.startswith(f"1 of 1 pod of the manifests and {report.placed - 1} of 73 waiting pods get a node")

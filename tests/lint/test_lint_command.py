@@ -255,6 +255,29 @@ profiles:
 """
 
 
+def test_config_check_names_the_profile_and_the_point_that_a_plugin_lacks(run: Run, tmp_path: Path) -> None:
+    """DefaultPreemption is still enabled at preEnqueue, where it evicts nobody."""
+    (tmp_path / "c.yaml").write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+        "- schedulerName: default-scheduler\n- schedulerName: batch\n  plugins:\n"
+        "    postFilter: {disabled: [{name: DefaultPreemption}]}\n"
+    )
+    _, out, _ = run("config", "check", "c.yaml", "-o", "json")
+    assert [finding["message"] for finding in json.loads(out)["findings"]] == [
+        "profile batch: without DefaultPreemption at postFilter, pods of high priority evict nobody"
+    ]
+
+
+def test_config_check_points_to_the_arguments_of_a_plugin_that_fails_to_start(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+        "- schedulerName: default-scheduler\n  pluginConfig:\n  - name: NodeResourcesFit\n"
+        "    args: {scoringStrategy: {type: RequestedToCapacityRatio}}\n"
+    )
+    _, out, _ = run("config", "check", "c.yaml", "-o", "json")
+    assert [(finding["rule"], finding["line"]) for finding in json.loads(out)["findings"]] == [("cfg-invalid", 7)]
+
+
 def test_config_check(run: Run, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIGURATION)
     code, out, _ = run("config", "check", "c.yaml", "--nodes", "5000", "-o", "json")

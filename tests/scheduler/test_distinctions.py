@@ -25,7 +25,7 @@ from kschedctl.snapshot.trail import Trail
 def told_apart(distinctions: list[Distinction], rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return codes (N,) that are equal for rows of which a plugin must have the same answer."""
     columns = [
-        np.where(d.domains.present, d.values_at(rows), -1) if d.domains.separates_nodes else d.domains.codes
+        np.where(d.domains.present, d.get_domain_values(rows), -1) if d.domains.separates_nodes else d.domains.codes
         for d in distinctions
     ]
     return combine_columns(columns, len(rows))
@@ -144,7 +144,7 @@ def test_a_label_that_no_node_has_tells_none_apart() -> None:
     )
     domains = view.nodes.label("rack")
     distinction = Distinction(domains, lambda: np.zeros(0, np.int64))
-    assert distinction.values_at(np.arange(2)).tolist() == [0, 0]
+    assert distinction.get_domain_values(np.arange(2)).tolist() == [0, 0]
 
 
 def test_every_row_is_refused_if_no_node_has_the_topology_key() -> None:

@@ -85,7 +85,11 @@ def validate_pod_resources(spec: PodSpec, path: Path) -> ValidationErrors:
 
 
 def validate_container_resource_name(name: str, path: Path) -> ValidationErrors:
-    """Validate the name of a container's resource. Upstream: validateContainerResourceName."""
+    """Validate the name of a container's resource.
+
+    A name without a slash has to be hugepages or a standard resource such as cpu. A name with a slash has to be in a
+    domain of kubernetes.io, or the name of a valid extended resource. Upstream: validateContainerResourceName.
+    """
     yield from _validate_any_resource_name(name, path)
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not name.startswith(HUGE_PAGES_PREFIX):

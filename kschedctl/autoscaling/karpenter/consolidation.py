@@ -272,10 +272,11 @@ class Consolidation:
         return self._restrict_to_cheaper_types(offers[0], candidates)
 
     def _restrict_to_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
-        """Restrict the replacement to types that are cheaper than the nodes. Return an error, or "" if enough are left.
+        """Restrict the replacement to instance types that are cheaper than the nodes together.
 
-        A replacement that may be spot or on-demand then has to be spot. Special rules apply if it replaces only spot
-        nodes.
+        Return an error if no type is left or minValues needs more types, otherwise "". A replacement that may be spot
+        or on-demand is then restricted to spot. If all nodes are spot and the replacement may be spot, the rules of
+        `_restrict_spot_replacement` apply instead.
         """
         price = sum(candidate.price for candidate in candidates)
         are_all_spot = all(candidate.capacity_type == SPOT for candidate in candidates)

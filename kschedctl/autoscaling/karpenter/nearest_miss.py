@@ -107,7 +107,7 @@ class _ObstacleSearch:
                 or self._find_label_obstacle()
                 or self._find_empty_label_value_obstacle(refusal)
                 or self._find_limit_obstacle()
-                or _Obstacle(self._describe_missing_subnet(refusal) or self._describe_closest_type(refusal), None)
+                or _Obstacle(self._describe_missing_subnet(refusal) or self._describe_refusal(refusal), None)
             )
             if obstacle.description:
                 yield obstacle.description
@@ -312,13 +312,15 @@ class _ObstacleSearch:
         types = [claim.template.columns.types[row] for row in np.flatnonzero(claim.options).tolist()]
         return min(types, key=lambda each: (each.capacity.get(CPU, ZERO), each.capacity.get(MEMORY, ZERO), each.name))
 
-    def _describe_closest_type(self, refusal: ClaimRefusal) -> str:
-        """Describe what the instance types lack to take the pod, or return Karpenter's error if this is unknown.
+    def _describe_refusal(self, refusal: ClaimRefusal) -> str:
+        """Describe what the instance types lack to take the pod.
 
-        Return "" for an error of the unedited pool, which is reported anyway.
+        If this is unknown, return Karpenter's error for an edited pool. Return "" for an unedited pool, because its
+        error is reported elsewhere.
         """
         if refusal.requirements is None:
-            return shorten_error(refusal.reason) if self.pools else ""
+            is_edited = self.pools is not None
+            return shorten_error(refusal.reason) if is_edited else ""
         groups = (self.pools or self.setting.pools).groups.get(self.template.name, ())
         return describe_closest_type(self.template, groups, self.data, refusal.requirements)
 

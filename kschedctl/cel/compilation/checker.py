@@ -192,7 +192,10 @@ class Checker:
     # -- names ---------------------------------------------------------------------------------------------------
 
     def _resolve_name(self, node: SyntaxNode, name: str) -> Type | None:
-        """Return the type of the variable or type that a name refers to, or None."""
+        """Return the type of the variable that a name refers to, or None if the name is unknown.
+
+        For the name of a type, return the type ``type``, and record the named type in `named_types`.
+        """
         name = name.lstrip(".")
         for scope in reversed(self.scopes):
             if name in scope:

@@ -98,10 +98,9 @@ def _build_conversion_error(source: str, target: str) -> CelError:
 
 
 def _parse_integer(text: str, low: int, high: int, target: str) -> int:
-    """Parse a decimal integer.
+    """Parse a decimal integer from `low` to `high`.
 
-    Raises CelError if the text is no decimal integer, if the integer is not between `low` and `high`, or if it has a
-    sign although `target` is uint.
+    Raises CelError if the text is not a decimal integer, is out of range, or is signed while `target` is uint.
     """
     if _INTEGER.fullmatch(text) and not (target == "uint" and text[0] in "+-"):
         value = int(text)

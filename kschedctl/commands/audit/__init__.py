@@ -168,9 +168,9 @@ def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict
 
 
 def _combine_states(sections: Sequence[AnySection], interrupted: bool) -> str:
-    """Return the gravest state of the sections: findings, then unknown, then sound.
+    """Return the worst state of the sections. From worst to best, the states are findings, unknown and sound.
 
-    Sections that an interruption left out are unknown.
+    If the audit was interrupted, the missing sections count as unknown.
     """
     states = {section.state for section in sections}
     if interrupted:

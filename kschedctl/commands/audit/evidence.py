@@ -243,9 +243,10 @@ def _format_stranded_pods(loss: BrokenDomain) -> str:
 
 
 def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
-    """Build tables of the tiers, highest first, of the victims of growth, of recent preemptions and of exposed pods.
+    """Build tables of priority tiers, pods that a growing tier would evict, recent preemptions and exposed pods.
 
-    Starving pods get a table in wide output only, since findings already give their figures.
+    The highest tier comes first. Exposed pods are behind Services and may be preempted by higher tiers. Starving pods
+    get a table in wide output only, since findings already give their figures.
     """
     exposed_title = "Pods behind Services that higher tiers may preempt"
     exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2)
@@ -444,4 +445,7 @@ def _build_trial_drains(report: PackingSection, style: Style) -> Page:
         limit = len(report.emptied) if style.wide else MAX_ROWS
         emptied_nodes = names([emptied.node for emptied in report.emptied], limit)
         page.append(paragraph(Marked("emptied:", Tone.FAINT), emptied_nodes))
+    if report.empty:
+        limit = len(report.empty) if style.wide else MAX_ROWS
+        page.append(paragraph(Marked("empty:", Tone.FAINT), names(report.empty, limit)))
     return tuple(page)

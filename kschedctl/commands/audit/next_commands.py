@@ -77,7 +77,8 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
         names = [starving.pods[0] for starving in section.starving if starving.workload == finding.object]
     elif isinstance(section, PackingSection):
         pool = name if kind == "Pool" else ""
-        names = [emptied.node for emptied in section.emptied if emptied.pool == pool]
+        names = [node for savings in section.savings if savings.pool == pool for node in savings.empty_nodes]
+        names += [emptied.node for emptied in section.emptied if emptied.pool == pool]
     elif kind == "Pod":
         names = [name]
     else:

@@ -21,7 +21,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
     """Build the page: the verdict, caveats, nodes, zone losses, and the pools before and after."""
     first, *autoscaler = report.build_first_line()
     tone = Tone.GOOD if report.removable else Tone.PLAIN
-    if report.undecided or report.interrupted:
+    if report.undecided or report.interrupted or (report.removable and report.waiting_workloads):
         tone = Tone.WARNING
     left_out = tuple(f"{counted(number, 'node')} {reason}" for reason, number in report.left_out.items())
     shown, note = limit_rows_by_style(report.commands, style, 25)

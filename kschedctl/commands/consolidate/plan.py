@@ -20,6 +20,7 @@ from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.emptying import EmptyingOrder, order_removal_candidates
+from kschedctl.commands.audit.packing.waiting_needs import find_uncounted_workloads
 from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, AutoscalerVerdicts
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, ZoneLoss
 from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
@@ -119,6 +120,8 @@ class ConsolidationRun:
     """The candidates in the order in which they are tried."""
     reserve: RequiredRoom
     drains: DrainsInTurn
+    pending: Sequence[Position]
+    """The pending pods, some of which are placed before the first drain. Without those of --headroom-for."""
     remaining: Bools
     """Whether each node is still there, shape (N,)."""
     removable: list[RemovableNode] = field(default_factory=list)
@@ -156,6 +159,7 @@ class ConsolidationRun:
             candidates=candidates,
             reserve=reserve,
             drains=drains,
+            pending=pending,
             remaining=pools.workers.copy(),
         )
 
@@ -237,7 +241,7 @@ class ConsolidationRun:
 
         Otherwise the returned trial says why, and the drain is undone.
         """
-        trial = self.drains.drain_node(row)
+        trial = self.drains.drain_unneeded_node(row, self.pending)
         if trial.why:
             return trial
         remaining = self.remaining.copy()
@@ -273,7 +277,7 @@ class ConsolidationRun:
         name = self.view.nodes.names[row]
         pool = self.pools.names[self.pools.code[row]]
         if trial.why:
-            self.staying.append(StayingNode(name, pool, trial.why, trial.pod))
+            self.staying.append(StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run))
             return
         offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
@@ -311,7 +315,13 @@ class ConsolidationRun:
         return simulate_zone_losses(base, cluster_without_nodes, workers)
 
     def build_report(self, prices: Mapping[str, float], verdicts: AutoscalerVerdicts) -> NodeConsolidation:
-        """Build the report with prices and an autoscaler's verdicts."""
+        """Build the report with prices and an autoscaler's verdicts.
+
+        If not all pods were read, no node is reported as removable, since unread pods may run on it.
+        """
+        if self.scheduler.view.cluster.gap("Pod"):
+            self.removable = []
+            self.remaining = self.pools.workers
         view = self.candidates.view
         order = self.order
         rows = [view.nodes.index[node.node] for node in self.removable]
@@ -338,6 +348,7 @@ class ConsolidationRun:
             loses_data=list_pods_with_local_data(moved_pods),
             ask_to_stay=list_pods_asking_to_stay(moved_pods),
             pool=self.wishes.pool,
+            waiting_workloads=find_uncounted_workloads(self.scheduler, self.pending),
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),
         )
@@ -432,4 +443,5 @@ def _add_price_and_verdict(
 
 def _add_autoscaler_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
     """Return the node with the autoscaler's verdict."""
-    return StayingNode(node.node, node.pool, node.why, node.pod, verdicts.describe_node(node.node))
+    verdict = verdicts.describe_node(node.node)
+    return StayingNode(node.node, node.pool, node.why, node.pod, verdict, lets_run=node.lets_run)

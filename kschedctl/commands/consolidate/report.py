@@ -6,12 +6,13 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
+from kschedctl.commands.audit.packing.waiting_needs import describe_condition
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import NO_POOL, MovedPod, PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few, format_price
 from kschedctl.text.printable import rewrite_fit_error
 
@@ -45,6 +46,8 @@ class StayingNode(Document, frozen=True):
     pod: str = ""
     """The pod that keeps the node, if a pod does."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
+    lets_run: tuple[str, ...] = ()
+    """The pending pods that fit there once the node's pods have moved (`namespace/name`)."""
 
     @property
     def short_why(self) -> str:
@@ -105,6 +108,8 @@ class NodeConsolidation(Report, frozen=True):
     """The pods that move although their annotations ask autoscalers not to evict them."""
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
+    waiting_workloads: tuple[str, ...] = ()
+    """The objects that wait for nodes but whose pods are not placed: in queues or of other schedulers."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -120,7 +125,10 @@ class NodeConsolidation(Report, frozen=True):
 
     def _build_answer(self) -> str:
         """Return how many nodes could be removed, with the moves and savings, and whether all candidates were tried."""
-        if self.removable:
+        if self.has_unread_pods:
+            which = f"which of {self.nodes:,} nodes" if self.nodes > 1 else "whether the only node"
+            text = f"Not known {which} could be removed"
+        elif self.removable:
             text = f"{len(self.removable):,} of {counted(self.nodes, 'node')} could be removed"
         elif self.nodes:
             text = f"None of {counted(self.nodes, 'node')} could be removed"
@@ -133,10 +141,20 @@ class NodeConsolidation(Report, frozen=True):
             text += f" if {counted(moved_pods, 'pod')} {agreeing(moved_pods, 'moves', 'move')} to other nodes"
         if self.price:
             text += f", saving {format_price(self.price)} an hour"
+        if self.removable:
+            text += describe_condition(self.waiting_workloads)
+        kept = [node.node for node in self.staying if node.lets_run]
+        if kept:
+            text += f"; {first_few(kept)} {agreeing(len(kept), 'is', 'are')} kept for pending pods"
         if not self.complete:
             were = agreeing(self.tried, "was", "were")
             text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
         return text
+
+    @property
+    def has_unread_pods(self) -> bool:
+        """Whether not all pods were read, so that any node may run further pods."""
+        return any(entry.kind == "Pod" and entry.affects == VERDICT for entry in self.unknown)
 
     @property
     def ignores_prices(self) -> bool:

@@ -131,7 +131,7 @@ def drain_nodes(
         safe=not interrupted and all(report.safe for report in drains),
         drained=not interrupted and all(report.drained for report in drains),
         runs=len(drains),
-        over_runs=compute_spreads([_count_outcomes(report) for report in drains]),
+        over_runs=compute_spreads([_build_outcome_counts(report) for report in drains]),
         unplaced_over_runs=compute_unplaced_spreads([report.unplaced for report in drains]),
         in_no_order=merge_proven_unplaced_counts(report.in_no_order for report in drains),
         interrupted=interrupted,
@@ -139,8 +139,8 @@ def drain_nodes(
     )
 
 
-def _count_outcomes(report: Drain) -> dict[str, int]:
-    """Count the pods by outcome: moved, unplaced, blocked, lost, returned, or evicted for others."""
+def _build_outcome_counts(report: Drain) -> dict[str, int]:
+    """Return the drain's count of pods with each outcome, by the outcome's JSON key."""
     return {
         "moved": len(report.moved),
         "unplaced": sum(len(group.pods) for group in report.unplaced),

@@ -151,11 +151,11 @@ class Drain(Report, frozen=True):
         return (
             f"{self._build_verdict()}:",
             first_few(self.nodes),
-            f"– {self._count_outcomes()}{describe_doubt(self.unknown)}",
+            f"– {self._describe_outcomes()}{describe_doubt(self.unknown)}",
         )
 
-    def _count_outcomes(self) -> str:
-        """Return the number of pods with each outcome, the worst outcomes first."""
+    def _describe_outcomes(self) -> str:
+        """Describe the number of pods with each outcome, the worst outcomes first."""
         numbers = (
             (
                 self._lost_count,
@@ -307,7 +307,7 @@ class Drain(Report, frozen=True):
             verdict = "Drained"
         else:
             verdict = "Blocked"
-        outcomes = self._count_outcomes()  # without doubts, for which the summary has its own field
+        outcomes = self._describe_outcomes()  # without doubts, for which the summary has its own field
         return replace(
             summary,
             subject=", ".join(self.nodes),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
+from kschedctl.commands.explain.headline import describe_preemption_under_way
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
@@ -114,7 +115,8 @@ def _add_rivals_for_preempted_room(report: Explanation) -> Explanation:
     take = f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} {preemption.nominated} first"
     text = f"Waiting for them does not help: {take}"
     advice = tuple(replace(item, text=text) if item.kind == "AwaitPreemption" else item for item in report.advice)
-    return replace(report, headline=f"{report.headline}, but {take}", advice=advice)
+    without_rivals, with_rivals = (describe_preemption_under_way(preemption, obstacle) for obstacle in ("", take))
+    return replace(report, headline=report.headline.replace(without_rivals, with_rivals), advice=advice)
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:

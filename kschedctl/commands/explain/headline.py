@@ -90,7 +90,7 @@ def _describe_settled_pod(report: Explanation, pod: Pod, profiles: Collection[st
 def _describe_unschedulable_pod(report: Explanation) -> str:
     """Describe why the pod is unschedulable, or that preemption is under way. Without causes, return the message."""
     if report.preemption and report.preemption.terminating:
-        return _describe_preemption_under_way(report.preemption)
+        return describe_preemption_under_way(report.preemption)
     return describe_causes(report.causes) or report.message or ""
 
 
@@ -111,11 +111,15 @@ def _describe_destination(report: Explanation) -> str:
     return f"on any of {len(report.best):,} equally good nodes ({shown}){among}"
 
 
-def _describe_preemption_under_way(preemption: PreemptionReport) -> str:
-    """Describe which victims the pod waits for on its nominated node."""
+def describe_preemption_under_way(preemption: PreemptionReport, obstacle: str = "") -> str:
+    """Describe which victims the pod waits for on its nominated node, and the obstacle to getting it, if any.
+
+    The names of the victims come last, since a short form may cut the end.
+    """
     pods = counted(len(preemption.terminating), "pod")
-    location = f"on {preemption.nominated} ({_join_first_names(preemption.terminating)})"
-    return f"preemption is under way: it waits for {pods} to terminate {location}"
+    but = f", but {obstacle}" if obstacle else ""
+    names = _join_first_names(preemption.terminating)
+    return f"{UNDER_WAY}: it waits for {pods} to terminate on {preemption.nominated}{but} ({names})"
 
 
 def _join_first_names(names: tuple[str, ...]) -> str:

@@ -23,7 +23,7 @@ from kschedctl.replay.controllers.unreplayed_admission import (
     HOOK_KINDS,
     describe_unreplayed_limits,
     find_uncalled_hooks,
-    find_unread_limits,
+    find_unread_admission_kinds,
 )
 from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
@@ -114,7 +114,7 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     hooks = find_uncalled_hooks(cluster, [target.pod], denied=denied)
     if denied:  # unread limits could only deny the pod as well
         return CreationDoubts(not_replayed, hooks)
-    return CreationDoubts(not_replayed, (*find_unread_limits(cluster, namespaces), *hooks))
+    return CreationDoubts(not_replayed, (*find_unread_admission_kinds(cluster, namespaces), *hooks))
 
 
 class ChosenReplica(NamedTuple):

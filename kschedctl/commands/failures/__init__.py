@@ -218,7 +218,7 @@ def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
 
 def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
     """Return the worst of several runs of one failure, with the minimum and maximum numbers over all runs."""
-    spreads = compute_spreads([_count_outcomes(run) for run in runs])
+    spreads = compute_spreads([_build_outcome_counts(run) for run in runs])
     return replace(
         max(runs, key=_get_severity_sort_key),
         over_runs=spreads,
@@ -228,8 +228,8 @@ def _combine_runs_of_failure(runs: Sequence[Failure]) -> Failure:
     )
 
 
-def _count_outcomes(run: Failure) -> dict[str, int]:
-    """Count the pods that the failure leaves without a node or evicts."""
+def _build_outcome_counts(run: Failure) -> dict[str, int]:
+    """Return the failure's counts of unplaced and evicted pods, by their JSON key."""
     return {
         "unplaced": run.unplaced,
         "evicted": run.evicted,

@@ -57,6 +57,8 @@ def build_report(room: RoomMaking) -> MakeRoom:
         message=_find_first_message(simulation, missing_pods),
         cause=_describe_missing_class(simulation, missing_pods),
         preempts=_find_preempted_pods(room),
+        preemptor=pods[room.searches[0].wanted].key if room.searches else "",
+        rivals=_find_rivals(room) if missing_pods else (),
         commands=tuple(command for part in room.parts for command in _iter_plan_commands(room, part)),
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(iter_fragmented_resources(room.searches[0])) if room.searches else (),
@@ -117,6 +119,7 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
             cordoned_source = source
             yield kubectl.render_command("cordon", nodes[source].metadata.name)
         yield kubectl.render_eviction(pods[move.position])
+        yield kubectl.render_wait_until_gone(pods[move.position])
 
     still_cordoned = emptied if cordoned_source is None else [cordoned_source, *emptied]
     for row in still_cordoned:
@@ -135,6 +138,18 @@ def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:
     outcome = stage.build_simulation().attempt(room.searches[0].wanted)
     pods = room.before.view.pods.objects
     return tuple(pods[victim].key for victim in outcome.victims) if outcome else ()
+
+
+def _find_rivals(room: RoomMaking) -> tuple[str, ...]:
+    """Return the waiting pods of the same workload that the queue pops before the only pod for which room is made."""
+    if len(room.wanted) != 1:
+        return ()
+    (wanted,) = room.wanted
+    pods = room.before.view.pods.objects
+    owner = find_owner(pods[wanted])
+    replicas = [position for position in room.unplaced if find_owner(pods[position]) == owner]
+    order = room.simulation.sort_for_queue([*dict.fromkeys((*replicas, wanted))])
+    return tuple(pods[position].key for position in order[: order.index(wanted)]) if owner.kind != "Pod" else ()
 
 
 def _describe_missing_class(simulation: Simulation, missing: Sequence[str]) -> str:

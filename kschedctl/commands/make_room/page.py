@@ -33,6 +33,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_build_preemption_warning(report),
+        *_build_rivals_warning(report),
         *_build_fragmentation_warnings(report),
         *_build_moves_table(report, style, "Moves, one after the other"),
         *placed,
@@ -68,7 +69,8 @@ def _build_commands_section(report: MakeRoom) -> Page:
     if not report.moves:
         return ()
     return section(
-        "Commands; wait before each eviction until the previous pod runs again", *map(Command, report.commands)
+        "Commands; before each further eviction or uncordon, wait until the replacement of the evicted pod runs",
+        *map(Command, report.commands),
     )
 
 
@@ -77,6 +79,11 @@ def _build_preemption_warning(report: MakeRoom) -> Page:
     if not report.preempts:
         return ()
     return (paragraph(Marked("Preempts:", Tone.WARNING), report.preemption_sentence),)
+
+
+def _build_rivals_warning(report: MakeRoom) -> Page:
+    """Build the warning that other replicas take the room first, or return () if there are none."""
+    return (paragraph(Marked("Replicas:", Tone.WARNING), f"{report.rivals_sentence}."),) if report.rivals else ()
 
 
 def _build_fragmentation_warnings(report: MakeRoom) -> Page:

@@ -96,6 +96,10 @@ class MakeRoom(Report, frozen=True):
     """kube-scheduler's message for the first pod that does not fit."""
     preempts: tuple[str, ...] = ()
     """Pods that kube-scheduler itself preempts for the first pod as soon as it tries that pod."""
+    preemptor: str = ""
+    """The first pod that does not fit without moves; empty if all pods fit."""
+    rivals: tuple[str, ...] = ()
+    """Waiting pods of the same workload that kube-scheduler tries before the only pod, so that they take room first."""
     commands: tuple[str, ...] = ()
     """Commands to run in this order, each once the pod evicted before runs again."""
     pools: tuple[PoolChange, ...] = ()
@@ -136,6 +140,8 @@ class MakeRoom(Report, frozen=True):
                 seconds = f"{self.searched.seconds:g} {'second' if self.searched.seconds == 1 else 'seconds'}"
                 why = f"the search stopped after {seconds}, and {why}"
             return ("No room found:", subject, f"– {why}{doubt}")
+        if self._is_hopeless:
+            return ("No room can be made:", subject, f"– no node takes it, whichever pods move{doubt}")
         if self.searched is None:
             plan = "move"
         elif self.searched.max_moves == 1:
@@ -143,6 +149,24 @@ class MakeRoom(Report, frozen=True):
         else:
             plan = f"plan of up to {counted(self.searched.max_moves, 'move')}"
         return ("No room can be made:", subject, f"– no {plan} makes room for {self._pronoun}{doubt}")
+
+    @property
+    def rivals_sentence(self) -> str:
+        """The sentence that other replicas take the room first, or "" if there are none."""
+        if not self.rivals:
+            return ""
+        count = counted(len(self.rivals), "other pod", "other pods")
+        takes = agreeing(len(self.rivals), "takes", "take")
+        return (
+            f"kube-scheduler first tries {count} of the same workload, which {takes} the room: "
+            f"{first_few(self.rivals)}; to make room for all of them, name the workload"
+        )
+
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether a single pod fits on no node even without the pods that may be moved."""
+        searched = self.searched
+        return len(self.pods) == 1 and searched is not None and not (searched.nodes or searched.plans)
 
     @property
     def ran_out_of_time(self) -> bool:
@@ -155,7 +179,8 @@ class MakeRoom(Report, frozen=True):
         if not self.preempts:
             return ""
         pods = counted(len(self.preempts), "pod")
-        return f"kube-scheduler itself preempts {pods} as soon as it tries this pod: {first_few(self.preempts)}"
+        pod = "this pod" if len(self.pods) == 1 else self.preemptor
+        return f"kube-scheduler itself preempts {pods} as soon as it tries {pod}: {first_few(self.preempts)}"
 
     @property
     def _pronoun(self) -> str:
@@ -190,7 +215,7 @@ class MakeRoom(Report, frozen=True):
             summary,
             subject=", ".join(self.pods),
             verdict="Fits" if self.fits else "NoPlan",
-            warnings=(self.preemption_sentence,) if self.preempts else (),
+            warnings=tuple(filter(None, (self.preemption_sentence, self.rivals_sentence))),
             fixes=(self.to_short_fix(),) if self.moves else (),
             pods=left,
             figures={"moves": len(self.moves), "missing": len(self.missing)},

@@ -205,9 +205,10 @@ class SetsOnNodes:
         return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
 
     def _compute_set_costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
-        """Return the highest reluctance, the highest priority and the total size of each set, (S,) each.
+        """Return the costs of each set, the most important cost first.
 
-        These are its costs, the most important first.
+        The costs are the highest reluctance, the highest priority and the total size of the set's pods. Each is an
+        array (S,).
         """
         movable = self.movable
         return (

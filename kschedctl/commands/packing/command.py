@@ -41,9 +41,10 @@ def packing(
 ) -> Answer:
     """Which free capacity is stranded, and which nodes can be removed?
 
-    Free capacity is stranded if its node can take none of the pods that wait or that usually run there. To find
-    removable nodes, nodes are drained one at a time, as by kschedctl drain, emptiest first. Another order might empty
-    more nodes. Pending pods that fit are placed first. Cordoned, nominated and control-plane nodes are left out.
+    Free capacity is stranded if its node can take none of the pods that wait or that usually run there, even without
+    their rules about other pods. To find removable nodes, nodes are drained one at a time, as by kschedctl drain,
+    emptiest first. Another order might empty more nodes. Pending pods that fit are placed first, and a node is kept if
+    others fit once it is empty. Cordoned, nominated and control-plane nodes are left out.
     """
     if nodes < -1:
         raise UsageError(f"--nodes {nodes}: must be a number of nodes, or 0 for all")

@@ -221,6 +221,8 @@ def run_once(
     outcomes = [outcome for outcome in carried_out.outcomes if outcome.position in reported_pods]
     placed = {view.pods.objects[outcome.position].key: outcome for outcome in outcomes if outcome.row >= 0}
     evicted = report_evictions(simulation)
+    waiting_pods = _find_waiting_pods(shared)
+    waiting_placed = len(waiting_pods & placed.keys())
     report = reports.SimulationReport(
         seed=seed,
         sampling=shared.sampling is not None,
@@ -245,6 +247,9 @@ def run_once(
         violated_budgets=_find_violated_budgets(shared.cluster, evicted),
         outages=() if simulation.interrupted else tuple(_iter_outages(simulation, evicted)),
         left_out=shared.left_out,
+        waiting_placed=waiting_placed,
+        waiting_unplaced=len({view.pods.objects[outcome.position].key for outcome in outcomes} & waiting_pods)
+        - waiting_placed,
         autoscaled=tuple(shared.autoscaled),
     )
     return _add_new_nodes(report, shared, simulation)
@@ -283,6 +288,12 @@ def _find_reported_pods(shared: PreparedCluster, simulation: Simulation) -> froz
     index = simulation.view.pods.index
     kept_pods = (pod.key for change in shared.changes for pod in change.kept)
     return frozenset(index[key] for key in (*shared.workload_by_pod, *shared.pending_pods, *kept_pods))
+
+
+def _find_waiting_pods(shared: PreparedCluster) -> frozenset[str]:
+    """Return the keys of the pending pods that take part but belong to no workload of the manifests."""
+    kept_keys = {pod.key for change in shared.changes for pod in change.kept}
+    return frozenset(shared.pending_pods) - shared.workload_by_pod.keys() - kept_keys
 
 
 def _add_new_nodes(

@@ -214,7 +214,7 @@ def simulate(
 
     def suggest_commands(application: Application, report: SimulationReport) -> Sequence[str]:
         """Return the commands to run next."""
-        return tuple(_suggest_commands(report, application.source, namespace, extending))
+        return tuple(_suggest_commands(report, application.source, namespace, extending, settings))
 
     places = next(iter(applications.values())).places
     with extending.open_caller() as settings["call_extender"]:
@@ -304,12 +304,17 @@ def _prepare_following(
 
 
 def _suggest_commands(
-    report: SimulationReport, source: Source, namespace: str | None, extending: Extending
+    report: SimulationReport,
+    source: Source,
+    namespace: str | None,
+    extending: Extending,
+    settings: SimulateSettings,
 ) -> Iterator[str]:
     """Yield up to two commands to run next.
 
     If pods do not fit, the first command says how many would fit or what would help. If old pods are replaced or
-    waiting pods were left out, the second command repeats the simulation with ``--rollout`` or ``--pending``.
+    waiting pods were left out, the second command repeats the simulation with ``--rollout`` or ``--pending``, and keeps
+    the one that the simulation already had.
     """
     options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
     has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
@@ -320,9 +325,9 @@ def _suggest_commands(
 
     has_old_pods = any(workload.removed and workload.created and not workload.rollout for workload in report.workloads)
     further_options = []
-    if report.left_out:
+    if report.left_out or settings["pending"]:
         further_options.append("--pending")
-    if has_old_pods:
+    if has_old_pods or settings["rollout"]:
         further_options.append("--rollout")
-    if further_options:
+    if report.left_out or has_old_pods:
         yield from build_command(source, "simulate", options=[*options, *further_options])

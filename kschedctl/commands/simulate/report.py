@@ -113,6 +113,10 @@ class SimulationReport(Report, frozen=True):
     """The workloads of which preemption evicts pods, and of which no pod has a node in the end."""
     left_out: int = 0
     """The number of pods that already wait in the cluster and take no part."""
+    waiting_placed: int = 0
+    """The number of placed pods that were already waiting and belong to no workload of the manifests."""
+    waiting_unplaced: int = 0
+    """The number of unplaced pods that were already waiting and belong to no workload of the manifests."""
     autoscaled: tuple[str, ...] = ()
     """Notes on workloads whose replicas a HorizontalPodAutoscaler changes at once."""
     missing_namespaces: dict[str, str] = msgspec.field(default_factory=dict)
@@ -135,7 +139,15 @@ class SimulationReport(Report, frozen=True):
         unplaced = str(self.variation.pending) if self.variation else f"{self.unplaced:,}"
         if unplaced == "0":
             return ("Scheduled:" if waiting else "All scheduled:", sentence)
-        return (f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:", sentence)
+        only_waiting = self._compares_new_and_waiting and self.unplaced == self.waiting_unplaced
+        noun = "waiting pod" if only_waiting else "pod"
+        return (f"{unplaced} {noun}{'' if unplaced == '1' else 's'} not scheduled:", sentence)
+
+    @property
+    def _compares_new_and_waiting(self) -> bool:
+        """Whether the first line counts the pods of the manifests apart from the pods that were already waiting."""
+        waiting = self.waiting_placed + self.waiting_unplaced
+        return not self.variation and 0 < waiting < self.placed + self.unplaced
 
     def _describe_waiting_objects(self) -> str:
         """Describe how many objects wait for other controllers.
@@ -165,7 +177,12 @@ class SimulationReport(Report, frozen=True):
         if self.variation and self.variation.placed.least < self.variation.placed.most:
             placed = str(self.variation.placed)
         get = "gets" if total == 1 or placed == "1" else "get"
-        sentence = f"{placed} of {counted(total, 'pod')} {get} a node{self._side_effects_text}"
+        sentence = f"{placed} of {counted(total, 'pod')} {get} a node"
+        if self._compares_new_and_waiting:
+            waiting = self.waiting_placed + self.waiting_unplaced
+            new = f"{self.placed - self.waiting_placed:,} of {counted(total - waiting, 'pod')} of the manifests"
+            sentence = f"{new} and {self.waiting_placed:,} of {counted(waiting, 'waiting pod')} get a node"
+        sentence += self._side_effects_text
         if self.admitted:
             sentence = f"admitted in {', '.join(dict.fromkeys(self.admitted.values()))}, {sentence}"
         return sentence
@@ -196,8 +213,10 @@ class SimulationReport(Report, frozen=True):
         """A clause about pods that take no part, and about namespaces that are assumed, or an empty string."""
         text = describe_missing_namespaces(self.missing_namespaces)
         if self.left_out:
-            verbs = agreeing(self.left_out, "waits already and was", "wait already and were")
-            text += f"; {counted(self.left_out, 'pod')} {verbs} left out"
+            was = agreeing(self.left_out, "was", "were")
+            text += f"; {counted(self.left_out, 'waiting pod')} {was} left out"
+            if self.placed:
+                text += " and may take the room first (--pending)"
         return text
 
     @property
@@ -213,7 +232,9 @@ class SimulationReport(Report, frozen=True):
             text += f", {counted(self.evicted_pods, 'pod')} evicted"
         homeless = self.chain.pending + self.chain.lost if self.chain else 0
         if homeless:
-            text += f", {homeless:,} of them without another node"
+            all_homeless = agreeing(homeless, "which gets no other node", "none of which gets another node")
+            some_homeless = f"{homeless:,} of them without another node"
+            text += f", {all_homeless if homeless == self.evicted_pods else some_homeless}"
         if self.violated_budgets:
             budgets = counted(len(self.violated_budgets), "PodDisruptionBudget")
             text += f", {budgets} violated"

@@ -70,10 +70,10 @@ def size(
             NodePools, nodes are those that the pools would launch. Without a catalogue, nodes are like those of the
             cluster's pools.
         pool_label: the node label that names the cluster's pools.
-        pools: whether nodes are like those of the cluster's pools, and the catalogue only gives their prices.
+        pools: size with nodes like those of the cluster's pools. The catalogue then supplies only prices.
         node_labels: labels that nodes of the catalogue get.
-        written: the manifests of workloads as written, as for `simulate`.
-        scenario: steps to take before, as for `whatif`.
+        written: the documents of manifests given as structs, by owner, as for `simulate`.
+        scenario: the steps to apply before sizing, as for `whatif`.
         read: reads the files that the scenario names.
         where: the name of the scenario in error messages.
         workers: the processes that share the search.

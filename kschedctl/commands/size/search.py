@@ -127,10 +127,10 @@ class SetSearch:
         return measure_levels_when_full(self.program, nodes, simulation, outcomes, waiting)
 
 
-def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
-    """Add nodes to the task's set until every placeable pod has a node, then reduce the nodes' free capacity.
+def grow_and_trim_set(search: SetSearch, task: SearchTask) -> SearchedSet:
+    """Add nodes to the task's set until every placeable pod has a node, then trim unneeded capacity.
 
-    The result is incomplete and does not name the homeless pods if the time or MAX_ROUNDS rounds are not enough.
+    If the time or MAX_ROUNDS rounds run out, the result is marked as incomplete and has no homeless pods.
     """
     sets = search.sets
     growth = _Growth(search, task.counts)
@@ -329,9 +329,10 @@ def _remove_nodes_of_shape(search: SetSearch, task: SearchTask, counts: dict[str
 
 
 def _compute_max_removable_nodes(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
-    """Return the maximum number of a shape's nodes to remove at once: as many as the gap to the lower bound is worth.
+    """Return the maximum number of a shape's nodes to remove in one step.
 
-    If nodes of the shape were added to the starting set, at most half of the added nodes are removed.
+    The nodes together cost about as much as the gap between the set's cost and the lower bound. If nodes of the shape
+    were added to the starting set, the maximum is not larger than half of the added nodes, rounded up.
     """
     gap = search.program.compute_cost(counts) - search.bound
     nodes_in_gap = ceil(gap / search.program.compute_cost({name: 1}))

@@ -27,7 +27,7 @@ from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumer
 from kschedctl.commands.size.program import Counts, Cut, PlainPacking, StartingSets, build_program, format_counts
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced_pods
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
-from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_set, improve_set
+from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_and_trim_set, improve_set
 from kschedctl.commands.size.shapes import (
     ON_EVERY_NODE,
     NodeShape,
@@ -298,7 +298,7 @@ class _Sizing:
         """
         half_time = self._deadline - self.wishes.seconds / 2
         tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
-        results = run_tasks(grow_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
+        results = run_tasks(grow_and_trim_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
         self.unknown += [result.unknown for result in results.completed]
 

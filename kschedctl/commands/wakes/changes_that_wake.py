@@ -54,9 +54,10 @@ def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUp
         rejectors = tuple(
             _build_rejector_report(scheduler, rejected, plugin) for plugin in _list_rejectors_in_profile_order(rejected)
         )
+    kinds = {wake_up.words for rejector in rejectors for wake_up in rejector.wake_ups}
     return WakeUps(
         pod=pod.key,
-        headline=_describe_awaited_changes(rejected, sum(len(rejector.wake_ups) for rejector in rejectors)),
+        headline=_describe_awaited_changes(rejected, len(kinds)),
         queue=rejected.queue,
         message=rejected.message,
         gating_plugin=rejected.attempt.gating_plugin,

@@ -34,8 +34,6 @@ from kschedctl.render.tables import Row, build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_not_created_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
 
-FLUSH = "otherwise it is retried after five minutes (podMaxInUnschedulablePodsDuration)"
-NO_FLUSH = "otherwise it is never tried"
 CHANGES_SHOWN = 5
 SECTIONS_SHOWN = 10
 
@@ -57,8 +55,8 @@ def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
     page += build_pod_group_section(report.pod_group, style)
     for rejector in report.rejectors:
         page += _build_rejector_section(rejector)
-    if waits:
-        page.append(paragraph(Marked(NO_FLUSH if report.gating_plugin else FLUSH, Tone.FAINT)))
+    if report.last_resort:
+        page.append(paragraph(Marked(report.last_resort, Tone.FAINT)))
     return tuple(page)
 
 

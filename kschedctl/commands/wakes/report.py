@@ -18,6 +18,8 @@ from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, negate_scope
 
+FLUSH = "otherwise it is retried after five minutes (podMaxInUnschedulablePodsDuration)"
+NO_FLUSH = "otherwise it is never tried"
 UNSCHEDULABLE = "unschedulable"
 """The part of the queue in which pods wait for an event."""
 
@@ -70,8 +72,19 @@ class WakeUps(Report, frozen=True):
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pod, its queue and the changes that wake it."""
-        changes = (wake_up.words for rejector in self.rejectors for wake_up in rejector.wake_ups)
-        return replace(summary, subject=self.pod, verdict=self.queue, advice=tuple(dict.fromkeys(changes)))
+        # The plugins are in the order of the filters, so the last ones reject the nodes that are closest to fitting
+        changes = (wake_up.words for rejector in reversed(self.rejectors) for wake_up in rejector.wake_ups)
+        headline = "; ".join(filter(None, (summary.headline, self.last_resort)))
+        return replace(
+            summary, subject=self.pod, verdict=self.queue, headline=headline, advice=tuple(dict.fromkeys(changes))
+        )
+
+    @property
+    def last_resort(self) -> str:
+        """The sentence on what happens to the waiting pod without a change, or "" if it does not wait for one."""
+        if self.queue != UNSCHEDULABLE:
+            return ""
+        return NO_FLUSH if self.gating_plugin else FLUSH
 
 
 class WakeUpsOfMany(Report, frozen=True):

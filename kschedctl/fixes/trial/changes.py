@@ -73,6 +73,8 @@ class Fix:
     """Names of the fields whose values only the user knows."""
     manifests: tuple[JsonObject, ...] = ()
     """The objects in which these fields are still empty."""
+    volume_to_find: PersistentVolume | None = None
+    """The volume that the text names and that the scheduler has to find itself, since its class delays binding."""
 
     @property
     def effective_price(self) -> Price:

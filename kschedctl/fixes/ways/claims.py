@@ -135,6 +135,16 @@ def adapt_claim_to_volume(
     return replace(adapted, spec=spec), tuple(differences)
 
 
+def describe_smaller_size(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
+    """Describe the share of the requested storage that the new claim asks for; empty if it asks for no less."""
+    requested, remaining = (to_billionths(parse_requested_storage(version)) for version in (claim, new_claim))
+    if remaining >= requested:
+        return ""
+    percent = 100 * remaining // requested
+    share = f"{percent}%" if percent else "less than 1%"
+    return f"the pod gets {share} of the storage that it asks for"
+
+
 def _matches_claim_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     """Return whether the volume matches the claim's selector, if any. An invalid selector matches no volume."""
     if claim.spec.selector is None:
@@ -185,12 +195,14 @@ def iter_claim_recreation_fixes(
     target: Hashable = "",
     extra_edits: Sequence[ObjectEdit] = (),
     where: str = "",
+    volume_to_find: PersistentVolume | None = None,
 ) -> Iterator[Fix]:
     """Yield the fix that deletes a claim and creates it again with the change, unless a running pod uses the claim.
 
     Nothing is yielded if the change affects the spec of a StatefulSet's claim, because the StatefulSet would create the
     claim without the change. For a claim of an ephemeral volume, the pod's template is changed as well. `text`
     continues the sentence "recreate claim …". If `where` is not empty, fixes of the same claim count as variants.
+    `volume_to_find` is the volume that the text names and that the fix leaves to the scheduler.
     """
     pod = tried.trial.pod
     new_claim = change(claim)
@@ -201,6 +213,7 @@ def iter_claim_recreation_fixes(
     if deletion is None or (is_in_stateful_set and not keeps_spec):
         return
 
+    smaller = describe_smaller_size(claim, new_claim)
     edits = (*deletion.edits, ObjectEdit(ObjectKey.of(claim), change), *extra_edits)
     if is_ephemeral and not keeps_spec:
         # The claim is created again with the pod, whose template changes.
@@ -220,11 +233,12 @@ def iter_claim_recreation_fixes(
         by="author",
         edits=edits,
         cost=cost,
-        weakens=deletion.weakens,
+        weakens="; ".join(filter(None, (deletion.weakens, smaller))),
         commands=commands,
         variant_of=name if where else None,
         where=where,
-        price=deletion.price,
+        price=Price.GUARANTEE if smaller and deletion.price is None else deletion.price,
+        volume_to_find=volume_to_find,
     )
 
 

@@ -112,9 +112,10 @@ def _iter_fewer_devices_fixes(
 def _iter_device_fault_fixes(
     tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault
 ) -> Iterator[Fix]:
-    """Yield fixes that make the request accept devices with this fault, if the claim can decide about it.
+    """Yield fixes that make the request accept devices with this fault.
 
-    They drop a selector, a capacity or constraints on an attribute, or tolerate a taint.
+    A fix drops a selector, a capacity or constraints on an attribute, or tolerates a taint. Nothing is yielded for
+    faults that no change to the claim can resolve, such as an unmet selector of the DeviceClass.
     """
     name = request.request
     match fault.reason:

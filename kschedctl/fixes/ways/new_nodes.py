@@ -49,7 +49,7 @@ def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
     models = [node for node in _find_model_nodes(tried) if not in_failed_zones[view.nodes.index[node.metadata.name]]]
 
     # Copy existing nodes, and first those that accept the pod apart from their size. If none does, treat all alike.
-    accepting_models = [node for node in models if _accepts_pod_if_empty(tried, node)] or models
+    accepting_models = [node for node in models if _would_new_node_accept_pod(tried, node)] or models
     for node in sorted(models, key=lambda node: node not in accepting_models)[:MOST_MODELS]:
         yield build_added_nodes_fix(view, node, has_rare_devices=_has_rare_devices(tried, node))
 
@@ -67,7 +67,7 @@ def iter_added_node_fixes(tried: TriedNode) -> Iterator[Fix]:
             yield build_added_nodes_fix(view, node, larger=amounts, unoffered_resources=unoffered_resources)
 
 
-def _accepts_pod_if_empty(tried: TriedNode, model: Node) -> bool:
+def _would_new_node_accept_pod(tried: TriedNode, model: Node) -> bool:
     """Return whether the pod's node selection and tolerations allow a new node like the model, whatever its size."""
     row = tried.cycle.view.nodes.index[model.metadata.name]
     if any(rejection.mask[row] for rejection in _find_rejections(tried, NodeAffinity.name)):

@@ -210,6 +210,7 @@ def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volum
         target=name,
         extra_edits=extra_edits,
         where=name,
+        volume_to_find=None if bind else volume,
     )
 
 

@@ -168,7 +168,10 @@ DRA_MISSPELT = Rule(
 
 
 def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
-    """Yield each reference of a workload to a ResourceClaim or its template, and of a claim to a DeviceClass."""
+    """Yield each reference to a ResourceClaim, a ResourceClaimTemplate or a DeviceClass.
+
+    Workloads refer to claims and claim templates. These, in turn, refer to DeviceClasses.
+    """
     for workload in context.workloads:
         for i, pod_claim in enumerate(workload.spec.resource_claims):
             path = workload.get_path("resourceClaims", i)

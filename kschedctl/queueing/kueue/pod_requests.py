@@ -206,12 +206,12 @@ def find_resource_errors(pod_sets: Iterable[KueuePodSet]) -> list[str]:
         for field, container in _iter_containers(spec):
             resources = container.resources
             exceeding = find_exceeding_resources(_parse_or_empty(resources.requests), _parse_or_empty(resources.limits))
-            errors += _list_resource_errors(f"{path}.{field}", exceeding, _ABOVE_LIMIT)
+            errors += _build_resources_error(f"{path}.{field}", exceeding, _ABOVE_LIMIT)
         if spec.resources is not None:
             exceeding = find_exceeding_resources(
                 _parse_or_empty(spec.resources.requests), _parse_or_empty(spec.resources.limits)
             )
-            errors += _list_resource_errors(f"{path}.resources", exceeding, _ABOVE_LIMIT)
+            errors += _build_resources_error(f"{path}.resources", exceeding, _ABOVE_LIMIT)
     return errors
 
 
@@ -238,8 +238,8 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
 
 def _find_bound_errors(path: str, highest: Requests, lowest: Requests, bounds: LimitRangeItem) -> Iterator[str]:
     """Yield an error if amounts in ``highest`` exceed the maximum, and one if amounts in ``lowest`` are too small."""
-    yield from _list_resource_errors(path, find_exceeding_resources(highest, _parse_or_empty(bounds.max)), _ABOVE_MAX)
-    yield from _list_resource_errors(path, find_exceeding_resources(_parse_or_empty(bounds.min), lowest), _BELOW_MIN)
+    yield from _build_resources_error(path, find_exceeding_resources(highest, _parse_or_empty(bounds.max)), _ABOVE_MAX)
+    yield from _build_resources_error(path, find_exceeding_resources(_parse_or_empty(bounds.min), lowest), _BELOW_MIN)
 
 
 def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
@@ -250,7 +250,7 @@ def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
         yield f"containers[{index}]", container
 
 
-def _list_resource_errors(path: str, resources: list[str], message: str) -> list[str]:
+def _build_resources_error(path: str, resources: list[str], message: str) -> list[str]:
     """Return a list with one error that names all resources, or [] if there are no resources.
 
     The error has the format of apimachinery's field package.

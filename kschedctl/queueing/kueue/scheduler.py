@@ -488,15 +488,17 @@ class AdmissionScheduler:
     def _update_assignment_if_needed(
         self, entry: _Entry, queue: QueueSnapshot, preempted: Mapping[str, WorkloadInfo]
     ) -> tuple[WorkloadUsage, bool]:
-        """Assign flavors again if previous entries took the entry's targets or its room in the topology.
+        """Assign flavors again if previous entries took the entry's targets or its domains of the topology.
 
         The assignment stays unchanged if the feature gates for this are off. Return the assignment's usage, and whether
-        it fits once all preempted Workloads and the entry's targets are gone. Upstream: updateAssignmentIfNeeded.
+        it fits once all preempted Workloads and the entry's targets are gone. If the entry does not fit without
+        preemption and has neither targets nor a topology assignment, return False without an update. Upstream:
+        updateAssignmentIfNeeded.
         """
-        # Without flavors, victims and placement there is nothing to update
         usage = self.compute_usage(entry)
         assert entry.assignment is not None
-        if entry.assignment.mode <= AssignmentMode.PREEMPT and not entry.targets and not usage.topology:
+        fits_without_preemption = entry.assignment.mode > AssignmentMode.PREEMPT
+        if not (fits_without_preemption or entry.targets or usage.topology):
             return usage, False
 
         fit = self._check_usage_fit(queue, usage, preempted, entry.targets)
@@ -506,6 +508,7 @@ class AdmissionScheduler:
             victims = list(preempted.values())
             self._assign_flavors_again(entry, queue, victims)
             if entry.assignment is not None and entry.assignment.mode == AssignmentMode.FIT:
+                # The new assignment fits only once the victims of the previous entries are gone
                 entry.assignment.set_mode(AssignmentMode.DEFERRED_FIT)
         elif lacks_topology_only and Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates:
             self._assign_flavors_again(entry, queue, ())

@@ -127,7 +127,11 @@ class MissingPods:
         can make come first.
         """
         fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
-        fixes = [self._build_fix(state, stored) for state, stored in fixed_states if state.steps and stored is not None]
+        fixes = [
+            self._build_creation_fix(state, stored)
+            for state, stored in fixed_states
+            if state.steps and stored is not None
+        ]
         attempt = replay(start, self.count)
         if attempt.denials and attempt.stored is not None:
             fixes += self._iter_fewer_replicas_fixes(attempt.stored)
@@ -247,13 +251,15 @@ class MissingPods:
             return Scheduler(create_objects(self.cluster, [workload], include_denied=True).apply_to(self.cluster))
         return self.scheduler()
 
-    def _build_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
-        """Build the report on a fix, with commands, patches and the nodes that are then feasible.
+    def _build_creation_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
+        """Build the report on a fix, with commands, changes and the nodes that are then feasible.
 
-        Amounts that are only guesses are left out of the workload's patch, because the user has to choose them.
+        `stored` is one of the pods as it would be stored after the fix. The workload gets a patch command only if the
+        command is possible and no amount is a guess, because the user has to choose such amounts. Otherwise, the edits
+        are described in words.
         """
+        # Edit the workload's pod template
         author_steps = [step for step in state.steps if step.edit is not None]
-        objects = [change for step in state.steps for change in step.objects]
         owner = self._editable_owner
         before = self.document or self._stored_manifest or {}
         after = _edit_pod_spec(owner.kind, before, author_steps) if before else before
@@ -261,13 +267,18 @@ class MissingPods:
         owner_patch: JsonObject = {}
         if patch and not any(map(_has_guessed_amounts, author_steps)):
             owner_patch = wrap_in_template(owner.kind, patch)
-        changes = list(map(_build_object_change, objects))
         patch_commands = tuple(self._iter_patch_command(owner_patch))
+
+        # List all changes, the workload's last
+        objects = [change for step in state.steps for change in step.objects]
+        changes = list(map(_build_object_change, objects))
         edits: tuple[str, ...] = ()
         if patch:
-            changes.append(self._build_workload_change(before, after))
+            workload_change = self._build_workload_change(before, after)
+            changes.append(workload_change)
             if not patch_commands:
-                edits = tuple(kubectl.describe_operations(changes[-1]["patch"]))
+                edits = tuple(kubectl.describe_operations(workload_change["patch"]))
+
         scheduled = _try_scheduling(self._scheduler_with_claims, stored)
         return CreationFix(
             what=", and ".join(step.summary for step in state.steps),

@@ -115,7 +115,7 @@ def create_targets(
             scheduler_by_replaced[keys] = Scheduler(remaining, scheduler_with_objects.call_extender)
         pods = creation.pods[format_title(reduced.workload)]
         target = _choose_target_pod(scheduler_by_replaced[keys], workload, pods)._replace(workload=workload)
-        target = _add_group_members(target, creation)
+        target = _build_target_with_group(target, creation)
         targets.append(target._replace(**_build_admission_fields(admissions, existing, workload)))
     scaling_notes = (WorkloadNote(format_title(scaled.workload), scaled.note) for scaled in autoscaled if scaled.note)
     notes = (*scaling_notes, *creation.notes, *admissions.notes)
@@ -154,8 +154,11 @@ def _build_admission_fields(admissions: Admissions, existing: ExistingPods, work
     }
 
 
-def _add_group_members(target: TargetPod, creation: Creation) -> TargetPod:
-    """Return the target in a cluster with the other new pods of its group, or unchanged if there are none."""
+def _build_target_with_group(target: TargetPod, creation: Creation) -> TargetPod:
+    """Return the target with the other new pods of its group in its scheduler's cluster, and with a note about them.
+
+    If there are no other new pods, the target is returned unchanged.
+    """
     scheduler = target.scheduler
     members = find_new_group_members(target.pod, chain.from_iterable(creation.pods.values()), scheduler.cluster)
     if not members:

@@ -110,7 +110,7 @@ def describe_unreplayed_limits(
             limits_by_namespace[name] = limits
     clauses = list(_iter_limit_clauses(limits_by_namespace))
     unread = [
-        UnknownKind(kind, gap.why, CREATION) for kind, gap in _find_limit_gaps(cluster, sorted_namespaces).items()
+        UnknownKind(kind, gap.why, CREATION) for kind, gap in _find_admission_gaps(cluster, sorted_namespaces).items()
     ]
     if unread:
         clauses.append(describe_unread(unread))
@@ -125,22 +125,27 @@ def _is_limit_unreplayed(limits_by_namespace: Mapping[str, list[str]], unread: I
     return any(name in LIMITS for name in names)
 
 
-def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[UnknownKind, ...]:
-    """Return the kinds that could deny pods of these namespaces but could not be read.
+def find_unread_admission_kinds(cluster: Cluster, namespaces: Iterable[str]) -> tuple[UnknownKind, ...]:
+    """Return the kinds other than hooks that could deny pods of these namespaces but could not be read.
 
-    A kind that the files merely do not contain is left out. Webhooks and policies are left out, too, because
-    `find_uncalled_hooks` covers them.
+    These are the kinds that admission plugins read, such as ResourceQuota and LimitRange. Webhooks and policies are
+    covered by `find_uncalled_hooks`. A kind that is merely absent from the input files is not returned.
     """
-    gaps = _find_limit_gaps(cluster, sorted(set(namespaces)))
-    return tuple(
-        UnknownKind(kind, gap.why, VERDICT)
-        for kind, gap in gaps.items()
-        if kind not in HOOK_KINDS.values() and not gap.is_not_given
-    )
+    gaps = _find_admission_gaps(cluster, sorted(set(namespaces)))
+    unread = []
+    for kind, gap in gaps.items():
+        is_hook = kind in (WEBHOOK_KIND, POLICY_KIND)
+        is_absent_from_files = gap.is_not_given
+        if not is_hook and not is_absent_from_files:
+            unread.append(UnknownKind(kind, gap.why, affects=VERDICT))
+    return tuple(unread)
 
 
-def _find_limit_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
-    """Return the gaps of the kinds that may deny pods of the namespaces, by the kind's name in reports."""
+def _find_admission_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
+    """Return the gaps of the kinds that may deny pods of the namespaces, by the kind's name in reports.
+
+    These include webhooks and policies.
+    """
     gap_by_name = {}
     for kind in (*LIMITS, "Namespace"):
         gaps = [gap for gap in (cluster.gap(kind, namespace) for namespace in namespaces) if gap is not None]

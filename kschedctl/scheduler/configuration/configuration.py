@@ -104,7 +104,7 @@ def _load_document(
         _load_profile(profile, custom, registered, ignored=ignored, gates=gates, other_builds=other_builds)
         for profile, custom in zip(parsed.profiles, custom_plugins, strict=True)
     ]
-    _validate_queue_sort(profiles)
+    _require_same_queue_sort(profiles)
     return SchedulerConfiguration(
         profiles={profile.scheduler_name: profile for profile in profiles},
         extenders=_sort_extenders(parsed.extenders),
@@ -207,7 +207,7 @@ def _sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
     return tuple(sorted(timed, key=lambda extender: extender.ignorable))
 
 
-def _validate_queue_sort(profiles: list[Profile]) -> None:
+def _require_same_queue_sort(profiles: list[Profile]) -> None:
     """Raise ConfigurationError unless all profiles sort their shared queue with the same plugin and arguments."""
     sorting = [profile for profile in profiles if profile.plugins["queueSort"]]
     if not sorting:

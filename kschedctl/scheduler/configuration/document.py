@@ -137,11 +137,11 @@ def _add_default_args(args: object, gates: FeatureGates) -> object:
 def _validate_kind(document: object) -> None:
     """Raise ConfigurationError unless the document is a KubeSchedulerConfiguration in the supported API version."""
     if not isinstance(document, Mapping):
-        raise ConfigurationError(f"a {KIND} must be an object, not {_format_shortened_document(document)}")
+        raise ConfigurationError(f"a {KIND} must be an object, not {_format_redacted_excerpt(document)}")
     kind, version = document.get("kind"), document.get("apiVersion")
     for name, value in (("Kind", kind), ("apiVersion", version)):
         if not value:
-            raise ConfigurationError(f"Object '{name}' is missing in '{_format_shortened_document(document)}'")
+            raise ConfigurationError(f"Object '{name}' is missing in '{_format_redacted_excerpt(document)}'")
     if (kind, version) != (KIND, API_VERSION):
         hint = f"only {KIND} in {API_VERSION} is supported"
         raise ConfigurationError(f'no kind "{kind}" is registered for version "{version}"', hint=hint)
@@ -188,7 +188,7 @@ def _validate_args_kind(name: str, document: JsonObject, path: str, minor: int) 
         raise ConfigurationError(f"decoding .{path}: {problem}")
 
 
-def _format_shortened_document(document: object, limit: int = 160) -> str:
+def _format_redacted_excerpt(document: object, limit: int = 160) -> str:
     """Return the document as JSON without secrets, cut off at `limit` characters."""
     from kschedctl.scheduler.configuration.secrets import redact_secrets  # noqa: PLC0415 - only for errors
 

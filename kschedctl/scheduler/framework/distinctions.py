@@ -28,8 +28,8 @@ class Distinction(NamedTuple):
     values: Callable[[], Counts]
     """Returns the current value of each domain, read-only."""
 
-    def values_at(self, rows: Rows) -> Counts:
-        """Return the value of the domain of each of `rows`, or 0 for a row in no domain."""
+    def get_domain_values(self, rows: Rows) -> Counts:
+        """Return the value of each node's domain, or 0 for a node in no domain. `rows` are the rows of the nodes."""
         codes = self.domains.codes[rows]
         domain_values = self.values()
         if not len(domain_values):  # no node has the label
@@ -39,8 +39,8 @@ class Distinction(NamedTuple):
             return values
         return np.where(codes < 0, 0, values)
 
-    def value_at(self, row: int) -> int:
-        """Return the value of the domain of the node at `row`, or 0 if the node is in no domain."""
+    def get_domain_value(self, row: int) -> int:
+        """Return the value of the node's domain, or 0 if the node is in no domain. `row` is the row of the node."""
         code = self.domains.codes[row]
         if code < 0:
             return 0

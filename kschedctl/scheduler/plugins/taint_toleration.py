@@ -132,17 +132,17 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         ]
         for reason in dict.fromkeys(filter(None, reason_by_set)):
             has_reason = np.array([text == reason for text in reason_by_set], np.bool_)
-            find_fact = self._build_fact_finder(info, view, untolerated_by_set)
+            find_taint = self._build_untolerated_taint_finder(info, view, untolerated_by_set)
             distance = self._count_further_taints(info, view)
-            yield Rejection(has_reason[set_of_node], Code.UNRESOLVABLE, reason, find_fact, distance)
+            yield Rejection(has_reason[set_of_node], Code.UNRESOLVABLE, reason, find_taint, distance)
 
-    def _build_fact_finder(
+    def _build_untolerated_taint_finder(
         self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
     ) -> Callable[[int], UntoleratedTaint | None]:
-        """Build a function that returns, for a node's row, the fact about the taint that rejects the pod there.
+        """Build a function that maps a node's row to the untolerated taint that rejects the pod there, if any.
 
         `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints. If all nodes are
-        uninitialized, the fact is about the taint of uninitialized nodes.
+        uninitialized, the taint of uninitialized nodes takes precedence, unless the pod tolerates it.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
         num_nodes = len(view.nodes)
@@ -158,21 +158,20 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
             candidates = [taint for taint in taints if taint.key == UNINITIALIZED]
             return find_untolerated_taint(candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators)
 
-        def find_fact(row: int) -> UntoleratedTaint | None:
-            """Return the fact about the node at `row`, or None if no taint rejects the pod there."""
+        def find_taint(row: int) -> UntoleratedTaint | None:
+            """Return the taint of the node at `row` that rejects the pod, or None if no taint does."""
             taint_set = set_of_node[row]
+            taint = untolerated_by_set[taint_set]
             num_uninitialized = count_uninitialized_nodes()
-            are_all_uninitialized = num_uninitialized == num_nodes
-            taint = find_untolerated_uninitialized_taint(taint_sets[taint_set]) if are_all_uninitialized else None
-            if taint is None:
-                taint = untolerated_by_set[taint_set]
+            if num_uninitialized == num_nodes:
+                taint = find_untolerated_uninitialized_taint(taint_sets[taint_set]) or taint
             if taint is None:
                 return None
             if taint.key != UNINITIALIZED:
                 return UntoleratedTaint(taint.key, taint.value, taint.effect)
             return UntoleratedTaint(taint.key, taint.value, taint.effect, num_uninitialized, num_nodes)
 
-        return find_fact
+        return find_taint
 
     def _count_further_taints(self, info: PodInfo, view: Fork) -> npt.NDArray[np.float64]:
         """Return each node's number of untolerated taints after the first, as its distance from fitting."""

@@ -302,10 +302,11 @@ class Nominations:
         self._change_nomination(position, row)
 
     def nominate_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
-        """Set the nominations of a group's pods. None keeps a pod's current nomination.
+        """Set the nominations of a group's pods.
 
-        `preempting` has the rows on which members preempt. Less important pods lose their nominations for these rows,
-        even if preemption failed there.
+        `nominated` maps a pod to the row of its nominated node, or to None if its current nomination stays.
+        `preempting` maps a pod to the row on which it tried to preempt. Less important pods lose their nominations for
+        these rows, even if the preemption failed.
         """
         for position, row in preempting.items():
             self._clear_lower_priority(position, row)

@@ -93,7 +93,7 @@ class _QuotaVictims:
 
         potential = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
         if evicts_borrowers:
-            potential = potential[self._find_borrowing_pods(potential)]
+            potential = potential[self._mask_evictable_borrowers(potential)]
         return potential[order_by_importance(view, potential, self._build_arrival_keys(potential))]
 
     def makes_room(self, position: Position) -> bool:
@@ -117,22 +117,26 @@ class _QuotaVictims:
         arrival = self.view.arrivals.place[pods]
         return np.where(find_pods_never_started(self.view, pods), arrival, -arrival)
 
-    def _find_borrowing_pods(self, pods: Positions) -> Bools:
-        """Return a mask over `pods` of the pods that can be evicted before their quota is back within its min.
+    def _mask_evictable_borrowers(self, pods: Positions) -> Bools:
+        """Return a mask over `pods` of the pods that can be evicted while their quota still exceeds its min.
 
-        On each node, the least important pods are evicted first.
+        Each node is considered separately. The quota's least important pods on the node are evicted first, until the
+        quota is back within its min. The remaining pods cannot be evicted.
         """
         view, quotas = self.view, self.use.quotas
         info = view.pods.info[pods]
         node = view.node[pods]
         quota_number = self.use.quota_numbers[info]
 
-        # Sort by node and quota, and within these in the order of eviction: low priority and late start first.
+        # Sort by node and quota, and within these in the order of eviction: low priority and late start first. The
+        # last key is the most important one.
         order = np.lexsort(
             (self._build_arrival_keys(pods), -view.pods.start[pods], view.pods.priority[info], quota_number, node)
         )
         quota_of_ordered = quota_number[order]
         node_of_ordered = node[order]
+
+        # Find, for each pod, where its group of pods of one node and one quota starts.
         starts_group = np.ones(len(pods), np.bool_)
         starts_group[1:] = (np.diff(node_of_ordered) != 0) | (np.diff(quota_of_ordered) != 0)
         group_start = np.maximum.accumulate(np.where(starts_group, np.arange(len(pods)), 0))
@@ -144,8 +148,10 @@ class _QuotaVictims:
             borrowed = np.array([usage.get(resource, 0) - minimum.get(resource, 0) for usage, minimum in usage_and_min])
             requested = requests[info[order]]
             requested_before = np.cumsum(requested) - requested
-            evicted_before = requested_before - requested_before[group_start]
+            evicted_before = requested_before - requested_before[group_start]  # only in the pod's group
             still_borrows |= borrowed[quota_of_ordered] > evicted_before
+
+        # Undo the sorting.
         can_be_evicted = np.empty(len(pods), np.bool_)
         can_be_evicted[order] = still_borrows
         return can_be_evicted

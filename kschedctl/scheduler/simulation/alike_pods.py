@@ -218,7 +218,7 @@ class AlikePods:
         return RowAnswers.from_plugins(self._consulted_plugins)
 
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
-        """Return the feasible rows and the pod's scores there, leaving out scores that are equal on all rows.
+        """Return the feasible rows and the pod's scores there. Scores that are equal on all rows are ignored.
 
         Both arrays are empty if no node can ever be feasible for the identical pods. Raises PluginError if a plugin
         fails.

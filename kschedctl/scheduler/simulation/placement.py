@@ -164,16 +164,20 @@ class Placements(IncomingPods):
         return np.asarray(local.scores >= 0)
 
     def score_feasible_rows(self, framework: FrameworkLike, position: Position) -> tuple[Rows, Scores] | None:
-        """Return the feasible rows and the pod's scores there, leaving out scores that are equal on all nodes.
+        """Return the feasible rows and the pod's scores there. Scores that are equal on all nodes are ignored.
 
-        Return None if extenders are interested in the pod or it is nominated. Raises PluginError if a plugin fails.
+        Return None if the pod is or was nominated, or if an extender is called for it. Raises PluginError if a plugin
+        fails.
         """
-        number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
-        nominated = position in self._nominated_before or self.view.get_nominated_row(position) != NO_ROW
-        if nominated or is_any_extender_called(framework.extenders, info.pod):
+        was_nominated = position in self._nominated_before
+        is_nominated = self.view.get_nominated_row(position) != NO_ROW
+        if was_nominated or is_nominated or is_any_extender_called(framework.extenders, info.pod):
             return None
-        return self._get_alike_pods(framework, info, number).score_feasible_rows(info)
+
+        info_number = int(self.view.pods.info[position])
+        alike_pods = self._get_alike_pods(framework, info, info_number)
+        return alike_pods.score_feasible_rows(info)
 
     def get_equivalence_key(self, framework: FrameworkLike, position: Position) -> Hashable:
         """Return a key that is equal for pods that get the same answers in the current state.

@@ -94,7 +94,7 @@ class RankedGroups:
             distinction for distinction in distinctions if distinction.domains.separates_nodes
         ]
         self._lasting_codes = combine_columns([*fixed, *map(_get_lasting_codes, distinctions)], len(score))
-        self._values = [distinction.values_at(rows) for distinction in self._single_node_distinctions]
+        self._values = [distinction.get_domain_values(rows) for distinction in self._single_node_distinctions]
         self.score = score.copy()
         """Local scores (N,), below zero where a pod does not fit."""
         self.group = combine_columns([self._lasting_codes, *self._values], len(score)).astype(np.intp)
@@ -218,7 +218,7 @@ class RankedGroups:
         if self._single_node_distinctions:
             regrouped = np.zeros(len(rows), np.bool_)
             for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
-                regrouped |= distinction.values_at(rows) != values[rows]
+                regrouped |= distinction.get_domain_values(rows) != values[rows]
             for row, score in zip(rows[regrouped].tolist(), new_scores[regrouped].tolist(), strict=True):
                 self._move_row(row, self._refresh_group_of_row(row), score)
 
@@ -337,7 +337,7 @@ class RankedGroups:
         """
         changed = False
         for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
-            value = distinction.value_at(row)
+            value = distinction.get_domain_value(row)
             if value != values[row]:
                 values[row] = value
                 changed = True

@@ -82,7 +82,7 @@ class Expressions:
             kept_attributes |= _find_mentioned_names(dependent, attributes)
 
         keeps_drivers = any(map(_COMPUTES_DRIVER.search, expressions))
-        drivers = frozenset(_iter_drivers(cluster)) - {""}
+        drivers = frozenset(_iter_drivers_and_domains(cluster)) - {""}
         return cls(drivers, keeps_drivers, kept_attributes, frozenset(kept_expressions))
 
     def replace_driver(self, text: str, replace_name: Callable[[str], str]) -> str:
@@ -202,7 +202,7 @@ def _iter_qualified_names(cluster: Cluster) -> Iterator[str]:
         yield from device.capacity
 
 
-def _iter_drivers(cluster: Cluster) -> Iterator[str]:
+def _iter_drivers_and_domains(cluster: Cluster) -> Iterator[str]:
     """Yield the names of device drivers, and the domains of attributes and capacities that are not well known."""
     yield from (s.spec.driver for s in cluster.resource_slices)
     domains = (name.rpartition("/")[0] for name in _iter_qualified_names(cluster))

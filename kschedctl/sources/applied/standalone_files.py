@@ -70,9 +70,10 @@ class RepositoryFolders:
         return self._tops[folder]
 
     def _find_repository_top(self, folder: str) -> str:
-        """Find the top folder of the repository that contains the folder.
+        """Return the top folder of the Git repository that contains `folder`.
 
-        If the folder is in no repository, return the working directory or the common folder of all files.
+        If the folder is in no repository, return the working directory, provided that all files are below it.
+        Otherwise, return the common folder of all files.
         """
         if os.path.exists(os.path.join(folder, ".git")):
             return folder

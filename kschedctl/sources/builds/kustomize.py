@@ -66,11 +66,11 @@ class OriginFinder:
         self._objects: dict[str, list[LocatedObject]] = {}
 
     def find_origin(self, built: JsonObject, file: str) -> LocatedObject | None:
-        """Return the object in the file from which an object was built, or None if it cannot be determined.
+        """Return the object in `file` from which `built` was made, or None if it cannot be determined.
 
-        It has the same kind. Because a build may add a prefix and a suffix to names, its name only has to be part of
-        the built object's name. The longest such name is chosen. If no name fits, it is the file's only object of the
-        kind.
+        Candidates are the file's objects of the same kind. A build may add a prefix and a suffix to a name, so the
+        candidate with the longest name contained in the built object's name is chosen. If no candidate's name is
+        contained, a single candidate is chosen regardless of its name.
         """
         built_name = _get_object_name(built)
         same_kind: list[LocatedObject] = []
@@ -283,7 +283,7 @@ def _iter_unsafe_fields(file: str, document: JsonObject, top: str) -> Iterator[_
 def _explain_unsafe_reference(reference: str) -> str:
     """Return why a reference to a base is unsafe, or "" if it is safe.
 
-    Bases in repositories of other machines are safe. Options of git and repositories of this machine are not.
+    A reference is unsafe if git would take a part of it for an option, or if it is a repository on this machine.
     """
     query = parse_qs(reference.partition("?")[2])
     for value in (*query.get("ref", ()), *query.get("version", ())):

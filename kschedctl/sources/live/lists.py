@@ -322,18 +322,23 @@ class PodCollector:
     def add_page(self, page: Page) -> int:
         """Add the pods of a page, as rows of the table if possible, and return their number.
 
-        Pods with nulls are decoded completely instead. Warnings about unknown fields are recorded. Raises ValueError,
-        OverflowError or RecursionError if a pod cannot be decoded.
+        If a field of a pod is null, the whole page is decoded again, more slowly and without nulls. Warnings about
+        unknown fields are recorded. Raises ValueError, OverflowError or RecursionError if a pod cannot be decoded.
         """
+
+        def decode_raw_items() -> Sequence[msgspec.Raw]:
+            """Decode the page into the JSON of each pod. It is only called for pods with a new template."""
+            return decode_json(page.body, _RawItems).items or ()
+
         if page.items is not None:
-            self._new_fields.check_items(page.items, lambda: decode_json(page.body, _RawItems).items or (), 0)
+            self._new_fields.check_items(page.items, decode_raw_items, start=0)
             try:
                 rows = self._items.build_rows(page.items, None)
                 validate_stored_names(chain(rows.namespaces, rows.names))
                 self._builder.extend(rows)
                 return len(page.items)
             except msgspec.ValidationError:
-                pass  # a field of a pod is null, which only the slower way below accepts
+                pass  # A field of a pod is null, so the page has to be decoded again.
 
         # Decode the whole page again, without nulls.
         pods = _decode_items(page._replace(items=None), Pod)

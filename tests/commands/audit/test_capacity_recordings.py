@@ -45,12 +45,15 @@ def test_what_is_free_and_stranded_adds_up(audited: AuditedCluster) -> None:
     assert stranded.free["cpu"] == cpu["general"].stranded == free["w8"] + free["w9"]
 
 
-def test_nodes_that_are_nominated_are_kept_and_one_that_can_go_drains_safely(audited: AuditedCluster) -> None:
+def test_nodes_that_are_nominated_are_kept_and_those_that_pending_pods_need(audited: AuditedCluster) -> None:
     """Two preempting pods wait for w8 and w9."""
     found = build_packing_section(audited)
     tried = {each.node for each in (*found.emptied, *found.kept)}
     assert tried | {"w8", "w9"} == {name for name, node in NODES.items() if not node["spec"].get("unschedulable")}
-    assert drain_nodes(audited.cluster, [found.emptied[0].node]).drained
+    assert found.emptied == ()
+    kept_for_pods = {kept.node: kept.lets_run for kept in found.kept if kept.lets_run}
+    assert kept_for_pods == dict.fromkeys(("gpu1", "gpu2"), ("lab/p03-gpu", "lab/p30-combined"))
+    assert drain_nodes(audited.cluster, ["gpu1"]).drained
 
 
 def test_one_scheduler_places_pods(audited: AuditedCluster) -> None:

@@ -89,11 +89,13 @@ def test_what_is_free_beside_what_is_used_up_is_stranded() -> None:
 
 
 def test_a_pool_that_strands_a_tenth_is_a_finding() -> None:
-    """6 of 16 cpus, 4 of 32Gi."""
+    """6 of 16 cpus, 4 of 32Gi; the shares are of the 7 cpus and 9Gi that are free, as in the headline."""
     found = section(FAULT)
     (stranded,) = [each for each in found.findings if each.rule == "audit-packing-stranded"]
     assert (stranded.severity, stranded.object) == ("warning", "Pool p")
-    assert stranded.message.startswith("37.5% of its CPU and 12.5% of its memory are stranded on 3 of 4 nodes: ")
+    assert stranded.message.startswith(
+        "85.7% of its free CPU and 44.4% of its free memory are stranded on 3 of 4 nodes: "
+    )
     assert found.state == "findings"
 
 
@@ -120,7 +122,7 @@ def test_a_node_is_emptied_and_the_next_one_has_to_take_its_pods() -> None:
     assert [(s.pool, s.nodes, s.empty, s.saves) for s in found.savings] == [("p", 1, 0, emptied.saves)]
     (spare,) = found.findings
     assert (spare.rule, spare.severity) == ("audit-packing-spare-nodes", "note")
-    assert spare.message == "1 node can be emptied by moving 2 pods"
+    assert spare.message == f"1 node can be emptied by moving 2 pods: {emptied.node}"
 
 
 def test_nodes_are_emptied_one_on_top_of_the_other() -> None:
@@ -207,9 +209,78 @@ def test_an_emptied_node_is_one_that_drain_finds_safe() -> None:
     cluster = Cluster.from_objects(FAULT)
     assert all(not drain_nodes(cluster, [each.node]).safe for each in found.kept)
     assert [each.node for each in found.emptied] == []
-    room = [*FAULT, node("n3")]
+    room = [*FAULT, node("n3"), *pods("web", 1, "n3", "1", "1Gi")]
     first = section(room).emptied[0].node
     assert drain_nodes(Cluster.from_objects(room), [first]).safe
+
+
+def test_an_empty_node_takes_no_pod_of_an_emptied_node() -> None:
+    """Pods of 3 and 2 cpus on nodes of 4: with the empty node gone, neither fits beside the other."""
+    found = section([node("a"), node("b"), node("c"), *pods("x", 1, "a", "3"), *pods("y", 1, "b", "2")])
+    assert (found.empty, found.emptied) == (("c",), ())
+    assert [(s.nodes, s.empty, s.empty_nodes, s.saves) for s in found.savings] == [
+        (1, 1, ("c",), {"cpu": 4_000, "memory": 8 * GI})
+    ]
+    assert found.headline.startswith("1 of 3 nodes is empty; 0 of 2 others tried can be removed; ")
+    assert found.findings[-1].message == "1 of 3 nodes runs nothing that would have to move: c"
+
+
+def test_a_node_is_kept_if_a_pending_pod_fits_once_it_is_empty() -> None:
+    """The pending pod needs a whole node, which is free once the two pods are on one node."""
+    running = [*pods("web", 1, "n1", "1"), *pods("web", 1, "n2", "1")]
+    found = section([node("n1"), node("n2"), *running, *pods("big", 1, "", "4")])
+    assert (found.emptied, found.savings) == ((), ())
+    assert [(kept.lets_run, kept.why) for kept in found.kept] == 2 * [
+        (("d/big-pending-0",), "once its 1 pod moves, 1 pending pod fits here: d/big-pending-0")
+    ]
+    assert "0 of 2 nodes tried can be removed (n1, n2 are kept for pending pods)" in found.headline
+
+    bigger = section([node("n1"), node("n2"), *running, *pods("big", 1, "", "5")])
+    assert len(bigger.emptied) == 1
+
+
+def test_a_pending_pod_of_a_daemon_set_keeps_no_node() -> None:
+    """It needs this node only as long as the node exists."""
+    running = [*pods("web", 1, "n1", "1"), *pods("web", 1, "n2", "1")]
+    found = section([node("n1"), node("n2"), *running, *pods("agent", 1, "", "4", kind="DaemonSet")])
+    assert len(found.emptied) == 1
+
+
+def test_removable_nodes_depend_on_workloads_of_other_schedulers() -> None:
+    (waiting,) = pods("train", 1, "", "1")
+    waiting["spec"]["schedulerName"] = "volcano"
+    found = section([node("n1"), waiting])
+    assert found.waiting_workloads == ("Pod d/train-pending-0",)
+    condition = ", unless needed by waiting workloads that are not replayed: Pod d/train-pending-0"
+    assert condition in found.headline
+    assert found.findings[-1].fix.startswith(f"Drain and remove it{condition}")
+    assert section([node("n1"), *pods("train", 1, "", "9")]).waiting_workloads == ()
+
+
+def test_no_node_is_called_empty_if_pods_were_not_read() -> None:
+    found = section([node("n1"), node("n2")], complete=False)
+    assert (found.empty, found.savings, found.findings, found.state) == ((), (), (), "unknown")
+    assert found.headline == "not known which of 2 nodes can be removed"
+
+
+def test_rules_about_other_pods_strand_no_capacity() -> None:
+    """Only one pod of the app may be on a node, but the pods of another app fit there."""
+    running = pods("one", 1, "n1", "1")
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "one"}}}
+    running[0]["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    assert section([node("n1"), *running]).stranded == ()
+    running[0]["spec"]["nodeSelector"] = {"gone": "true"}
+    assert [room.nodes for room in section([node("n1"), *running]).stranded] == [1]
+
+
+@pytest.mark.parametrize(("pool_nodes", "may_be_removed"), [(1, False), (2, True)])
+def test_removing_stranded_nodes_is_advised_only_if_they_can_be_emptied(pool_nodes: int, may_be_removed: bool) -> None:
+    """Pods of the pool are kept off by its new taint, but the pod of the other pool tolerates it and can move."""
+    tainted = node("t", "q", taints=[{"key": "gone", "effect": "NoSchedule"}])
+    other = [node(f"n{i}") for i in range(pool_nodes - 1)]
+    found = section([tainted, *other, *pods("web", 1, "t", "1"), *(p for n in other for p in pods("x", 1, "n0", "1"))])
+    stranded = [each for each in found.findings if each.object == "Pool q" and each.rule == "audit-packing-stranded"]
+    assert [("or remove the nodes" in each.fix) for each in stranded] == [may_be_removed]
 
 
 NOT_INITIALIZED = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}

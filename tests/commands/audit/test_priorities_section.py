@@ -197,7 +197,12 @@ def test_a_budget_is_told() -> None:
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1},
         "status": {"disruptionsAllowed": 1},
     }
-    assert section(*FULL, budget, grow=0).exposed[0].budgets == ("d/web",)
+    found = section(*FULL, budget, grow=0)
+    assert found.exposed[0].budgets == ("d/web",)
+    (exposed,) = [each for each in found.findings if each.rule == "audit-priorities-exposed"]
+    assert exposed.message.endswith("; the workload has a PodDisruptionBudget")
+    (unprotected,) = [each for each in section(*FULL, grow=0).findings if each.rule == "audit-priorities-exposed"]
+    assert unprotected.message.endswith("; 1 of these workloads has no PodDisruptionBudget")
 
 
 # n1 is full of two pods of the lower tier, one of which came after the pod that waits.

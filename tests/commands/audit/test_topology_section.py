@@ -256,9 +256,18 @@ def test_a_tainted_domain_that_counts_as_empty_is_named_with_the_policy() -> Non
     (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
     why = "c (taint sick:NoSchedule of node c1) counts as an empty domain, since nodeTaintsPolicy is Ignore"
     assert skewed.message.endswith(why)
-    assert skewed.fix.startswith("Set nodeTaintsPolicy: Honor in the constraint")
+    assert skewed.fix == "Set nodeTaintsPolicy: Honor in the constraint; until then, a restart leaves pods Pending"
     (told_promise,) = found.promises
     assert (told_promise.least, told_promise.least_policy, told_promise.least_why) == ("c", "nodeTaintsPolicy", why)
+
+
+def test_a_soft_constraint_leaves_no_pod_pending() -> None:
+    nodes = [*NODES[:4], node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
+    soft = spread("web", whenUnsatisfiable="ScheduleAnyway")
+    found = section(*pods("web", "a1", "a2", "b1", "b2", **soft), nodes=nodes)
+    (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
+    assert skewed.fix.startswith("Set nodeTaintsPolicy: Honor in the constraint, so that only domains")
+    assert "Pending" not in skewed.fix
 
 
 def test_a_constraint_says_whether_it_sets_min_domains() -> None:

@@ -64,7 +64,7 @@ def test_search_finds_pods_by_name_and_cause_and_nodes_and_workloads() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "slash", *"insufficient")
         assert browser.pod_list.subjects == [Openable("pod", CHECKOUT)]
-        assert text(browser, "#head").startswith('search "insufficient", Esc ends it')
+        assert text(browser, "#head").startswith('search "insufficient" (Esc to clear)')
         await press(browser, pilot, "escape")
         assert len(browser.pod_list.subjects) == 10
         await write(browser, pilot, "slash", "general-a")

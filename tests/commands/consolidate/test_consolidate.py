@@ -409,3 +409,31 @@ def test_drains_name_the_data_that_they_delete_and_the_pods_that_ask_to_stay() -
     drained = drain_nodes(cluster, ["n1"])
     assert (drained.loses_data, drained.ask_to_stay) == (("d/scratch",), ("d/careful",))
     assert "deletes the emptyDir data of d/scratch" in drained.summary().warnings
+
+
+def test_a_node_that_pending_pods_need_once_it_is_empty_is_kept() -> None:
+    """Each node of 4 cpus has one pod of 1 cpu. A pending pod of 4 cpus fits on either, once its pod has moved."""
+    web = {"kind": "ReplicaSet", "name": "web-5f"}
+    running = [pod("p1", "n1", "1", web), pod("p2", "n2", "1", web)]
+    nodes = [node("n1", cpu="4"), node("n2", cpu="4")]
+    report = consolidated([*nodes, *running, pod("big", "", "4", web)])
+    assert names(report) == []
+    assert [(kept.node, kept.pod, len(kept.lets_run)) for kept in report.staying] == [("n1", "", 1), ("n2", "", 1)]
+    assert str(report).startswith("None of 2 nodes could be removed; n1, n2 are kept for pending pods")
+    assert names(consolidated([*nodes, *running, pod("huge", "", "5", web)])) == ["n1"]
+
+
+def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:
+    waiting = pod("train", "", "1", {"kind": "Job", "name": "train"})
+    waiting["spec"]["schedulerName"] = "volcano"
+    report = consolidated([node("n1"), waiting])
+    assert names(report) == ["n1"]
+    condition = ", unless needed by waiting workloads that are not replayed: Pod d/train"
+    assert str(report) == report.summary().headline == f"1 of 1 node could be removed{condition}"
+
+
+def test_no_node_is_removable_if_pods_were_not_read() -> None:
+    cluster = Cluster.from_objects([node("n1")], assume_complete=False)
+    report = find_removable_nodes(cluster)
+    assert (report.removable, report.commands, report.undecided) == ((), (), True)
+    assert str(report).startswith("Not known whether the only node could be removed (not certain: ")

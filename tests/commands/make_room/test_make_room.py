@@ -69,6 +69,32 @@ def test_a_pod_that_still_waits_cannot_be_evicted() -> None:
     assert (WAITING, 1) in [(held.why, held.pods) for held in report.held]
 
 
+def test_the_node_is_uncordoned_only_once_the_evicted_pod_is_gone() -> None:
+    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")])
+    *_, wait, uncordon = report.commands
+    assert wait == "kubectl wait -n d --for=delete pod/a --timeout=5m"
+    assert uncordon == "kubectl uncordon n1"
+
+
+def test_replicas_that_take_the_room_first_are_named() -> None:
+    """The move of a makes room for one pod of 3 CPUs, which the older one takes."""
+    older, younger = waiting("3", "older"), waiting("3")
+    older["metadata"]["creationTimestamp"] = "2026-11-20T10:00:00Z"
+    younger["metadata"]["creationTimestamp"] = "2026-11-20T11:00:00Z"
+    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), older, younger]
+    report = room(objects)
+    assert (report.fits, report.rivals) == (False, ("d/older",))
+    sentence = "kube-scheduler first tries 1 other pod of the same workload, which takes the room: d/older"
+    assert report.summary().warnings[-1].startswith(sentence)
+    assert sentence in " ".join(RENDERERS["table"](report, Style()).split())
+    assert len(moves(room(objects, "new", "older"))) == 1
+
+
+def test_a_pod_that_no_node_takes_is_not_helped_by_moves() -> None:
+    report = room([node("n1"), replica("a", "n1", "2"), waiting("3", nodeSelector={"pool": "genral"})])
+    assert report.build_first_line() == ("No room can be made:", "d/new", "– no node takes it, whichever pods move")
+
+
 def test_a_search_that_ran_out_of_time_proves_nothing() -> None:
     """Every form says so in its first line."""
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")], seconds=0)
@@ -281,7 +307,7 @@ def test_a_node_that_was_cordoned_stays_so() -> None:
     anywhere = {"tolerations": [{"operator": "Exists"}]}
     report = room([*objects, waiting("4", **anywhere)])
     assert moves(report) == [("d/y", "n2", "n3")]
-    assert [command.split()[1] for command in report.commands] == ["%s"]
+    assert [command.split()[1] for command in report.commands] == ["%s", "wait"]
 
 
 def test_commands_on_a_control_plane() -> None:

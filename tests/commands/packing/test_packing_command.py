@@ -55,5 +55,5 @@ def test_wrong_usage(run: Run) -> None:
 
 def test_the_command_that_helps_is_about_the_same_cluster(run: Run, write: Write) -> None:
     file = write(node("n1"), node("n2"), owned("p", "n1"))
-    assert f"  kschedctl drain n1 -f {file}" in run("packing", "-f", file).out.splitlines()
+    assert f"  kschedctl drain n2 -f {file}" in run("packing", "-f", file).out.splitlines()
     assert file not in run("packing", "-f", file, "-o", "json").out

@@ -10,6 +10,9 @@ from command_line import Run, Write, node, pod
 from golden_cases import Json, family_lines
 
 import kschedctl
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.cluster_autoscaler import GroupIncrease, RemainingPod, ScaleUp
 
 
 def files(tmp_path: Path, given: Json) -> tuple[str, ...]:
@@ -146,3 +149,22 @@ def test_since_when_a_node_is_marked(run: Run, write: Write, tmp_path: Path, val
     told = run(*asked).out
     assert "once unneeded for 10m" in told
     assert ("marked as unneeded since" in told) == bool(since)
+
+
+def test_pods_that_stay_pending_are_told_apart_in_all_forms() -> None:
+    """Of three pods, one gets the new node, one would get a second node, and no group helps the third."""
+    report = ScaleUp(
+        unschedulable=("d/a", "d/b", "d/c"),
+        increases=(GroupIncrease("g", 1, 2),),
+        triggered=("d/a", "d/b"),
+        still_pending={"d/b": "0/2 nodes are available: 2 Insufficient cpu."},
+        remaining={"d/c": RemainingPod()},
+        enough=2,
+    )
+    assert report.build_first_line()[1] == "for 1 of 3 unschedulable pods: d/a; no group grows for 1 pod"
+    summary = report.summary()
+    assert summary.warnings == ("d/b stays pending although nodes are added for it; 2 new nodes would be enough",)
+    assert [entry.such_as for entry in summary.pods] == ["d/b", "d/c"]
+    page = RENDERERS["table"](report, Style())
+    assert "Still pending although nodes are added for them" in page
+    assert "2 new nodes would be enough for it, too." in page

@@ -75,7 +75,7 @@ def test_a_chart_is_simulated_as_helm_renders_it(run: Run, tmp_path: Path, monke
     outcome = run("simulate", "--demo", "-f", "chart", "--helm")
     assert (outcome.code, outcome.out.splitlines()[0]) == (
         0,
-        "All scheduled: 1 of 1 pod gets a node; 10 pods wait already and were left out",
+        "All scheduled: 1 of 1 pod gets a node; 10 waiting pods were left out and may take the room first (--pending)",
     )
 
 

@@ -138,7 +138,7 @@ def test_a_workload_of_the_manifest_is_counted_without_the_pods_that_it_evicts()
     assert report.chain is not None
     assert (report.chain.pending, report.build_first_line()[1]) == (
         2,
-        "2 of 2 pods get a node, 2 pods evicted, 2 of them without another node, "
+        "2 of 2 pods get a node, 2 pods evicted, none of which gets another node, "
         "2 workloads left without a running pod",
     )
 

@@ -337,7 +337,9 @@ def test_pods_that_wait_already_are_left_out_and_named() -> None:
     waiting = pod("waiting")
     alone = run([*THREE_ZONES, waiting], pod("new"))
     assert alone.left_out == 1
-    assert " ".join(alone.build_first_line()).endswith("gets a node; 1 pod waits already and was left out")
+    assert " ".join(alone.build_first_line()).endswith(
+        "gets a node; 1 waiting pod was left out and may take the room first (--pending)"
+    )
     together = simulate(Cluster.from_objects([*THREE_ZONES, waiting]), [pod("new")], pending=True)
     assert (together.left_out, together.placed) == (0, 2)
 

@@ -114,6 +114,11 @@ def test_what_the_cluster_has_is_no_manifest(run: Run, write: Write) -> None:
     assert (found.code, "remove metadata.uid" in found.err) == (2, True)
 
 
+def test_a_rollout_is_repeated_as_a_rollout_with_the_waiting_pods(run: Run, write: Write) -> None:
+    files = ["-f", write(*NODES, pod("p", uid="u")), "-f", write(deployment("web", 1), name="web.json")]
+    assert run("simulate", *files, "--rollout").out.rstrip().endswith("--pending --rollout")
+
+
 def test_a_rollout_first_line_to_last(run: Run, write: Write) -> None:
     files = ["-f", write(*NODES, running("web-5f-1")), "-f", write(deployment("web", 1, "5"), name="web.json")]
     found = run("simulate", *files, "--rollout")

@@ -11,6 +11,7 @@ from kschedctl.commands.wakes.between import find_wakes_between
 from kschedctl.commands.wakes.changes import parse_changes
 from kschedctl.commands.wakes.changes_that_wake import WakeQuery, find_wake_ups, iter_wake_triggers
 from kschedctl.commands.wakes.many import replay_changes_for_pods
+from kschedctl.commands.wakes.report import RejectorReport, WakeUp, WakeUps
 from kschedctl.scheduler.framework.events import ActionType, WakingPlugin
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -365,3 +366,14 @@ def test_members_of_pod_groups_come_back_by_themselves() -> None:
         many = replay_changes_for_pods(found, list(cluster.unbound_pods()), parse_changes([event], found.view), "")
         assert [each.before for each in many.answers] == ["backoff"] * 2 * bool(place)
         assert many.fitting == (() if place else ("d/a", "d/b"))
+
+
+def test_a_summary_begins_with_the_plugin_that_rejects_the_closest_nodes() -> None:
+    """A node that only lacks room has passed the filters before."""
+    rejectors = tuple(
+        RejectorReport(plugin, "", (WakeUp("Node", ("Add",), f"change for {plugin}"), WakeUp("Node", ("Add",), "both")))
+        for plugin in ("NodeUnschedulable", "NodeResourcesFit")
+    )
+    summary = WakeUps("d/p", "rejected", "unschedulable", rejectors=rejectors).summary()
+    assert summary.advice == ("change for NodeResourcesFit", "both", "change for NodeUnschedulable")
+    assert summary.headline.endswith("otherwise it is retried after five minutes (podMaxInUnschedulablePodsDuration)")

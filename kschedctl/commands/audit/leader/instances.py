@@ -87,7 +87,7 @@ def _build_scheduler_lease(
     """
     spec = lease.spec
     duration = spec.lease_duration_seconds or DEFAULT_LEASE_SECONDS
-    seconds_silent = (_compute_seconds_until(spec.renew_time, newest), audited.measure_seconds_since(spec.renew_time))
+    seconds_silent = (_compute_seconds_between(spec.renew_time, newest), audited.measure_seconds_since(spec.renew_time))
     return SchedulerLease(
         lease=str(name),
         holder=spec.holder_identity,
@@ -103,7 +103,10 @@ def _build_scheduler_lease(
 
 
 def _iter_elected_instances(cluster: Cluster, name: LeaseName) -> Iterator[str]:
-    """Yield the name of the elected instance for each election for this lease whose event still exists."""
+    """Yield the name of the instance that won each election for the lease.
+
+    Elections are recognized by their events, so older elections are missing if their events have expired.
+    """
     for event in cluster.events:
         reference = event.involved_object
         if event.reason == LEADER_ELECTION and (reference.namespace, reference.name) == name:
@@ -117,7 +120,7 @@ def compare_with_newest_renewal(cluster: Cluster, renewed: str) -> float | None:
 
     All these times come from lease holders, so this machine's clock does not matter.
     """
-    return _compute_seconds_until(renewed, _find_newest_renewal(cluster.leases))
+    return _compute_seconds_between(renewed, _find_newest_renewal(cluster.leases))
 
 
 def _find_newest_renewal(leases: Iterable[Lease]) -> int | None:
@@ -126,12 +129,12 @@ def _find_newest_renewal(leases: Iterable[Lease]) -> int | None:
     return max(moments, default=None)
 
 
-def _compute_seconds_until(time: str | None, newest: int | None) -> float | None:
-    """Return the seconds from `time` (RFC 3339) to `newest` (nanoseconds), or None if either is unknown."""
-    nanoseconds = _parse_time(time)
-    if nanoseconds is None or newest is None:
+def _compute_seconds_between(start: str | None, end: int | None) -> float | None:
+    """Return the seconds from `start` (RFC 3339) to `end` (nanoseconds), or None if either is unknown."""
+    start_nanoseconds = _parse_time(start)
+    if start_nanoseconds is None or end is None:
         return None
-    return (newest - nanoseconds) / 10**9
+    return (end - start_nanoseconds) / 10**9
 
 
 def _parse_time(time: str | None) -> int | None:

@@ -1,12 +1,14 @@
 """Section "packing": free capacity that no pod can use, and nodes that can be removed.
 
-`stranded` finds the capacity. `emptying` drains nodes on trial with `drains_in_turn`.
+`stranded` finds the capacity. `emptying` drains nodes on trial with `drains_in_turn`. `waiting_needs` finds the
+workloads whose need for nodes is not replayed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing.emptying import EmptyingResult, TrialLimits, find_removable_nodes
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, PoolSavings, ResourceRoom, StrandedRoom
 from kschedctl.commands.audit.packing.stranded import StrandedCapacity, find_stranded_capacity
+from kschedctl.commands.audit.packing.waiting_needs import describe_condition, find_uncounted_workloads
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.pools import (
     Pools,
@@ -27,7 +30,7 @@ from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kin
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
 from kschedctl.snapshot.fork import Fork
-from kschedctl.text.counts import agreeing, counted, format_significant
+from kschedctl.text.counts import agreeing, counted, first_few, format_significant
 
 DEFAULT_LIMITS = TrialLimits(nodes=30, pods=600)
 """The default number of trial drains: a few seconds of work in a large cluster."""
@@ -43,7 +46,8 @@ STRANDED = AuditRule(
     "part of the others is wasted.",
     "Match nodes to requests: use nodes with more of the resource that runs out, or let pods request less of it",
 )
-FIX_OTHER_REASON = "Fix the reason in brackets so that pods can run there, or remove the nodes"
+FIX_OTHER_REASON = "Fix the reason in brackets so that pods can run there"
+OR_REMOVE = ", or remove the nodes, which are empty or can be emptied"
 UNUSED = AuditRule(
     "audit-packing-unused-pool",
     WARNING,
@@ -69,6 +73,10 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
     pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
     stranded = find_stranded_capacity(audited.scheduler, pools, pending)
     emptying = find_removable_nodes(audited.scheduler, pools, pending, limits, audited.progress)
+    if audited.cluster.gap("Pod"):  # unread pods may run on any node
+        emptying = emptying._replace(emptied=(), empty=emptying.empty[:0])
+    uncounted = find_uncounted_workloads(audited.scheduler, pending)
+    facts = _collect_pool_facts(view, pools, stranded, emptying, uncounted)
     rooms = tuple(_iter_pool_rooms(view, pools, stranded))
     savings = tuple(_iter_pool_savings(view, pools, emptying))
     unread = [
@@ -78,7 +86,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
     ]
     return PackingSection(
         title="Fragmentation and packing",
-        headline=_build_headline(view, pools, stranded, emptying, int(is_unready.sum())),
+        headline=_build_headline(view, pools, stranded, emptying, uncounted),
         pools=rooms,
         typical=stranded.typical,
         stranded=stranded.rooms,
@@ -89,13 +97,34 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
         nothing_judged=not pools.workers.any(),
         tried=emptying.tried,
         savings=savings,
+        waiting_workloads=uncounted,
         interrupted=emptying.interrupted,
         **build_verdict(
             (STRANDED, UNUSED, SPARE),
-            _list_findings(rooms, stranded.rooms, savings, emptying),
+            _list_findings(rooms, stranded.rooms, savings, emptying, facts),
             merge_unknown_kinds([unread]),
         ),
     )
+
+
+class PoolFacts(NamedTuple):
+    """The facts that decide which pools or nodes may be removed."""
+
+    removable_if_stranded: Set[str]
+    """The pools whose stranded nodes can all be removed."""
+    uncounted: Sequence[str]
+    """The waiting workloads that are not replayed."""
+
+
+def _collect_pool_facts(
+    view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
+) -> PoolFacts:
+    """Collect the facts that decide which pools or nodes may be removed."""
+    is_needed = stranded.nodes.copy()
+    is_needed[emptying.empty] = False
+    is_needed[[view.nodes.index[emptied.node] for emptied in emptying.emptied]] = False
+    with_needed_nodes = {pools.names[code] for code in pools.code[is_needed].tolist()}
+    return PoolFacts(set(pools.names) - with_needed_nodes, uncounted)
 
 
 def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> Iterator[PoolRoom]:
@@ -135,25 +164,29 @@ def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> It
     """
     removable_rows = [*emptying.empty.tolist(), *(view.nodes.index[emptied.node] for emptied in emptying.emptied)]
     removable_counts = Counter(pools.code[removable_rows].tolist())
-    empty_counts = Counter(pools.code[emptying.empty].tolist())
     for code, count in removable_counts.most_common():
         pool_rows = [row for row in removable_rows if pools.code[row] == code]
         saves = select_reported_amounts(view, view.allocatable[pool_rows].sum(axis=0))
-        yield PoolSavings(pools.names[code], count, empty_counts[code], saves)
+        empty_nodes = tuple(view.nodes.names[row] for row in emptying.empty.tolist() if pools.code[row] == code)
+        yield PoolSavings(pools.names[code], count, len(empty_nodes), saves, empty_nodes)
 
 
 def _build_headline(
-    view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, unready: int
+    view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
 ) -> str:
     """Return the numbers of removable nodes and the share of free cpu and memory that is stranded, as text.
 
-    The stranded share comes first if no node can be removed. `unready` is the number of nodes left out because
-    they are not ready.
+    The stranded share comes first if no node can be removed. `uncounted` are waiting workloads that are not replayed.
     """
+    all_workers = Pools.of(view).workers
+    unready = int((find_unready_nodes(view) & all_workers).sum())
     left_out = f"{counted(unready, 'node')} {agreeing(unready, 'is', 'are')} left out as not ready or not initialized"
     workers = int(pools.workers.sum())
     if not workers:
         return f"no worker node is ready: {left_out}" if unready else "no worker nodes are known"
+    if view.cluster.gap("Pod"):
+        which = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
+        return f"not known {which} can be removed"
     parts = []
     empty_count = len(emptying.empty)
     if empty_count:
@@ -163,7 +196,12 @@ def _build_headline(
         not_tried = emptying.candidates - emptying.tried
         not_tried_text = f" ({not_tried:,} not tried)" if not_tried else ""
         parts.append(f"{len(emptying.emptied):,} of {emptying.tried:,}{others} tried can be removed{not_tried_text}")
+    needed = [kept.node for kept in emptying.kept if kept.lets_run]
+    if needed:
+        parts[-1] += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
     is_removable = bool(empty_count or emptying.emptied)
+    if is_removable:
+        parts[-1] += describe_condition(uncounted)
     parts.insert(len(parts) if is_removable else 0, _format_stranded_shares(view, pools, stranded))
     if unready:
         parts.append(left_out)
@@ -208,26 +246,34 @@ def _list_findings(
     stranded_rooms: Sequence[StrandedRoom],
     savings: Sequence[PoolSavings],
     emptying: EmptyingResult,
+    facts: PoolFacts,
 ) -> list[Finding]:
     """Return the findings about stranded capacity and removable nodes. Unused pools are not listed as removable."""
-    stranded = list(_iter_stranded_room_findings(rooms, stranded_rooms, savings))
+    stranded = list(_iter_stranded_room_findings(rooms, stranded_rooms, savings, facts))
     unused = {finding.object for finding in stranded if finding.rule == UNUSED.id}
-    spare = _iter_spare_findings(rooms, savings, emptying)
+    spare = _iter_spare_findings(rooms, savings, emptying, facts)
     return [*stranded, *(finding for finding in spare if finding.object not in unused)]
 
 
 def _describe_stranded_shares(shares: Mapping[str, float]) -> str:
-    """Describe the stranded shares of a pool's resources, largest first: "30% of its CPU and 4% of its memory"."""
+    """Describe the stranded shares of a pool's free resources, the largest first.
+
+    >>> _describe_stranded_shares({"memory": 0.04, "cpu": 0.3})
+    '30% of its free CPU and 4% of its free memory'
+    """
     texts = []
     for resource in sorted(shares, key=lambda name: (-shares[name], name)):
         share = shares[resource]
         percentage = format_significant(share * 100, 3) if share >= NEGLIGIBLE_SHARE else "under 1"
-        texts.append(f"{percentage}% of its {'CPU' if resource == CPU else resource}")
+        texts.append(f"{percentage}% of its free {'CPU' if resource == CPU else resource}")
     return " and ".join(texts)
 
 
 def _iter_stranded_room_findings(
-    rooms: Sequence[PoolRoom], stranded_rooms: Sequence[StrandedRoom], savings: Sequence[PoolSavings]
+    rooms: Sequence[PoolRoom],
+    stranded_rooms: Sequence[StrandedRoom],
+    savings: Sequence[PoolSavings],
+    facts: PoolFacts,
 ) -> Iterator[Finding]:
     """Yield a finding for each pool with stranded CPU or memory, unless less than 1% of it is stranded.
 
@@ -235,11 +281,9 @@ def _iter_stranded_room_findings(
     empty as a whole has a finding of its own kind.
     """
     for pool in rooms:
-        shares = {
-            room.resource: room.stranded / room.allocatable
-            for room in pool.resources
-            if room.stranded and room.resource in (CPU, MEMORY)
-        }
+        stranded = [room for room in pool.resources if room.stranded and room.resource in (CPU, MEMORY)]
+        shares = {room.resource: room.stranded / room.allocatable for room in stranded}
+        shares_of_free = {room.resource: room.stranded / room.free for room in stranded}
         if not shares or max(shares.values()) < NEGLIGIBLE_SHARE:
             continue
         pool_stranded_rooms = [room for room in stranded_rooms if room.pool == pool.pool and room.reason != CORDONED]
@@ -252,17 +296,27 @@ def _iter_stranded_room_findings(
             yield UNUSED.build_finding(
                 _format_pool_object(pool.pool),
                 f"unused: {nodes_text} {verb} nothing that would have to move, "
-                f"and no pod that is pending or usually runs in this cluster fits there ({', '.join(reasons)})",
+                f"and no pod that is pending or usually runs in this cluster fits there ({', '.join(reasons)})"
+                f"{describe_condition(facts.uncounted)}",
             )
             continue
 
         verb = agreeing(len(shares), "is", "are")
         where = f"{nodes:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
-        runs_out = any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
+        is_used_up = not reasons or any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
+        free = _describe_stranded_shares(shares_of_free)
+        message = f"{free} {verb} stranded on {where}: {no_pod_fits}"
+        fix = ""
+        if not is_used_up:
+            message = (
+                f"{free} {verb} on {where}, where no pod that is pending or usually runs there may go "
+                f"({', '.join(reasons)})"
+            )
+            fix = FIX_OTHER_REASON + (OR_REMOVE if pool.pool in facts.removable_if_stranded else "")
         yield STRANDED.build_finding(
             _format_pool_object(pool.pool),
-            f"{_describe_stranded_shares(shares)} {verb} stranded on {where}: {no_pod_fits}",
-            "" if runs_out or not reasons else FIX_OTHER_REASON,
+            message,
+            fix,
             severity=WARNING if max(shares.values()) >= WARNING_SHARE else NOTE,
         )
 
@@ -278,23 +332,27 @@ def _format_pool_object(pool: str) -> str:
 
 
 def _iter_spare_findings(
-    rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], emptying: EmptyingResult
+    rooms: Sequence[PoolRoom], savings: Sequence[PoolSavings], emptying: EmptyingResult, facts: PoolFacts
 ) -> Iterator[Finding]:
     """Yield a finding about the removable nodes of each pool: nodes that are empty or can be emptied."""
     node_counts = {pool.pool: pool.nodes for pool in rooms}
+    condition = describe_condition(facts.uncounted)
     for pool in savings:
         parts, fix = [], ""
         if pool.empty:
-            parts.append(f"{_format_empty_nodes(pool.empty, node_counts[pool.pool])} nothing that would have to move")
+            empty = _format_empty_nodes(pool.empty, node_counts[pool.pool])
+            parts.append(f"{empty} nothing that would have to move: {first_few(pool.empty_nodes)}")
             fix = "Drain and remove them" if pool.empty > 1 else "Drain and remove it"
-            fix += "; a cluster autoscaler or descheduler does this if it is configured to"
+            fix += f"{condition}; a cluster autoscaler or descheduler does this if it is configured to"
         emptied_nodes = [emptied for emptied in emptying.emptied if emptied.pool == pool.pool]
         if emptied_nodes:
             moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
-            parts.append(f"{counted(len(emptied_nodes), 'node')} can be emptied by moving {moved}")
+            emptied_names = first_few([emptied.node for emptied in emptied_nodes])
+            parts.append(f"{counted(len(emptied_nodes), 'node')} can be emptied by moving {moved}: {emptied_names}")
             fix = "Drain and remove it"
-            if len(emptied_nodes) > 1:
+            if pool.nodes > 1:
                 fix = "Drain and remove them one after the other"
+            fix += condition
         yield SPARE.build_finding(_format_pool_object(pool.pool), "; ".join(parts), fix)
 
 

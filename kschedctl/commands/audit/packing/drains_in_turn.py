@@ -10,15 +10,19 @@ other pods, rejects it to the end. A PDB allows no more than at first if none of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from kschedctl.api.arrays import Position, Row
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_node, is_recreated
-from kschedctl.replay.node_drain import NodeDrain, iter_moved_pods
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, NodeDrain, iter_moved_pods
+from kschedctl.replay.pools import compute_free_resources
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.unknown import UnknownKind
@@ -35,6 +39,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.changed_nodes import ClosedNodes
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.indexes import AnyObject
+from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class _NodeBlockedError(Exception):
@@ -214,7 +219,9 @@ class NodeTrial(NamedTuple):
     pod: str = ""
     """The first pod that keeps the node from being emptied (`namespace/name`), empty if there is none."""
     why: str = ""
-    """The reason why that pod cannot leave, empty if the node was emptied."""
+    """The reason why that pod cannot leave or the node is needed, empty if the node was emptied."""
+    lets_run: tuple[str, ...] = ()
+    """The pending pods for which the node is needed: they fit there once its pods have moved (`namespace/name`)."""
 
 
 class _NeedsSeparateDrainError(Exception):
@@ -373,6 +380,7 @@ class DrainsInTurn:
 
     def __init__(self, scheduler: Scheduler, view: Fork) -> None:
         self.scheduler = scheduler
+        self._initial_view = view
         self._state = _SharedState.from_view(scheduler, view.fork())
         self._latest: UndoableDrain | _SharedState | None = None
         """The drain, or the earlier state, by which the last drain can be undone."""
@@ -419,6 +427,53 @@ class DrainsInTurn:
         except KeyboardInterrupt:
             self.undo()
             raise
+
+    def remove_empty_nodes(self, rows: Sequence[Row]) -> None:
+        """Cordon nodes on which nothing has to move, so that no pod of a later drain moves there."""
+        if rows:
+            cordoned = {row: cordon_node(self.view.nodes.objects[row]) for row in rows}
+            view = self.view.with_changes(self.view.cluster, {**self._state.closed.cordoned, **cordoned})
+            self._switch_state(_SharedState.from_view(self.scheduler, view))
+
+    def drain_unneeded_node(self, row: Row, pending: Sequence[Position]) -> NodeTrial:
+        """Drain one more node, and undo the drain if it does not empty the node or if pending pods then fit there.
+
+        `pending` has the positions of the pending pods. Raises KeyboardInterrupt if the simulation was interrupted.
+        """
+        trial = self.drain_node(row)
+        if trial.why or not trial.moved:
+            return trial
+        pods = self._find_pods_fitting_once_empty(row, pending)
+        if not pods:
+            return trial
+        self.undo()
+        moves = f"its {counted(len(trial.moved), 'pod')} {agreeing(len(trial.moved), 'moves', 'move')}"
+        fit = f"{counted(len(pods), 'pending pod')} {agreeing(len(pods), 'fits', 'fit')} here"
+        return trial._replace(why=f"once {moves}, {fit}: {first_few(pods)}", lets_run=pods)
+
+    def _find_pods_fitting_once_empty(self, row: Row, pending: Sequence[Position]) -> tuple[str, ...]:
+        """Return the keys of the pending pods that would run on the node that was just drained if it were kept.
+
+        Pods of DaemonSets do not count, since they need no node that is removed. Raises KeyboardInterrupt if the
+        simulation was interrupted.
+        """
+        pods = self.view.pods.objects
+        waiting = [
+            position
+            for position in pending
+            if self.view.node[position] < 0 and find_owner(pods[position]).kind not in KINDS_NOT_EVICTED
+        ]
+        requests = self.view.requests[self.view.pods.info[waiting]]
+        if not waiting or not np.all(requests <= compute_free_resources(self.view)[row], axis=1).any():
+            return ()
+        nodes = {**self._state.closed.cordoned, row: self._initial_view.nodes.objects[row]}
+        view = self.view.with_changes(self.view.cluster, nodes)
+        simulation = Simulation(self.scheduler, view, preemption=False)
+        outcomes = simulation.schedule_or_raise_interrupt(waiting)
+        fitting = tuple(pods[outcome.position].key for outcome in outcomes if outcome.row == row)
+        if fitting:
+            self._unknown.append(find_simulation_unknowns(simulation))
+        return fitting
 
     def replay_drain(self, row: Row, targets: Mapping[Position, Row]) -> None:
         """Repeat a drain that emptied the node in another simulation.

@@ -76,13 +76,15 @@ def find_removable_nodes(
 ) -> EmptyingResult:
     """Try to drain workers one after the other, and report which nodes can be removed.
 
-    The pending pods, at the positions `pending`, are placed first, as far as they fit. `limits` decides how many
+    The pending pods, at the positions `pending`, are placed first, as far as they fit. Nodes that are empty then are
+    removed next, and a node is kept if other pending pods fit there once it is emptied. `limits` decides how many
     workers are tried. If the user interrupts the draining, the result covers the workers tried so far. Raises
     KeyboardInterrupt if the user interrupts the placing of the pending pods.
     """
     candidates = order_removal_candidates(scheduler, pools, pending)  # places the pending pods first
     view = candidates.view
     drains = DrainsInTurn(scheduler, view)
+    drains.remove_empty_nodes([Row(row) for row in candidates.empty.tolist()])
     tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
     done = progress.begin("Emptying nodes", len(tried_rows))
     emptied: list[EmptiedNode] = []
@@ -90,10 +92,10 @@ def find_removable_nodes(
     interrupted = False
     try:
         for row in tried_rows:
-            trial = drains.drain_node(row)
+            trial = drains.drain_unneeded_node(row, pending)
             name, pool = view.nodes.names[row], pools.names[pools.code[row]]
             if trial.why:
-                kept.append(KeptNode(name, pool, trial.why))
+                kept.append(KeptNode(name, pool, trial.why, trial.lets_run))
             else:
                 saves = select_reported_amounts(view, view.allocatable[row])
                 emptied.append(EmptiedNode(name, pool, trial.evictable, saves))

@@ -69,11 +69,13 @@ class EmptiedNode(Document, frozen=True):
 
 
 class KeptNode(Document, frozen=True):
-    """A node that cannot be emptied, with the first reason."""
+    """A node that cannot be emptied or that pending pods need, with the first reason."""
 
-    node: Annotated[str, Column("cannot be emptied", keep=True)]
+    node: Annotated[str, Column("must stay", keep=True)]
     pool: Annotated[str, Column(keep=True, beneath="of pool", words=NO_POOL)]
     why: Annotated[str, Column("reason")]
+    lets_run: tuple[str, ...] = ()
+    """The pending pods that fit there once the node's pods have moved (`namespace/name`)."""
 
 
 class PoolSavings(Document, frozen=True):
@@ -85,6 +87,8 @@ class PoolSavings(Document, frozen=True):
     empty: Annotated[int, Column("empty now")]
     """The number of these nodes on which nothing has to move."""
     saves: Annotated[dict[str, int], Column()]
+    empty_nodes: tuple[str, ...] = ()
+    """The names of the nodes on which nothing has to move."""
 
 
 class PackingSection(Section, frozen=True, kw_only=True, tag="packing"):
@@ -96,12 +100,14 @@ class PackingSection(Section, frozen=True, kw_only=True, tag="packing"):
     emptied: tuple[EmptiedNode, ...] = ()
     """The nodes that trial drains emptied."""
     kept: tuple[KeptNode, ...] = ()
-    """The nodes that trial drains could not empty."""
+    """The nodes that trial drains could not empty, or that pending pods need once they are empty."""
     empty: tuple[str, ...] = ()
     """The nodes on which nothing has to move."""
     candidates: int = 0
     """The number of nodes that could be tried."""
     tried: int = 0
     """The number of nodes that were tried. Nodes with the least to move are tried first."""
+    waiting_workloads: tuple[str, ...] = ()
+    """The objects that wait for nodes but whose pods are not placed: in queues or of other schedulers."""
     savings: tuple[PoolSavings, ...] = ()
     """The removable nodes by pool, both emptied and empty ones."""

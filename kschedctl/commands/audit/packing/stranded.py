@@ -2,7 +2,8 @@
 
 The typical pods of a pool are those with its most frequent requests. One pod of each kind is replayed as if it came
 now. Pods of DaemonSets and static pods do not count, since they are on the nodes already. A node is usable if one of
-all these pods passes every filter on it.
+all these pods passes every filter on it, except the filters that compare the pod with other pods: pods without such
+rules could use that capacity.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ MAX_PENDING = 20
 """The maximum number of kinds of pending pods that are replayed."""
 MAX_EXAMPLES = 3
 
+
+RULES_ABOUT_OTHER_PODS = frozenset(("PodTopologySpread", "InterPodAffinity"))
+"""The filters whose rejections say nothing about the node's capacity."""
 
 PENDING = -1
 """The number that pending pods have instead of a pool."""
@@ -82,7 +86,7 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
             continue
         cycle = simulation.run_cycle(typical_pod.position)
         is_feasible = _find_feasible_nodes(cycle)
-        is_usable |= is_feasible
+        is_usable |= is_feasible | _find_nodes_closed_by_other_pods(cycle)
         rejections.append((typical_pod, dict(_iter_rejection_reasons(cycle))))
         reports.append(_build_typical_pods_report(view, pools, typical_pod, int(is_feasible.sum())))
 
@@ -156,6 +160,15 @@ def _find_feasible_nodes(cycle: Cycle) -> Bools:
     is_feasible = np.zeros(len(cycle.view.nodes), np.bool_)
     is_feasible[cycle.feasible] = True
     return is_feasible
+
+
+def _find_nodes_closed_by_other_pods(cycle: Cycle) -> Bools:
+    """Return the mask (N,) of the nodes that the pod cannot use only because of a rule about other pods."""
+    is_closed = np.zeros(len(cycle.view.nodes), np.bool_)
+    for plugin, verdict, reported_nodes in cycle.filter.iter_reported_verdicts():
+        if plugin in RULES_ABOUT_OTHER_PODS:
+            is_closed |= verdict.rejected & reported_nodes
+    return is_closed
 
 
 def _iter_rejection_reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:

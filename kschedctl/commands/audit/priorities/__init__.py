@@ -313,10 +313,13 @@ def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iter
         exposed_pods = counted(sum(workload.pods for workload in workloads), "pod")
         jobs_text = f", {first.jobs_above:,} of them from Jobs" if first.jobs_above else ""
         unprotected = sum(not workload.budgets for workload in workloads)
+        budgets_text = f"{unprotected:,} of these workloads {agreeing(unprotected, 'has', 'have')} no"
+        if not unprotected:
+            budgets_text = "all of these workloads have a" if len(workloads) > 1 else "the workload has a"
         message = (
             f"{exposed_pods} of {counted(len(workloads), 'workload')} behind Services may be evicted for "
-            f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs_text}; {unprotected:,} of "
-            f"these workloads {agreeing(unprotected, 'has', 'have')} no PodDisruptionBudget"
+            f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs_text}; {budgets_text} "
+            "PodDisruptionBudget"
         )
         severity = WARNING if first.jobs_above else NOTE
         yield _build_object_finding(EXPOSED, _format_tier_object(tier), message, severity=severity)

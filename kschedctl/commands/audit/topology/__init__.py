@@ -330,7 +330,11 @@ def _build_skew_finding(owner: Owner, constraint: SpreadPromise) -> Finding:
         fix = f"Add nodes in another domain first; until then, each domain takes only {room} after a restart"
     elif constraint.least_why:
         counts += f"; {constraint.least_why}"
-        fix = f"Set {constraint.least_policy}: Honor in the constraint; until then, a restart leaves pods Pending"
+        fix = f"Set {constraint.least_policy}: Honor in the constraint"
+        if constraint.when_unsatisfiable == HARD:
+            fix += "; until then, a restart leaves pods Pending"
+        else:
+            fix += ", so that only domains that its pods may use count"
     constraint_name = f"{constraint.when_unsatisfiable} over {constraint.key}"
     return SKEWED.build_finding(
         str(owner),

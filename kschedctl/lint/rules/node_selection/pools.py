@@ -81,15 +81,16 @@ def _can_pool_create_node_for(pool: WrittenNodePool, workload: Workload) -> bool
         return False
     declared_keys = _list_declared_keys(pool)
     pool_conditions = Conditions().restrict(to_requirements(pool.labels)).restrict(pool.requirements)
-    return any(
-        all(
-            _can_pool_offer_label_value(
-                values, pool_conditions.by_key.get(key), is_declared=key in declared_keys or _may_nodes_have_label(key)
-            )
-            for key, values in alternative.conditions.by_key.items()
-        )
-        for alternative in list_node_condition_alternatives(workload.spec)
-    )
+
+    def can_meet(conditions: Conditions) -> bool:
+        """Return whether the pool's nodes can have every label that the conditions require."""
+        for key, values in conditions.by_key.items():
+            is_declared = key in declared_keys or _may_nodes_have_label(key)
+            if not _can_pool_offer_label_value(values, pool_conditions.by_key.get(key), is_declared=is_declared):
+                return False
+        return True
+
+    return any(can_meet(alternative.conditions) for alternative in list_node_condition_alternatives(workload.spec))
 
 
 def _may_nodes_have_label(key: str) -> bool:

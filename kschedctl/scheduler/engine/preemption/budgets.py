@@ -210,7 +210,7 @@ class Budgets:
     def _change_headroom(self, positions: Iterable[Position], change: int) -> None:
         """Add `change` to the disruption headroom of the PDBs that protect these pods, once per pod.
 
-        The view gets new objects for these PDBs.
+        Updated copies of these PDBs replace them in the view.
         """
         changed: dict[str, None] = {}
         for position in positions:

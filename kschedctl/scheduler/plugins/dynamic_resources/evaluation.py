@@ -259,9 +259,10 @@ class Evaluation:
         return outcome
 
     def _search_devices(self, row: int, resources: tuple[str, ...]) -> DeviceVerdict:
-        """Search for devices for the unallocated claims on a node, and return the verdict.
+        """Search a node for devices for the unallocated claims, and return the verdict.
 
-        The claim for extended resources gets devices for `resources`. Errors and timeouts become verdicts as well.
+        `resources` are the extended resources that need devices. On success, the verdict has the allocation and
+        the places of its devices. Errors and timeouts become verdicts as well.
         """
         try:
             search = Search(self.inventory, row, self._read_unallocated_claims(resources), self.seconds)
@@ -277,7 +278,7 @@ class Evaluation:
         if allocation is None:
             return DeviceVerdict(Code.UNRESOLVABLE, CANNOT_ALLOCATE, searched=True)
 
-        # Equivalent nodes have other devices in the same places.
+        # An equivalent node takes over the verdict, with its own devices at the same places of its device list.
         devices = self.inventory.visible.list_devices(row)
         places = tuple([tuple([devices.index(result.device) for result in results]) for results in allocation])
         return DeviceVerdict(allocation=allocation, searched=True, places=places)

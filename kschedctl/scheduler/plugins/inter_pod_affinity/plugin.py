@@ -196,7 +196,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
         count_existing = partial(_count_existing_anti_affinity, info, view)
         all_existing_counts = TopologyCounts.build_for_pod(EXISTING_TERMS, info, view, count_existing)
-        existing_anti_affinity = all_existing_counts.without_group_pods_on_unlisted_nodes(
+        existing_anti_affinity = all_existing_counts.without_pods_overlooked_upstream(
             partial(_find_infos_with_terms, view, "required_anti_affinity"), view
         )
         if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
@@ -283,7 +283,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         has_preferred_terms = bool(info.preferred_affinity or info.preferred_anti_affinity)
         if has_preferred_terms:
             return counts
-        return counts.without_group_pods_on_unlisted_nodes(partial(_find_infos_with_terms, view), view)
+        return counts.without_pods_overlooked_upstream(partial(_find_infos_with_terms, view), view)
 
     def _ignores_all_terms(self, info: PodInfo) -> bool:
         """Return whether no term counts for the scores, because the pod prefers nothing and existing pods are ignored.

@@ -79,21 +79,24 @@ class TopologyCounts(msgspec.Struct, frozen=True):
             counts[key] = np.concatenate((tally.bring_up_to_date(view.trail), COUNT_WITHOUT_LABEL))
         return cls(sparse_weights, counts)
 
-    def without_group_pods_on_unlisted_nodes(
+    def without_pods_overlooked_upstream(
         self, find_infos_with_terms: Callable[[], Bools], view: Fork
     ) -> TopologyCounts:
-        """Return the counts without pods that a pod group's cycle placed on nodes missing from upstream's lists.
+        """Return the counts without the pods that upstream overlooks during the cycle of a pod group.
 
-        The lists have the nodes that had pods with affinity terms when the group's cycle began. Upstream does not
-        update them during the cycle, so group members assumed on other nodes are not counted. Outside such a cycle, the
-        counts are returned unchanged. `find_infos_with_terms` returns a mask over the pod infos that put the node of
-        their pods on the list. Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
+        Upstream counts only pods on listed nodes, which had pods with affinity terms when the cycle began. It does not
+        update the list during the cycle, so group members assumed on other nodes are not counted. Outside of such a
+        cycle, the counts are returned unchanged.
+
+        `find_infos_with_terms` returns a mask (T,) of the pod infos whose pods put their node on the list. Upstream:
+        AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
         """
         if view.group_since is None or not self.counts:
             return self
         has_terms = find_infos_with_terms()
 
-        # Undo the moves since the start of the cycle to find how many pods with terms each node had then.
+        # Find how many pods with terms each node had at the start of the cycle by undoing the moves since then. A
+        # move has the sign 1 if it placed a pod, and -1 if it removed one, so that subtraction undoes both.
         rows, infos, signs = view.trail.list_moves_since(view.group_since).astype(np.int64)
         pods_with_terms_at_start = view.count_by_node(has_terms)
         np.subtract.at(pods_with_terms_at_start, rows, signs * has_terms[infos])
@@ -163,7 +166,7 @@ class RunningCounts:
 
     def iter_counts(self, rows: Rows) -> Iterator[Counts]:
         """Yield, for each topology key, the count in the domain of each node in `rows`, 0 without the label."""
-        return (distinction.values_at(rows) for distinction in self.distinctions)
+        return (distinction.get_domain_values(rows) for distinction in self.distinctions)
 
     def find_rows_without_label(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the nodes that lack the label of some topology key."""

@@ -306,6 +306,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     ) -> Iterator[Rejection]:
         """Yield a rejection of nodes with too many pods, then up to two rejections for each requested resource.
 
+        One of the two rejects nodes that are too small even if empty, the other nodes without enough free capacity.
         Resources that the profile ignores are not checked. Raises PluginError if PreFilter did not run.
         """
         requests = require_state(state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')

@@ -201,7 +201,7 @@ class AttachedVolumes:
 
     def find_node_attachments(self, view: Fork, delta: Delta) -> NodeAttachments:
         """Return the volumes that pods or VolumeAttachments attach to each node, including hypothetical pod changes."""
-        self._add_volumes_of_infos(view.pods.infos)
+        self._add_volumes_of_new_infos(view.pods.infos)
 
         # The bound pods that have volumes, followed by the hypothetical changes of pods, whose sign is 1 or -1
         bound = np.flatnonzero((view.node >= 0) & (self._counts[view.pods.info] > 0))
@@ -260,11 +260,11 @@ class AttachedVolumes:
 
         return view.objects.index((AttachedVolumes, "rows"), locate, of=(self, view.nodes.names))
 
-    def _add_volumes_of_infos(self, infos: Sequence[PodInfo]) -> None:
+    def _add_volumes_of_new_infos(self, infos: Sequence[PodInfo]) -> None:
         """Look up and number the volumes of the pod infos that were added since the last call.
 
-        `infos` are all pod infos. If the volumes of an info cannot be determined, the message is recorded in `errors`
-        and the info gets no volumes.
+        `infos` holds all pod infos, including those of earlier calls. If the volumes of an info cannot be determined,
+        the message is recorded in `errors`, and the info gets no volumes.
         """
         numbers_by_info: list[list[int]] = []
         num_known_infos = len(self._counts)
