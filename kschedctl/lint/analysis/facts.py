@@ -315,6 +315,22 @@ class ClusterFacts:
             view.assume(position, rows[-1])
         return rows
 
+    def count_pods_without_movable_pods(self, workload: Workload) -> Amounts:
+        """Count how many pods of the workload each node, (N,), can hold by their requests, without movable pods.
+
+        The count is 0 if the workload requests a resource that no node offers.
+        """
+        view = self.scheduler_with_fixed_pods.view
+        if self.list_unoffered_resources(workload):
+            return np.zeros(len(self), np.int64)
+        amounts = self._build_pod_info(workload, view).requests
+        requests = view.build_matrix([{name: amount for name, amount in amounts.items() if name in view.resources}])[0]
+        requests[view.resources["pods"]] = 1
+        requested = requests > 0
+        free = view.allocatable[:, requested] - view.requested[:, requested]
+        counts: Amounts = np.maximum(free // requests[requested], 0).min(axis=1)
+        return counts
+
     def _build_pod_info(self, workload: Workload, view: Fork) -> PodInfo:
         """Build the PodInfo of one pod of the workload.
 

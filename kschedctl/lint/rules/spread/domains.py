@@ -306,6 +306,8 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
         count = workload.lowest_replicas
         if not 1 < count <= MAX_PLACED or not spreads[0].eligible.any() or facts.find_framework(workload) is None:
             continue
+        if not _may_domains_lack_room(context, spreads, count):
+            continue
         rows = facts.place_without_movable_pods(workload, count)
         unspread = replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=()))
         if not 0 < len(rows) < count or facts.count_placeable_pods(unspread, count) < count:
@@ -354,6 +356,33 @@ def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[R
         f"{spread.key}={domain} ({counted(nodes, 'usable node')}) takes {fewest or 'none'}, and with maxSkew {skew} "
         f"every other domain at most {fewest + skew:,}, so {remaining:,} {agreeing(remaining, 'stays', 'stay')} Pending"
     )
+
+
+def _may_domains_lack_room(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
+    """Return whether replicas may be left, judged by their requests alone, without a replay.
+
+    Without movable pods, most clusters have so much room that no replay is needed. Other limits, such as those of pod
+    affinity, host ports and constraints that conflict, always need one.
+    """
+    workload = spreads[0].workload
+    affinity = workload.spec.affinity
+    has_pod_terms = affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity)
+    has_host_ports = any(port.host_port for container in workload.spec.containers for port in container.ports)
+    if has_pod_terms or has_host_ports or workload.spec.host_network:
+        return True
+    if len(spreads) > 1 and _may_constraints_conflict(context, spreads, replicas):
+        return True
+    capacities = context.facts.count_pods_without_movable_pods(workload)
+    for spread in spreads:
+        labels = context.facts.view.nodes.label(spread.key)
+        codes = np.unique(labels.codes[spread.counted])
+        usable = spread.eligible & spread.counted
+        domain_capacities = np.bincount(labels.codes[usable], capacities[usable], minlength=len(labels.values))[codes]
+        has_min_domains = len(codes) >= (spread.constraint.min_domains or 1)
+        fewest = domain_capacities.min(initial=replicas) if has_min_domains else 0
+        if np.minimum(domain_capacities, fewest + spread.constraint.max_skew).sum() < replicas:
+            return True
+    return False
 
 
 def _may_constraints_conflict(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
