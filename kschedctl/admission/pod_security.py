@@ -359,7 +359,7 @@ def _check_host_process(pod: CheckedPod) -> Iterator[Violation]:
 
 
 def _check_privilege_escalation(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield a violation if containers do not forbid privilege escalation. Windows pods are exempt."""
+    """Yield one violation that names the containers without allowPrivilegeEscalation=false, except for Windows pods."""
     if pod.is_windows:
         return
     violating = [c for c in pod.containers if _get_at(c, "securityContext", "allowPrivilegeEscalation") is not False]

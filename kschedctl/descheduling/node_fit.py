@@ -149,7 +149,7 @@ def get_anti_affinity_terms(pod: Pod) -> Iterable[PodAffinityTerm]:
 
 
 def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
-    """Return the namespaces that a term of the pod names, or by default the pod's own namespace.
+    """Return the namespaces listed in a pod's affinity term, or the pod's own namespace if it lists none.
 
     As in upstream, namespace selectors are ignored.
     """

@@ -253,7 +253,7 @@ def _decode_document(document: object, target_type: type[T], where: str) -> T:
 
 
 def _join_path(where: str, path: str) -> str:
-    """Append the path of a field to a location, which is a file or a field in a file. The path may be empty."""
+    """Append a field's path, which may be empty, to ``where``, which names a file or a field in a file."""
     if not path:
         return where
     names_field = ", " in where

@@ -186,7 +186,7 @@ def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tup
 
 
 def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
-    """Keep only the first finding in each namespace of each rule in ``rule_ids``, noting how many are dropped.
+    """Keep one finding per rule in ``rule_ids`` and namespace, and say in it how many others were dropped.
 
     Objects without a namespace form one more group. Findings of other rules are all kept.
     """

@@ -162,7 +162,7 @@ def _describe_missing_class(simulation: Simulation, missing: Sequence[str]) -> s
 
 
 def _find_first_message(simulation: Simulation, missing: Sequence[str]) -> str:
-    """Return kube-scheduler's message for the first of the `missing` pods, which fit nowhere, or an empty string."""
+    """Return kube-scheduler's message for the first pod in `missing`, the pods without a node, or "" if it is empty."""
     if not missing:
         return ""
     position = Position(simulation.view.pods.index[missing[0]])

@@ -65,7 +65,7 @@ class RemedyTrial:
 
     @property
     def changes_workload(self) -> bool:
-        """Whether the trial changes the spec of a workload's pod, and therefore the workload's pod template."""
+        """Whether the trial changes the spec of a pod that a controller manages, so that its template has to change."""
         edit = self.edits.get(ObjectKey.of(self.authored_pod))
         unchanged_pod = edit.before if edit is not None else None
         if not isinstance(unchanged_pod, Pod) or unchanged_pod.spec == self.authored_pod.spec:

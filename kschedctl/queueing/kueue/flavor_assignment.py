@@ -578,7 +578,7 @@ class FlavorAssigner:
         assignment.set_mode(AssignmentMode.NO_FIT, [pod_set])
 
     def build_placement_requests(self, assignment: Assignment) -> PlacementRequests:
-        """Build, by flavor, the requests of the pod sets that have to be placed in a topology now.
+        """Return, by flavor, the requests of the pod sets to place in a topology in this cycle.
 
         The assignment is changed: a pod set without exactly one flavor with a topology gets an error. A pod set that is
         placed later, after a ProvisioningRequest or by MultiKueue, is marked as pending. Upstream:

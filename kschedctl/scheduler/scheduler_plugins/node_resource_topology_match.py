@@ -276,7 +276,7 @@ def _list_container_demands(info: PodInfo) -> list[ContainerDemand]:
 def _find_fitting_numa_nodes(
     requests: Requests, numa: NumaNodes, remaining: Mapping[str, Amounts], view: Fork, qos_class: QualityOfService
 ) -> Bools:
-    """Return a mask, nodes by NUMA nodes, of the NUMA nodes that satisfy all requests.
+    """Return a mask, with a row per node and a column per NUMA node, of the NUMA nodes that satisfy all requests.
 
     The amounts in `remaining` replace those that the NUMA nodes report. Three rules decide about each resource. The
     node must offer it. If the pod is not Guaranteed, a resource that NUMA nodes share among pods only has to exist. A
