@@ -12,7 +12,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.kueue.changes import AdmissionProposal, build_workload_target
-from kschedctl.queueing.kueue.installation import find_installation
+from kschedctl.queueing.kueue.installation import detect_installation
 from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.replay.waiting_elsewhere.kueue import find_quota_owner
@@ -57,7 +57,7 @@ class AdmissionTrials:
         self.workload = workload
         self.key = f"{workload.metadata.namespace}/{workload.metadata.name}"
         self._now = now
-        self._installation = find_installation(cluster)
+        self._installation = detect_installation(cluster)
         affordable = _MOST_REPLAYED_WORKLOADS // len(cluster.kueue_workloads)
         self._remaining = min(max(affordable, LEAST_REPLAYS), MOST_REPLAYS)
         self.baseline = self._replay(cluster)
