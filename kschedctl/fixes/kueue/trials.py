@@ -116,7 +116,9 @@ class AdmissionTrials:
         return place_admitted_pods(trial.cluster, outlook, self._jobs).get(self.key)
 
     def find_harm(self, trial: AdmissionTrial) -> Harm:
-        """Return the Workloads that are preempted or left waiting only with the trial's change."""
+        """Return which Workloads are preempted or left waiting in the trial but not in the baseline, and how many pods
+        are preempted.
+        """
         before, after = self.baseline.outlook, trial.outlook
         preempted = sorted(
             _collect_preempted_workloads(after.workloads) - _collect_preempted_workloads(before.workloads)
