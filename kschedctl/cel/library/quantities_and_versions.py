@@ -10,17 +10,17 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse_quantity
 from kschedctl.cel.errors import CelError, build_validity_predicate
 from kschedctl.cel.values import INT_MAX, Opaque, Value
 
 QUANTITY = "kubernetes.Quantity"
 
 
-def parse_quantity(text: str) -> Opaque:
+def parse_cel_quantity(text: str) -> Opaque:
     """Parse a quantity. Raises CelError if it is invalid."""
     try:
-        return Opaque(QUANTITY, parse(text))
+        return Opaque(QUANTITY, parse_quantity(text))
     except QuantityError as error:
         raise CelError(error.what) from None
 
@@ -31,7 +31,7 @@ def is_quantity(text: str) -> bool:
     A quantity with more digits than can be computed with is valid too.
     """
     try:
-        parse(text)
+        parse_quantity(text)
     except QuantityError as error:
         return "are not supported" in error.what
     return True
@@ -87,7 +87,7 @@ def _compare_quantities(left: Opaque, right: Opaque) -> int:
 
 
 _QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    "quantity(string) kubernetes.Quantity": parse_quantity,
+    "quantity(string) kubernetes.Quantity": parse_cel_quantity,
     "isQuantity(string) bool": is_quantity,
     "sign(kubernetes.Quantity) int": lambda q: (q.held.mantissa > 0) - (q.held.mantissa < 0),
     "{kubernetes.Quantity}.isGreaterThan(kubernetes.Quantity) bool": lambda a, b: _compare_quantities(a, b) > 0,
