@@ -18,7 +18,7 @@ QUANTITY = "kubernetes.Quantity"
 
 
 def parse_cel_quantity(text: str) -> Opaque:
-    """Parse a quantity. Raises CelError if it is invalid."""
+    """Parse a quantity into a value for expressions. Raises CelError if it is invalid."""
     try:
         return Opaque(QUANTITY, parse_quantity(text))
     except QuantityError as error:
@@ -66,7 +66,7 @@ def _convert_to_float(value: Opaque) -> float:
         return math.copysign(math.inf, held.mantissa)
 
 
-def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
+def _build_adder(sign: int) -> Callable[[Opaque, Value], Opaque]:
     """Build the function that adds a second operand to a quantity, or subtracts it if ``sign`` is negative.
 
     The second operand is a quantity or an integer.
@@ -96,10 +96,10 @@ _QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{kubernetes.Quantity}.asApproximateFloat() double": _convert_to_float,
     "{kubernetes.Quantity}.asInteger() int": _convert_to_integer,
     "{kubernetes.Quantity}.isInteger() bool": lambda q: _convert_to_int64(q) is not None,
-    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_addition(1),
-    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_addition(1),
-    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_addition(-1),
-    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _build_addition(-1),
+    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_adder(1),
+    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_adder(1),
+    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_adder(-1),
+    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _build_adder(-1),
 }
 
 
@@ -127,7 +127,10 @@ class SemanticVersion(NamedTuple):
     pre: tuple[PreRelease, ...] = ()
 
     def compare(self, other: SemanticVersion) -> int:
-        """Return -1, 0 or 1. A pre-release comes before its release."""
+        """Return -1, 0 or 1 if this version is lower than, equal to or higher than the other version.
+
+        A pre-release is lower than its release.
+        """
         numbers = (self.major, self.minor, self.patch)
         other_numbers = (other.major, other.minor, other.patch)
         if numbers != other_numbers:
