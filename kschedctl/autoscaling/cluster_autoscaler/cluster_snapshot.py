@@ -318,7 +318,10 @@ class ClusterSnapshot:
         return last.pre_filter, last.outcome
 
     def _get_unplaced_info(self, position: Position) -> PodInfo:
-        """Return the PodInfo of a pod without a node name, which is used to filter nodes for the pod."""
+        """Return the pod's PodInfo or, if the pod names a node, the PodInfo of a copy without the node name.
+
+        Filters for a pod that is to be placed must not see its current node. Copies are cached.
+        """
         number = int(self.universe.pods.info[position])
         info = self.universe.pods.infos[number]
         if not info.spec.node_name:

@@ -21,7 +21,7 @@ from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_amount
-from kschedctl.queueing.kueue.installation import find_installation, iter_unreplayed_features
+from kschedctl.queueing.kueue.installation import detect_installation, iter_unreplayed_features
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
@@ -100,7 +100,7 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
     incomplete_kinds = [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]
     if incomplete_kinds:
         assumptions.append(f"Assumption: there are no {', '.join(incomplete_kinds)} besides those in the files")
-    installation = find_installation(cluster)
+    installation = detect_installation(cluster)
     if installation.doubt:
         assumptions.append(f"Not certain: {installation.doubt}")
     assumptions += [f"Not certain: {feature}" for feature in iter_unreplayed_features(cluster.kueue_workloads)]

@@ -23,7 +23,7 @@ from kschedctl.api.workloads import CronJob, Job, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
-from kschedctl.queueing.kueue.installation import find_installation
+from kschedctl.queueing.kueue.installation import detect_installation
 from kschedctl.queueing.kueue.integrations import NotIntegratedError, PriorityClasses, WorkloadBuilder
 from kschedctl.queueing.kueue.managed_jobs import ManagedJobs, find_queue_label
 from kschedctl.queueing.kueue.outlook import WorkloadOutlook
@@ -337,10 +337,10 @@ class _NewJobs:
     """Jobs with the Workloads that Kueue would create for them, and jobs for which it would create none."""
 
     def __init__(self, cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> None:
-        installation = find_installation(cluster)
+        installation = detect_installation(cluster)
         gates = build_feature_gates(installation.release, object_at(installation.configuration, "featureGates"))
         created = now or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._builder = WorkloadBuilder(PriorityClasses.read(cluster, gates), gates, created)
+        self._builder = WorkloadBuilder(PriorityClasses.from_cluster(cluster, gates), gates, created)
         managed_jobs = ManagedJobs(cluster, installation.configuration)
         found_queues = {owner: managed_jobs.find_local_queue_name(owner, job) for owner, job in jobs.items()}
         self.queues = {owner: queue for owner, queue in found_queues.items() if queue is not None}
