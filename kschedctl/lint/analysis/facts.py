@@ -106,7 +106,11 @@ class ClusterFacts:
         return len(np.unique(codes[codes >= 0]))
 
     def format_unusable_domains(self, key: str, nodes: Bools, usable: Bools, limit: int = 3) -> str:
-        """Return the values of a label on ``nodes`` that no ``usable`` node has, as in ``a, b and 12 more``."""
+        """Return the values of the label ``key`` that occur on ``nodes`` but on no ``usable`` node, as in ``a, b and 12
+        more``.
+
+        ``nodes`` and ``usable`` are masks (N,). At most ``limit`` values are named.
+        """
         column = self.view.nodes.label(key)
         codes = np.setdiff1d(column.codes[nodes], column.codes[usable])
         present_codes = codes[codes >= 0]  # -1 stands for nodes without the label
@@ -418,9 +422,8 @@ def _build_controller_pod(workload: Workload, number: int) -> Pod:
 def _place_copies(scheduler: Scheduler, pod_key: str, count: int, eligible: Bools) -> PlacementResult:
     """Place ``count`` copies of a pending pod, one after the other, until a copy finds no node.
 
-    ``eligible`` is the mask (N,) of the nodes that the pod may use by labels, taints and cordons.
-
-    If an attempt ends in any other way than with a node or without one, all copies count as placed.
+    ``eligible`` is the mask (N,) of the nodes that the pod may use by labels, taints and cordons. If an attempt has any
+    outcome other than success or no node, such as an error, all copies count as placed.
     """
     simulation = Simulation(scheduler, preemption=False)
     view = simulation.view
