@@ -271,8 +271,8 @@ class Scheduler:
     def find_framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """Return the framework to schedule a pod with, and the facts about the pod that remain unknown.
 
-        The framework leaves out plugins that cannot be asked because required objects were not read. If no profile has
-        the pod's schedulerName, return None and no unknowns.
+        The framework leaves out plugins that would answer wrongly because required objects were not read. If no profile
+        has the pod's schedulerName, return None and no unknowns.
         """
         framework = self.framework(info.spec.scheduler_name)
         if framework is None:
@@ -281,7 +281,7 @@ class Scheduler:
             return framework, ()
 
         # Collect what extenders, plugins and release notes leave unknown.
-        extender_unknowns = chain.from_iterable(extender.find_unknowns(info.pod) for extender in framework.extenders)
+        extender_unknowns = chain.from_iterable(extender.iter_unknowns(info.pod) for extender in framework.extenders)
         unknowns = list(dict.fromkeys(extender_unknowns))
         for plugin in framework.doubtful:
             unknowns += plugin.iter_unknowns(info, view)
