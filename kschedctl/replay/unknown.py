@@ -75,7 +75,7 @@ def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tup
     """Return the unread kinds of objects among these dependencies and the dependencies that every answer has."""
     unread = []
     for dependency in (*ALWAYS_NEEDED, *dependencies):
-        gap = cluster.gap(dependency.kind)
+        gap = cluster.find_gap(dependency.kind)
         if gap:
             unread.append(Unknown(dependency, gap))
     return tuple(unread)

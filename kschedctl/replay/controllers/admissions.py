@@ -445,7 +445,7 @@ class Admissions:
 
     def _admit_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
         """Admit a claim unless it exists already, and return the denial messages."""
-        existing = self._cluster.in_namespace("persistent_volume_claims", namespace)
+        existing = self._cluster.list_in_namespace("persistent_volume_claims", namespace)
         if any(claim.metadata.name == name for claim in existing):
             return ()
         return self.admit_object(build_claim_request(template, namespace, name))
@@ -523,7 +523,7 @@ class Admissions:
 
     def _has_workload(self, owner: Owner) -> bool:
         """Return whether the cluster has the workload."""
-        existing = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+        existing = self._cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         return any(obj.metadata.name == owner.name for obj in existing)
 
     def _build_pod_create_request(self, owner: Owner, pod: Pod) -> CreateRequest:
@@ -547,7 +547,7 @@ class Admissions:
             )
         if not create_request.in_full:  # these look at fields that scheduling does not read
             skipped |= {VALIDATION, POD_SECURITY, SERVICE_ACCOUNT_PLUGIN}
-        if not self._cluster.in_namespace("limit_ranges", create_request.namespace):
+        if not self._cluster.list_in_namespace("limit_ranges", create_request.namespace):
             skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them
         if quotas is None:
             quotas = self._list_replayable_quotas(create_request)

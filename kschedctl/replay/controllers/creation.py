@@ -67,7 +67,7 @@ def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
 
     Raises InputError if a class does not exist or its settings conflict with the pod's.
     """
-    all_known = cluster.gap("PriorityClass") is None
+    all_known = cluster.find_gap("PriorityClass") is None
     return with_runtime_class_fields(
         admit_priority(pod, cluster.priority_classes, all_classes_known=all_known), cluster.runtime_classes
     )
@@ -315,7 +315,7 @@ def bring_within_bounds(cluster: Cluster, workload: Struct) -> _AutoscaledWorklo
     if owner.kind not in SCALED_KINDS or spec.replicas == 0:
         return _AutoscaledWorkload(workload)
     replicas = 1 if spec.replicas is None else spec.replicas
-    for autoscaler in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
+    for autoscaler in cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace):
         target = autoscaler.spec.scale_target_ref
         if (target.kind, target.name) == (owner.kind, owner.name):
             break

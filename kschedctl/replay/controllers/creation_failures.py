@@ -196,7 +196,7 @@ def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ..
     If `kind` is empty, those for all kinds of workloads are returned.
     """
     kinds = EVIDENCE_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
-    return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
+    return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.find_gap(kind)))
 
 
 def _find_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
@@ -220,7 +220,7 @@ def _find_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSig
 
 def _may_exist_unread(owner: Owner, cluster: Cluster) -> bool:
     """Return whether the owner may exist, because objects of its kind are never read or were not read here."""
-    return owner.kind not in POD_CREATORS or cluster.gap(owner.kind, owner.namespace) is not None
+    return owner.kind not in POD_CREATORS or cluster.find_gap(owner.kind, owner.namespace) is not None
 
 
 def _group_failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:

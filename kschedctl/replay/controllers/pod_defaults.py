@@ -112,7 +112,7 @@ class PodDefaults:
         """Return the LimitRanges of a namespace that LimitRanger applies; none if LimitRanger is disabled."""
         if namespace not in self._ranges:
             is_enabled = "LimitRanger" not in self.cluster.api_server.disabled
-            limit_ranges = self.cluster.in_namespace("limit_ranges", namespace) if is_enabled else ()
+            limit_ranges = self.cluster.list_in_namespace("limit_ranges", namespace) if is_enabled else ()
             self._ranges[namespace] = tuple(map(limit_ranger.with_api_defaults, limit_ranges))
         return self._ranges[namespace]
 

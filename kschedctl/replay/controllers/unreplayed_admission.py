@@ -64,7 +64,7 @@ def _find_unread_hook_kinds(cluster: Cluster) -> dict[str, str]:
 
     Kinds that are merely not among files are left out.
     """
-    gaps = {name: cluster.gap(kind) for kind, name in HOOK_KINDS.items()}
+    gaps = {name: cluster.find_gap(kind) for kind, name in HOOK_KINDS.items()}
     return {name: gap.why for name, gap in gaps.items() if gap is not None and not gap.is_not_given}
 
 
@@ -148,7 +148,7 @@ def _find_admission_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[st
     """
     gap_by_name = {}
     for kind in (*LIMITS, "Namespace"):
-        gaps = [gap for gap in (cluster.gap(kind, namespace) for namespace in namespaces) if gap is not None]
+        gaps = [gap for gap in (cluster.find_gap(kind, namespace) for namespace in namespaces) if gap is not None]
         if gaps:
             gap_by_name[HOOK_KINDS.get(kind, kind)] = gaps[0]
     return gap_by_name
@@ -159,11 +159,11 @@ def _iter_unreplayed_limits(cluster: Cluster, namespace: str, replayed: bool | N
 
     `replayed` is whether all of admission is replayed there, or None if nothing is.
     """
-    for quota in cluster.in_namespace("resource_quotas", namespace):
+    for quota in cluster.list_in_namespace("resource_quotas", namespace):
         if replayed is None or not is_replayable(quota, in_full=replayed):
             yield f"ResourceQuota {quota.metadata.name}"
     if replayed is None:
-        for limit_range in cluster.in_namespace("limit_ranges", namespace):
+        for limit_range in cluster.list_in_namespace("limit_ranges", namespace):
             yield f"LimitRange {limit_range.metadata.name}"
     if not replayed:
         for candidate in cluster.namespaces:

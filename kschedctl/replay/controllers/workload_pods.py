@@ -317,7 +317,7 @@ def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, 
 
     A StatefulSet names its claims after the volume and the pod. Claims that were not read are left out.
     """
-    claims = cluster.in_namespace("persistent_volume_claims", pod.metadata.namespace)
+    claims = cluster.list_in_namespace("persistent_volume_claims", pod.metadata.namespace)
     claims_by_name = {claim.metadata.name: claim for claim in claims}
     for volume in pod.spec.volumes:
         source = volume.persistent_volume_claim

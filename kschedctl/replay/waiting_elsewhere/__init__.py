@@ -82,5 +82,5 @@ def find_unread_waiting_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
     Files and snapshots need not have these kinds, and a cluster without a custom resource definition has no objects of
     its kind. Custom resources of operators do not affect the verdict.
     """
-    gaps = ((kind, gap) for kind in QUEUE_KINDS if (gap := cluster.gap(kind)) and not gap.is_unrequested)
+    gaps = ((kind, gap) for kind in QUEUE_KINDS if (gap := cluster.find_gap(kind)) and not gap.is_unrequested)
     return tuple(UnknownKind(kind, gap.why, CREATION if is_operated(kind) else VERDICT) for kind, gap in gaps)

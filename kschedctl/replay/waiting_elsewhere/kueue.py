@@ -91,7 +91,7 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
     A kind that is merely incomplete in files does not prevent the replay. It then assumes that there are no other
     objects, and says so.
     """
-    gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
+    gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.find_gap(kind)) is not None}
     unread = find_kinds_preventing_replay(cluster)
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
@@ -116,7 +116,7 @@ def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
     """
     kinds = []
     for kind in NEEDED_KINDS:
-        gap = cluster.gap(kind)
+        gap = cluster.find_gap(kind)
         if gap is None or (gap.is_not_given and _may_assume_no_others(kind, cluster)):
             continue
         kinds.append(kind)
@@ -144,7 +144,7 @@ def find_quota_owner(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
     if owner is not None:
         return owner
     uid = meta.labels.get(JOB_UID_LABEL)
-    for job in cluster.in_namespace("jobs", meta.namespace):
+    for job in cluster.list_in_namespace("jobs", meta.namespace):
         has_uid = bool(uid) and job.metadata.uid == uid
         has_name = job.metadata.name == meta.name
         if has_uid or (has_name and is_queued(job)):
@@ -194,7 +194,7 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
     local_queue = queues.find_local_queue(namespace, spec.queue_name)
     if local_queue is not None:
         return _find_reason_in_queue(workload, local_queue, queues)
-    if queues.cluster.gap("LocalQueue"):
+    if queues.cluster.find_gap("LocalQueue"):
         return WaitReason(_build_status_headline(workload))
     return WaitReason(f"waits: LocalQueue {namespace}/{spec.queue_name} does not exist")
 
@@ -204,7 +204,7 @@ def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queu
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
     cluster_queue = queues.find_cluster_queue(name)
     if cluster_queue is None:
-        missing = cluster.gap("ClusterQueue") is None
+        missing = cluster.find_gap("ClusterQueue") is None
         return WaitReason(f"waits: ClusterQueue {name} does not exist" if missing else _build_status_headline(workload))
     for kind, queue in (("LocalQueue", local_queue), ("ClusterQueue", cluster_queue)):
         if queue.spec.stop_policy in _STOPPED:
@@ -310,7 +310,7 @@ class WaitingQueues:
         """Return the LocalQueue of that name, or None."""
         by_name = self._local_queues.get(namespace)
         if by_name is None:
-            queues: list[LocalQueue] = list(self.cluster.in_namespace("local_queues", namespace))
+            queues: list[LocalQueue] = list(self.cluster.list_in_namespace("local_queues", namespace))
             # Files may repeat a name, and then the first object counts
             by_name = {queue.metadata.name: queue for queue in reversed(queues)}
             self._local_queues[namespace] = by_name

@@ -50,7 +50,7 @@ def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -
 
 def _explain_missing_workload(cluster: Cluster, queue: str) -> Iterator[str]:
     """Yield a sentence if the Job's reason to wait is unknown, because it names a queue and Workloads were not read."""
-    gap = cluster.gap("KueueWorkload") if queue else None
+    gap = cluster.find_gap("KueueWorkload") if queue else None
     if gap is not None:
         yield f"Its Workload says what it waits for, but Workloads of {KUEUE} {gap.why}"
 

@@ -92,7 +92,7 @@ def _find_job_by_name(group: VolcanoPodGroup, cluster: Cluster) -> VolcanoJob | 
     """Return the Job whose name the PodGroup or its first owner has, or None. The Job's UID may follow the name."""
     group_name = group.metadata.name
     owner_name = next((owner.name for owner in group.metadata.owner_references), "")
-    jobs: Sequence[VolcanoJob] = cluster.in_namespace("volcano_jobs", group.metadata.namespace)
+    jobs: Sequence[VolcanoJob] = cluster.list_in_namespace("volcano_jobs", group.metadata.namespace)
     for job in jobs:
         name, uid = job.metadata.name, job.metadata.uid
         if name in (group_name, owner_name) or group_name == f"{name}-{uid}":
@@ -142,7 +142,7 @@ class _Queues:
         """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:
-            self._too_large[key] = "" if self.cluster.gap("Node") else self._explain_too_large_pod(group)
+            self._too_large[key] = "" if self.cluster.find_gap("Node") else self._explain_too_large_pod(group)
         return self._too_large[key]
 
     def _explain_too_large_pod(self, group: VolcanoPodGroup) -> str:
@@ -174,7 +174,7 @@ def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
     name = group.spec.queue or DEFAULT_QUEUE
     queue = queues.find_queue(name)
     if queue is None:
-        missing = ", which does not exist" if queues.cluster.gap("VolcanoQueue") is None else ""
+        missing = ", which does not exist" if queues.cluster.find_gap("VolcanoQueue") is None else ""
         return _WaitReason(f"waits for {VOLCANO}'s queue {name}{missing}{_format_last_message(group)}")
     if queue.status.state not in ("", "Open"):
         return _WaitReason(f"waits: {VOLCANO}'s queue {name} is {queue.status.state}")
