@@ -100,8 +100,8 @@ def _has_path(value: object, path: Path) -> bool:
 def raise_errors(input_errors: list[InputError]) -> None:
     """Raise the first error with the others in its ``also``, or do nothing if there are no errors."""
     if input_errors:
-        first, *others = input_errors
-        first.also = tuple(others)
+        first, *further_errors = input_errors
+        first.also = tuple(further_errors)
         raise first
 
 

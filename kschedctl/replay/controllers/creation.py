@@ -217,10 +217,10 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
             PhaseStatus("Bound"),
         )
         creation.add("PersistentVolume", volume)
-        where = "in its topologies" if volume.spec.node_affinity else "from every node"
+        reachable_from = "in its topologies" if volume.spec.node_affinity else "from every node"
         name = storage_class.metadata.name
         creation.assumptions.append(
-            f"the volume that class {name} makes for claim {format_claim_key(claim)} can be reached {where}"
+            f"the volume that class {name} makes for claim {format_claim_key(claim)} can be reached {reachable_from}"
         )
     creation.add("PersistentVolumeClaim", claim)
 

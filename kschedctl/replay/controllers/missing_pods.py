@@ -133,7 +133,10 @@ def _explain_missing_daemon_pods(daemon_set: StoredWorkload, cluster: Cluster, o
 
 
 def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield the reasons why a Job creates no more pods."""
+    """Yield the reasons why a Job creates no more pods.
+
+    It has ended, is suspended, waits after failed pods, or already runs as many pods as its parallelism allows.
+    """
     spec, status = job.spec, job.status
     ended = next(
         (condition for condition in status.conditions if condition.type in JOB_ENDED and condition.status == "True"),
@@ -197,7 +200,8 @@ def find_fixes_for_report(
 ) -> tuple[CreationFix, ...]:
     """Return fixes for a denial that events report: a missing ServiceAccount or a violation of Pod Security.
 
-    The denial cannot be replayed, since the pods were not read in full.
+    Return () for any other denial, or if no pods are missing. The denial cannot be replayed, since the pods were not
+    read in full.
     """
     message = report.failures[0].message if report.failures else ""
     if POD_SECURITY_VIOLATED not in message:

@@ -73,7 +73,7 @@ def has_mutating_hooks(cluster: Cluster) -> bool:
 
 
 def _build_uncalled_hooks_entry(kind: str, names: list[str]) -> UnknownKind:
-    """Build the entry about the webhooks or policies that would decide but are not asked. The first few are named."""
+    """Build the entry about the webhooks or policies that would decide but are not called. The first few are named."""
     more = f" and {len(names) - NAMED_HOOKS:,} more" if len(names) > NAMED_HOOKS else ""
     return UnknownKind(kind, f"are not asked: {', '.join(names[:NAMED_HOOKS])}{more}", VERDICT)
 
@@ -113,8 +113,8 @@ def describe_unreplayed_limits(
     ]
     if unread:
         clauses.append(describe_unread(unread))
-    what = NOT_REPLAYED_TEXT if _is_limit_unreplayed(limits_by_namespace, unread) else NOT_REPLAYED_POLICIES_TEXT
-    return (f"{what}: {'; '.join(clauses)}",) if clauses else ()
+    title = NOT_REPLAYED_TEXT if _is_limit_unreplayed(limits_by_namespace, unread) else NOT_REPLAYED_POLICIES_TEXT
+    return (f"{title}: {'; '.join(clauses)}",) if clauses else ()
 
 
 def _is_limit_unreplayed(limits_by_namespace: Mapping[str, list[str]], unread: Iterable[UnknownKind]) -> bool:
@@ -143,7 +143,7 @@ def find_unread_admission_kinds(cluster: Cluster, namespaces: Iterable[str]) -> 
 def _find_admission_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
     """Return the gaps of the kinds that may deny pods of the namespaces, by the kind's name in reports.
 
-    These include webhooks and policies.
+    These kinds include webhooks and policies. If a kind has gaps in several namespaces, the first one is returned.
     """
     gap_by_name = {}
     for kind in (*LIMITS, "Namespace"):

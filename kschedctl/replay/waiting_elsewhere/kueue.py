@@ -65,7 +65,7 @@ class _Shortage(NamedTuple):
 
 
 class WaitReason(NamedTuple):
-    """What a Workload waits for."""
+    """The reason why a Workload waits."""
 
     headline: str
     """One line."""
@@ -76,7 +76,7 @@ class WaitReason(NamedTuple):
 
 
 def iter_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the Workloads that are not admitted, in the cluster's order."""
+    """Yield reports on the Workloads that are not admitted, in the cluster's order."""
     if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
         return
     queues = replay_queues(cluster, now)
@@ -299,7 +299,7 @@ class WaitingQueues:
         self.outlook = outlook
         """None if Kueue could not be replayed."""
         self.assumptions = assumptions
-        """What the replay assumes of kinds that were not among the files."""
+        """Sentences about kinds that were not among the files, and what the replay assumes about their objects."""
         self._not_replayed = not_replayed
         """Why Kueue could not be replayed."""
         self._reservations: dict[str, dict[str, dict[FlavorResource, Quantity]]] = {}
@@ -483,8 +483,9 @@ def _iter_resource_shortages(
         requests = sum_template_requests(pod_set.template, pod_set.count)
         requests = {name: amount for name, amount in requests.items() if amount > NOTHING}
         for name in requests.keys() - covered - {PODS}:
-            words = f"pod set {pod_set.name} requests {name}, for which ClusterQueue {queue.metadata.name} has no quota"
-            yield _Shortage(words, name, ())
+            queue_name = queue.metadata.name
+            description = f"pod set {pod_set.name} requests {name}, for which ClusterQueue {queue_name} has no quota"
+            yield _Shortage(description, name, ())
         for group in queue.spec.resource_groups:
             group_requests = {name: amount for name, amount in requests.items() if name in group.covered_resources}
             yield from _iter_shortages_in_group(pod_set.name, group_requests, group, quotas)

@@ -1,4 +1,4 @@
-"""Jobs of Kueue's queues that have no Workload yet: what Kueue would do with them.
+"""Jobs in Kueue's queues that have no Workload yet, and what a replay predicts that Kueue does with them.
 
 The Workloads that Kueue's integrations would make join those of the cluster in a replay.
 """
@@ -56,7 +56,7 @@ _ADMISSION_GATE = PodSchedulingGate("kueue.x-k8s.io/admission")
 
 
 class JobOutlook(NamedTuple):
-    """The fate that a job without a Workload would have in Kueue."""
+    """The prediction of what Kueue would do with a job that has no Workload yet."""
 
     owner: Owner
     job: Struct

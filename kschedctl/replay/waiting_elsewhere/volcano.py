@@ -39,7 +39,7 @@ _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
 def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups that are not admitted by their Queue, and Inqueue PodGroups without pods."""
+    """Yield reports on the PodGroups that are not admitted by their Queue, and on Inqueue PodGroups without pods."""
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
@@ -64,7 +64,7 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
 
 
 def iter_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
+    """Yield reports on the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
     with_group = {find_job_key(group, cluster) for group in cluster.volcano_pod_groups}
     for job in cluster.volcano_jobs:
         owner, state = Owner("Job", job.metadata.namespace, job.metadata.name), job.status.state
@@ -165,7 +165,7 @@ class _Queues:
 
 
 class _WaitReason(NamedTuple):
-    """What a PodGroup waits for."""
+    """The reason why a PodGroup waits."""
 
     headline: str
     holders: Sequence[str] = ()
