@@ -311,7 +311,7 @@ def _report_all_rejections(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
     by_node: dict[str, dict[str, StatusReport]] = {}
     for plugin, verdict in cycle.filter.verdicts.items():
         for row in np.flatnonzero(verdict.rejected).tolist():
-            by_node.setdefault(cycle.view.nodes.names[row], {})[plugin] = _to_status_report(verdict.status(row))
+            by_node.setdefault(cycle.view.nodes.names[row], {})[plugin] = _to_status_report(verdict.get_status(row))
     return by_node
 
 
@@ -505,7 +505,7 @@ def iter_upstream_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
     says how.
     """
     for plugin in framework.plugins.values():
-        fault = plugin.upstream_fault(cycle) if has_upstream_fault(plugin) else None
+        fault = plugin.find_upstream_fault(cycle) if has_upstream_fault(plugin) else None
         if fault is None:
             continue
         if fault.without is None:

@@ -168,7 +168,7 @@ class FilterOutcome:
         """Return the plugin that upstream reports for a rejected node, and the status that it gives."""
         plugin = self.order[self.first[row]]
         verdicts = self.with_nominated if self.by_nominated[row] else self.verdicts
-        return plugin, verdicts[plugin].status(row)
+        return plugin, verdicts[plugin].get_status(row)
 
     @cached_property
     def unresolvable(self) -> Bools:
