@@ -111,7 +111,7 @@ def _is_in_cluster(workload: Struct, cluster: Cluster) -> bool:
         return True
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for manifests
 
-    return not all(map(is_made_up, ExistingPods(cluster).find_pods_of(*owner)))
+    return not all(map(is_made_up, ExistingPods(cluster).find_workload_pods(*owner)))
 
 
 def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> Iterator[str]:
@@ -198,7 +198,7 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Build the cost of recreating a Job with its pods, which is needed because its template is immutable."""
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for Jobs
 
-    pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_pods_of(*owner) if not is_made_up(pod)]
+    pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_workload_pods(*owner) if not is_made_up(pod)]
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and recreated"
     if len(pods) == 1:

@@ -100,8 +100,8 @@ def _has_path(value: object, path: Path) -> bool:
 def raise_errors(input_errors: list[InputError]) -> None:
     """Raise the first error with the others in its ``also``, or do nothing if there are no errors."""
     if input_errors:
-        first, *others = input_errors
-        first.also = tuple(others)
+        first, *further_errors = input_errors
+        first.also = tuple(further_errors)
         raise first
 
 
@@ -177,7 +177,7 @@ def _iter_runtime_class_denials(spec: written.PodSpec, cluster: Cluster) -> Iter
     If RuntimeClasses were not read, a class that is not among them is not rejected.
     """
     name = spec.runtime_class_name
-    runtime_class = next((each for each in cluster.runtime_classes if each.metadata.name == name), None)
+    runtime_class = next((candidate for candidate in cluster.runtime_classes if candidate.metadata.name == name), None)
     if name is not None and runtime_class is None:
         if _was_kind_read(cluster, "RuntimeClass"):
             yield "runtimeClassName", f'pod rejected: RuntimeClass "{name}" not found'

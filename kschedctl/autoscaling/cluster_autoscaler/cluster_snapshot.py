@@ -313,7 +313,7 @@ class ClusterSnapshot:
             pre_filter = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
             outcome = None
             if not pre_filter.status.rejected:
-                outcome = Filtering.from_framework(self.framework, pre_filter, info, view).judge()
+                outcome = Filtering.from_framework(self.framework, pre_filter, info, view).run_filters()
             last = self._last_filtering = _CachedFiltering(info_number, change_count, pre_filter, outcome)
         return last.pre_filter, last.outcome
 

@@ -65,7 +65,7 @@ def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
 def validate_new_manifests(
     manifests: SortedManifests, cluster: Cluster, *, admission: bool, validated: Container[Owner] = frozenset()
 ) -> None:
-    """Check that the API server would create the new documents and structs. Raises InputError.
+    """Raise InputError if the API server would not create one of the new documents and structs.
 
     Without ``admission``, only validation is checked, for callers that replay admission themselves. ``validated`` are
     structs whose documents were validated elsewhere.

@@ -133,7 +133,10 @@ def _explain_missing_daemon_pods(daemon_set: StoredWorkload, cluster: Cluster, o
 
 
 def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield the reasons why a Job creates no more pods."""
+    """Yield the reasons why a Job creates no more pods.
+
+    It has ended, is suspended, waits after failed pods, or already runs as many pods as its parallelism allows.
+    """
     spec, status = job.spec, job.status
     ended = next(
         (condition for condition in status.conditions if condition.type in JOB_ENDED and condition.status == "True"),
@@ -172,7 +175,7 @@ def replay_missing_pod_admission(
     ``template`` is a manifest that creates the workload's pods, or None if none is known. ``document`` is the
     workload's full manifest, if the files contain it.
     """
-    change = _build_missing_change(cluster, owner, template)
+    change = _build_change_for_missing_pods(cluster, owner, template)
     if change is None or template is None:
         return None
     documents = {get_identity(template): document} if document is not None else {}
@@ -180,7 +183,7 @@ def replay_missing_pod_admission(
     return replace(denied, workload=str(owner)) if denied is not None else None
 
 
-def _build_missing_change(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
+def _build_change_for_missing_pods(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
     """Build a change that adds the workload's missing pods. Return None if none are missing or nothing creates them."""
     counts = WorkloadPodCounts(cluster, [owner]).count_pods(owner)
     if template is None or not counts.missing:
@@ -197,12 +200,13 @@ def find_fixes_for_report(
 ) -> tuple[CreationFix, ...]:
     """Return fixes for a denial that events report: a missing ServiceAccount or a violation of Pod Security.
 
-    The denial cannot be replayed, since the pods were not read in full.
+    Return () for any other denial, or if no pods are missing. The denial cannot be replayed, since the pods were not
+    read in full.
     """
     message = report.failures[0].message if report.failures else ""
     if POD_SECURITY_VIOLATED not in message:
         return _find_service_account_fixes(cluster, message, owner.namespace)
-    change = _build_missing_change(cluster, owner, template)
+    change = _build_change_for_missing_pods(cluster, owner, template)
     if change is None or template is None:
         return ()
     change.denied = len(change.new)

@@ -27,7 +27,7 @@ from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
     PODS,
-    build_entry,
+    build_waiting_entry,
     find_condition,
     find_controller_key,
     is_condition_true,
@@ -65,7 +65,7 @@ class _Shortage(NamedTuple):
 
 
 class WaitReason(NamedTuple):
-    """What a Workload waits for."""
+    """The reason why a Workload waits."""
 
     headline: str
     """One line."""
@@ -75,8 +75,8 @@ class WaitReason(NamedTuple):
     """Workloads that hold the quota."""
 
 
-def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the Workloads that are not admitted, in the cluster's order."""
+def iter_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield reports on the Workloads that are not admitted, in the cluster's order."""
     if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
         return
     queues = replay_queues(cluster, now)
@@ -86,18 +86,20 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
 
 
 def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
-    """Replay Kueue, and return the queues with its outlook. Without a kind that Kueue needs, there is no outlook.
+    """Replay Kueue, and return the queues with the predicted outlook, or without one if an object kind it needs is
+    missing.
 
-    A kind that is merely incomplete in files does not prevent the replay. It then assumes that there are no other
-    objects, and says so.
+    A kind that is merely incomplete in files does not prevent the replay. The replay then assumes that there are no
+    other objects of the kind, and adds this to the assumptions.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.find_gap(kind)) is not None}
     unread = find_kinds_preventing_replay(cluster)
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
-    if in_part := [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]:
-        assumptions.append(f"Assumption: there are no {', '.join(in_part)} besides those in the files")
+    incomplete_kinds = [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]
+    if incomplete_kinds:
+        assumptions.append(f"Assumption: there are no {', '.join(incomplete_kinds)} besides those in the files")
     installation = detect_installation(cluster)
     if installation.doubt:
         assumptions.append(f"Not certain: {installation.doubt}")
@@ -156,7 +158,7 @@ def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: s
     """Build the report on a waiting Workload."""
     headline, details, holders = find_wait_reason(workload, queues)
     job = find_quota_owner(workload, queues.cluster)
-    return build_entry(
+    return build_waiting_entry(
         "Workload",
         workload.metadata,
         WaitingState.NOT_ADMITTED,
@@ -297,7 +299,7 @@ class WaitingQueues:
         self.outlook = outlook
         """None if Kueue could not be replayed."""
         self.assumptions = assumptions
-        """What the replay assumes of kinds that were not among the files."""
+        """Sentences about kinds that were not among the files, and what the replay assumes about their objects."""
         self._not_replayed = not_replayed
         """Why Kueue could not be replayed."""
         self._reservations: dict[str, dict[str, dict[FlavorResource, Quantity]]] = {}
@@ -347,8 +349,7 @@ class WaitingQueues:
     def find_reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
         """Return the amounts that each Workload reserves in a ClusterQueue, by the Workload's title.
 
-        The amounts of a Workload are by flavor and resource.
-        Raises QuantityError for a malformed amount.
+        The amounts of a Workload are by flavor and resource. Raises QuantityError for a malformed amount.
         """
         name = queue.metadata.name
         if name not in self._reservations:
@@ -482,8 +483,9 @@ def _iter_resource_shortages(
         requests = sum_template_requests(pod_set.template, pod_set.count)
         requests = {name: amount for name, amount in requests.items() if amount > NOTHING}
         for name in requests.keys() - covered - {PODS}:
-            words = f"pod set {pod_set.name} requests {name}, for which ClusterQueue {queue.metadata.name} has no quota"
-            yield _Shortage(words, name, ())
+            queue_name = queue.metadata.name
+            description = f"pod set {pod_set.name} requests {name}, for which ClusterQueue {queue_name} has no quota"
+            yield _Shortage(description, name, ())
         for group in queue.spec.resource_groups:
             group_requests = {name: amount for name, amount in requests.items() if name in group.covered_resources}
             yield from _iter_shortages_in_group(pod_set.name, group_requests, group, quotas)
