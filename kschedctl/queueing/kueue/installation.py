@@ -52,7 +52,7 @@ def detect_installation(cluster: Cluster) -> KueueInstallation:
         return installation._replace(configuration=configuration)
 
     # The cluster may have a ConfigMap that was not read
-    gap = cluster.gap("ConfigMap")
+    gap = cluster.find_gap("ConfigMap")
     if gap is not None and not gap.is_unrequested:
         doubt = f"Kueue's Configuration is unknown, since ConfigMaps {gap.why}; its defaults are assumed"
         return _add_doubt(installation, doubt)

@@ -303,7 +303,7 @@ def list_inactive_queues(cluster: Cluster, report: KueueQueues) -> list[Inactive
     return [
         InactiveQueue(queue=state.queue, reason=state.reason, message=state.message, waiting=state.waiting)
         for state in report.queues
-        if not state.active and not cluster.gap(_KIND_BY_REASON.get(state.reason, ""))
+        if not state.active and not cluster.find_gap(_KIND_BY_REASON.get(state.reason, ""))
     ]
 
 
