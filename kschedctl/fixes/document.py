@@ -157,14 +157,14 @@ def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: Ro
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rollout.chain if rollout else None
     # If all evicted pods are lost, the harm says so already.
-    fates = chain.fates_clause if chain and chain.lost < chain.evicted else ""
+    outcomes = chain.outcomes_clause if chain and chain.lost < chain.evicted else ""
     victim_names = chain.name_victims(victims) if chain else victims
-    text = f"evicts {', '.join(victim_names)}{harm}{fates}"
+    text = f"evicts {', '.join(victim_names)}{harm}{outcomes}"
 
     short_text = ""
     if len(victims) > FEW_VICTIMS:
         evicted = f"evicts {counted(len(victims), 'pod')}"
-        short_text = f"{evicted}{harm}{fates}"
+        short_text = f"{evicted}{harm}{outcomes}"
         if len(short_text) > LONGEST_SHORT_COST:
             short_text = f"{evicted}, some for good" if chain and chain.lost else evicted
     return FixCost(CostKind.EVICTS, text, len(victims), short_text)
