@@ -18,7 +18,10 @@ _ROLLING_UPDATE = {"maxSurge": "25%", "maxUnavailable": "25%"}
 
 
 def set_defaults(request: AdmissionRequest) -> None:
-    """Set the defaults of the object in place, as the API server does for its kind. Raises QuantityError."""
+    """Set the defaults of the object in place, as the API server does for its kind.
+
+    Raises QuantityError if an amount is invalid.
+    """
     if request.is_pod:
         set_pod_spec_defaults(request.spec, is_pod=True)
         set_pod_level_requests(request)

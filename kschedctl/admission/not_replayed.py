@@ -36,7 +36,10 @@ class CreatedObject(NamedTuple):
 
 
 def iter_matching_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """Yield the name of each webhook configuration that may call a webhook for one of the objects."""
+    """Yield the name of each webhook configuration that may call a webhook for one of the objects.
+
+    With ``mutating``, only mutating webhooks are considered, and otherwise only validating ones.
+    """
     created = list(objects)
     configurations: Sequence[WebhookConfiguration] = getattr(cluster, FIELDS[WEBHOOK_KINDS[mutating]])
     for configuration in configurations:
@@ -50,9 +53,9 @@ def iter_matching_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *
 
 
 def iter_matching_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """Yield the name of each policy in force that may change or deny one of the objects.
+    """Yield the name of each bound policy that may change or deny one of the objects.
 
-    Without ``mutating``, only validating policies are considered.
+    With ``mutating``, only mutating policies are considered, and otherwise only validating ones.
     """
     created = list(objects)
     kind = POLICY_KINDS[mutating]

@@ -41,7 +41,7 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.read import ReadResult, read
+from kschedctl.sources.read import ReadResult, read_paths
 from kschedctl.text.counts import counted
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def read_inquiry(
     """
     if not source.filename:
         return Inquiry(load_cluster(source, namespace, pods_alone=pods_alone, live=live))
-    reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
+    reading = read_paths(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
     _require_explainable_object(reading, source)
     return _build_inquiry(source, reading, load_surroundings(source, reading, namespace))

@@ -48,7 +48,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
-from kschedctl.sources.read import ReadResult, load_configuration_file, read
+from kschedctl.sources.read import ReadResult, load_configuration_file, read_paths
 from kschedctl.text.counts import agreeing, first_few
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTH
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; -f - reads what helm template or kustomize prints")
-    reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
+    reading = read_paths(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
     log_left_out(reading)
     return {

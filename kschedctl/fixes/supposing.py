@@ -22,9 +22,10 @@ SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE
 
 
 def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
-    """Return the target after applying the changes in `words` to the pod and its cluster. `SUPPOSABLE` lists the words.
+    """Return the target after applying the changes in `words`, such as `priority=1000`, to the pod and its cluster.
 
-    Raises UsageError if a word is not understood, and InputError if a value is invalid.
+    `SUPPOSABLE` describes the words. Raises UsageError if a word is not understood, and InputError if a value is
+    invalid.
     """
     pairs = [_parse_supposition(word) for word in words.split()]
     # Nodes come first, since they replace the cluster in which the pod is changed.
@@ -38,7 +39,7 @@ def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
 
 
 def _parse_supposition(word: str) -> tuple[str, str]:
-    """Split a word of the form NAME=VALUE into both. Raises UsageError if the name or the value is missing."""
+    """Split a word of the form NAME=VALUE into name and value. Raises UsageError if one of them is missing."""
     name, equals, value = word.partition("=")
     if not (name and equals and value):
         raise UsageError(f'"{word}" must have the form NAME=VALUE', where=WHERE, hint=SUPPOSABLE)

@@ -70,7 +70,7 @@ class SectionVerdict(Unread):
 def build_verdict(
     rules: Sequence[AuditRule], findings: Iterable[Finding], unknown: Iterable[UnknownKind] = ()
 ) -> SectionVerdict:
-    """Build the fields of a Section that hold its findings and verdict.
+    """Build the fields of a Section that hold its findings, the worst first, the rules they violate, and the verdict.
 
     ``unknown`` lists inputs of the section that were not read. The verdict is unknown if they could change it.
     """

@@ -177,7 +177,7 @@ def _iter_runtime_class_denials(spec: written.PodSpec, cluster: Cluster) -> Iter
     If RuntimeClasses were not read, a class that is not among them is not rejected.
     """
     name = spec.runtime_class_name
-    runtime_class = next((each for each in cluster.runtime_classes if each.metadata.name == name), None)
+    runtime_class = next((candidate for candidate in cluster.runtime_classes if candidate.metadata.name == name), None)
     if name is not None and runtime_class is None:
         if _was_kind_read(cluster, "RuntimeClass"):
             yield "runtimeClassName", f'pod rejected: RuntimeClass "{name}" not found'

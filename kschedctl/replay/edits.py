@@ -78,7 +78,7 @@ def is_recreated_elsewhere(pod: Pod) -> bool:
     return is_recreated(pod) and find_owner(pod).kind != "DaemonSet"
 
 
-def find_pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
+def find_pods_on_nodes(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
     """Return the pods on these nodes that have not ended."""
     pods = cluster.pods
     names = frozenset(nodes)

@@ -27,14 +27,14 @@ class Pools(NamedTuple):
     """(N,): nodes outside the control plane that are not cordoned."""
 
     @classmethod
-    def of(cls, view: Fork, get_pool: Callable[[Node], str] = find_node_pool_name) -> Self:
+    def from_view(cls, view: Fork, get_pool: Callable[[Node], str] = find_node_pool_name) -> Self:
         """Build the pools of the view's nodes. ``get_pool`` returns the pool of a node."""
         index_by_name: dict[str, int] = {}
         code = [index_by_name.setdefault(get_pool(node), len(index_by_name)) for node in view.nodes.objects]
         is_control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)
         return cls(tuple(index_by_name), np.array(code, np.int32), ~(is_control | view.nodes.unschedulable))
 
-    def select_nodes_in(self, pool: str) -> Bools:
+    def select_nodes_in_pool(self, pool: str) -> Bools:
         """Return a mask (N,) of the nodes in the pool, or of all nodes if ``pool`` is empty.
 
         Raises UsageError if there is no such pool.
@@ -117,7 +117,7 @@ def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> 
 
     ``remaining`` (N,) selects the nodes that exist in the end, or all if it is None. Both forks have the same nodes.
     """
-    pools = Pools.of(before)
+    pools = Pools.from_view(before)
     return compare_pool_states(compute_pool_states(before, pools), compute_pool_states(after, pools, remaining))
 
 

@@ -84,8 +84,8 @@ def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tup
 def find_simulation_unknowns(simulation: PodsOnNodes, *dependencies: Dependency) -> tuple[UnknownKind, ...]:
     """Return the unknown kinds that could change the outcome of a simulation.
 
-    ``dependencies`` are the kinds on which the answer depends in addition to what scheduling reads. Only if pods were
-    preempted could the choice of victims change.
+    ``dependencies`` are the kinds on which the answer depends in addition to what scheduling reads. Kinds that could
+    change only the choice of victims count only if pods were preempted.
     """
     unknowns = (*find_unread_dependencies(simulation.view.cluster, *dependencies), *simulation.unknown)
     affected = dict(IN_SIMULATIONS)
@@ -112,8 +112,10 @@ def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[Unkno
 SEARCH_UNFINISHED = "on node {} were not searched to the end (limit: {:,} steps)"
 
 
-def find_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
-    """Yield a cycle's uncertainties: unasked extenders, doubtful nominations, and unfinished device searches."""
+def iter_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
+    """Yield a cycle's uncertainties: extenders that were not called, doubtful nominations, and unfinished device
+    searches.
+    """
     yield from cycle.consultation.unknown
     yield from unsure_nominations.iter_cycle_unknown(cycle, framework.without_extenders())
     verdict = cycle.filter.verdicts.get(DynamicResources.name)

@@ -80,7 +80,10 @@ class NodeClasses:
         return f"{class_name} does not exist" if kind and not self.cluster.gap(kind.name) else ""
 
     def describe_unread_class(self, pool: NodePool) -> str:
-        """Return a note if the pool's node class was not read. Return "" if it was, does not exist or is not named."""
+        """Return a note that the pool's node class was not read.
+
+        Return "" if the class was read or does not exist, or if the pool names no class.
+        """
         if self.find_node_class(pool) is not None or not get_class_reference(pool).name:
             return ""
         kind = find_class_kind(pool)

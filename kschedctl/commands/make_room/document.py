@@ -135,7 +135,7 @@ def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:
     if not room.searches:
         return ()
     stage = replace(room.before, view=room.before.view.fork())
-    outcome = stage.build_simulation().attempt(room.searches[0].wanted)
+    outcome = stage.build_simulation().attempt_pod(room.searches[0].wanted)
     pods = room.before.view.pods.objects
     return tuple(pods[victim].key for victim in outcome.victims) if outcome else ()
 
@@ -163,7 +163,7 @@ def _describe_missing_class(simulation: Simulation, missing: Sequence[str]) -> s
         return ""
     pods = simulation.view.pods
     first_pod = pods.objects[pods.index[missing[0]]]
-    return MissingStorageClasses(simulation.view.cluster).explain(first_pod)
+    return MissingStorageClasses(simulation.view.cluster).explain_missing_class(first_pod)
 
 
 def _find_first_message(simulation: Simulation, missing: Sequence[str]) -> str:

@@ -165,7 +165,7 @@ class RoomMaking:
             position for position in failed if simulation.view.node[position] < 0 and position not in simulation.gone
         ]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
-        nodes = Pools.of(simulation.view).select_nodes_in(wishes.pool)
+        nodes = Pools.from_view(simulation.view).select_nodes_in_pool(wishes.pool)
         return cls(
             stage.with_cordoned(NO_NODES),
             simulation,

@@ -76,7 +76,7 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
     Raises InputError if a Karpenter object is malformed.
     """
     cluster, view = scheduler.cluster, scheduler.view
-    division = groups.assign_pools(Pools.of(view), view) if groups else Pools.of(view)
+    division = groups.assign_pools(Pools.from_view(view), view) if groups else Pools.from_view(view)
     reports = {
         name: _build_pool_report(name, np.flatnonzero(division.code == code), view)
         for code, name in enumerate(division.names)

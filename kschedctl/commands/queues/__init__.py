@@ -22,7 +22,7 @@ from kschedctl.queueing.kueue.amounts import (
     subtract_amounts,
 )
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue
-from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation, iter_unreplayed_features
+from kschedctl.queueing.kueue.installation import KueueInstallation, detect_installation, iter_unreplayed_features
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
@@ -48,7 +48,7 @@ def queues(
     >>> str(queues(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No ClusterQueues'
     """
-    installation = installation or find_installation(cluster)
+    installation = installation or detect_installation(cluster)
     replay = start_replay(cluster, parse_time(now), installation)
     selected = _select_queues(replay, names)
     quotas = tuple(_iter_quotas(replay, selected))

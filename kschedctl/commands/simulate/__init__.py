@@ -30,14 +30,14 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, bring_within_bounds, create_objects
+from kschedctl.replay.controllers.creation import Creation, clamp_replicas_to_autoscaler, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import (
     Rollout,
     RolloutCreation,
-    find_rollout_fixes,
+    iter_rollout_fixes,
     rename_replaced_pods,
     roll_out,
 )
@@ -50,8 +50,8 @@ from kschedctl.replay.placements import (
     count_by_domain,
     count_by_node,
     count_pods_by_place,
+    find_pods_waiting_at_permit,
     find_topology_keys,
-    find_waiting_at_permit,
     group_retried_pods,
     group_unplaced_pods,
     report_evictions,
@@ -238,7 +238,7 @@ def run_once(
         **count_pods_by_place(view, requested_before, view.requested),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
-        waiting=find_waiting_at_permit(simulation, placed.values()),
+        waiting=find_pods_waiting_at_permit(simulation, placed.values()),
         assumed=tuple(shared.assumptions),
         search_start=describe_search_start(shared.sampling, len(names), seed),
         **_build_report_basis(shared, simulation, not_created),
@@ -438,7 +438,7 @@ def _find_rollout_fixes(
         changed_cluster = dataclasses.replace(shared, changes=changes, admissions=admissions)
         return carry_out_changes(changed_cluster, seed).rollouts
 
-    return tuple(find_rollout_fixes(index, rollouts, shared.admissions, redeploy))
+    return tuple(iter_rollout_fixes(index, rollouts, shared.admissions, redeploy))
 
 
 def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
@@ -491,7 +491,7 @@ def prepare_simulation(
     # Let Kueue admit or suspend the workloads, and create their objects and pods
     existing = ExistingPods(cluster)
     current_workloads = map(existing.with_current_replicas, sorted_manifests.workloads.values())
-    autoscaled = [bring_within_bounds(cluster, workload) for workload in current_workloads]
+    autoscaled = [clamp_replicas_to_autoscaler(cluster, workload) for workload in current_workloads]
     workloads = [entry.workload for entry in autoscaled]
     queued = _admit_workloads_through_queues(cluster, workloads, include_waiting=pending)
     cluster, workloads = queued.cluster, queued.workloads
@@ -534,7 +534,7 @@ def prepare_simulation(
             *sorted_manifests.notes,
         ],
         not_created=[*denied_objects.values(), *denied],
-        admitted_namespaces=admissions.find_replayed_namespaces(admitted_workloads),
+        admitted_namespaces=admissions.map_namespaces_to_full_replay(admitted_workloads),
         admissions=admissions if admitted_workloads and rollout else None,
         rolled_workloads=admitted_workloads,
         suspended_jobs=list(_iter_suspended_jobs(workloads, queued.outlooks)),

@@ -257,7 +257,7 @@ def compute_pools(view: Fork) -> dict[str, PoolState]:
         """Return the node's pool, or its instance type if no label names the pool."""
         return find_node_pool_name(node) or node.metadata.labels.get(INSTANCE_TYPE, "")
 
-    return compute_pool_states(view, Pools.of(view, get_pool_name))
+    return compute_pool_states(view, Pools.from_view(view, get_pool_name))
 
 
 def freeze_counts(counts: Counts) -> FrozenCounts:

@@ -14,7 +14,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name, is_control_plane
 from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod, Taint
 from kschedctl.api.ownership import find_owner
-from kschedctl.autoscaling.karpenter.candidates import find_offered_price
+from kschedctl.autoscaling.karpenter.candidates import get_offered_price
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
@@ -219,7 +219,7 @@ def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]
     def find_price(model: Node) -> float | None:
         """Return the price of the node, or None if the catalogue does not have it."""
         labels = model.metadata.labels
-        return find_offered_price(labels, types_by_name.get(labels.get(INSTANCE_TYPE, ""))) or None
+        return get_offered_price(labels, types_by_name.get(labels.get(INSTANCE_TYPE, ""))) or None
 
     return [
         replace(shape, prices={zone: find_price(model) for zone, model in shape.models.items()}) for shape in shapes

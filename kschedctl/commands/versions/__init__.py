@@ -138,7 +138,9 @@ def _is_gate_on(gate: str, minor: int) -> bool:
 
 def _is_plugin_on(plugin: str, minor: int) -> bool:
     """Return whether a plugin is enabled by default in a minor version."""
-    return IN_TREE[plugin].for_minor(minor) is not None and IN_TREE[plugin].is_default(FeatureGates(f"1.{minor}"))
+    return IN_TREE[plugin].restrict_to_minor(minor) is not None and IN_TREE[plugin].is_default(
+        FeatureGates(f"1.{minor}")
+    )
 
 
 ENABLED_BY_DEFAULT = "enabled by default"
@@ -191,7 +193,7 @@ def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
     Rules that belong to no plugin are listed under "kube-scheduler".
     """
     by_plugin = {
-        name: declaration.plugin.version_changes()
+        name: declaration.plugin.list_version_changes()
         for name, declaration in {**IN_TREE, **SCHEDULER_PLUGINS}.items()
         if declaration.plugin
     }
@@ -210,8 +212,8 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
             yield VersionedAspect("rule", subject, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
     for plugin in IN_TREE.values():
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
-        points = (_describe_points(plugin.for_minor(minor)) for minor in MINORS)
-        args = (_describe_arguments(plugin.for_minor(minor), minor) for minor in MINORS)
+        points = (_describe_points(plugin.restrict_to_minor(minor)) for minor in MINORS)
+        args = (_describe_arguments(plugin.restrict_to_minor(minor), minor) for minor in MINORS)
         aspects = {ENABLED_BY_DEFAULT: defaults, "extension points": points, "arguments": args}
         for aspect, values in aspects.items():
             yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_value_changes(values)))
@@ -268,7 +270,7 @@ def _build_value_changes(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
 
 def _describe_default(plugin: Declaration, minor: int) -> str:
     """Describe whether the plugin is enabled by default in a minor version."""
-    if plugin.for_minor(minor) is None:
+    if plugin.restrict_to_minor(minor) is None:
         return NO_PLUGIN
     return "yes" if plugin.is_default(FeatureGates(f"1.{minor}")) else "no"
 

@@ -44,9 +44,9 @@ from kschedctl.replay.scenarios import (
     StepResult,
     add_step_to_error,
     find_step_nodes,
-    get_step,
+    get_step_name_and_parameters,
     load_scenario,
-    read_files,
+    read_step_files,
     reject_file,
 )
 from kschedctl.replay.scenarios import steps as scenario_steps
@@ -142,7 +142,7 @@ class ScenarioRun:
 
         Raises a KschedctlError that names the step if the step cannot be performed.
         """
-        name, part = get_step(step)
+        name, part = get_step_name_and_parameters(step)
         try:
             effect = self._perform_step(name, part)
         except KschedctlError as error:
@@ -404,7 +404,7 @@ def whatif(
         scenario = parts.Scenario(steps=())
     elif not isinstance(scenario, parts.Scenario):
         scenario = load_scenario(scenario, where)
-    files = read_files(scenario, read, where)
+    files = read_step_files(scenario, read, where)
     workers = limit_workers(workers, call_extender)
     question = Question(
         cluster,

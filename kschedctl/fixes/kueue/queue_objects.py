@@ -154,8 +154,8 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
         return
     operations = (build_operation("/spec/clusterQueue", near),)
     target = Owner("LocalQueue", meta.namespace, meta.name)
-    own = f"LocalQueue {meta.namespace}/{meta.name}"
-    summary = f"recreate {own} for ClusterQueue {near} instead of {name}, which does not exist"
+    queue_text = f"LocalQueue {meta.namespace}/{meta.name}"
+    summary = f"recreate {queue_text} for ClusterQueue {near} instead of {name}, which does not exist"
     edits = (("LocalQueue", apply_operations(local_queue, operations)),)
     patch = ObjectPatch(target, operations, anew=True)
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "operator", (patch,), edits)

@@ -80,12 +80,15 @@ def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iter
         name_text = f"ResourceClaim {_format_claim_key(claim)}"
         text = f"delete {name_text}, which the pod does not own, so that the pod's own claim is created"
         yield from _iter_resource_claim_recreation_fixes(
-            tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS
+            tried, claim, text, lambda current: _reset_claim(current, pod), Price.LOSS
         )
 
 
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
-    """Return the name of the claim that the reference means. Return None if it has to be generated but was not yet."""
+    """Return the name of the claim to which the reference refers.
+
+    Return None if a claim generated from a template is not recorded in the pod's status, or is recorded as not needed.
+    """
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
     matching_statuses = (status for status in pod.status.resource_claim_statuses if status.name == reference.name)
@@ -230,18 +233,18 @@ def _build_claim_creation_edits(
         ObjectMeta(name, pod.metadata.namespace, owner_references=(build_owner_reference(pod),)), spec
     )
 
-    def change(known: Pod) -> Pod:
+    def change(current: Pod) -> Pod:
         """Return the pod with the claim's name in its status."""
-        other_statuses = (status for status in known.status.resource_claim_statuses if status.name != reference.name)
+        other_statuses = (status for status in current.status.resource_claim_statuses if status.name != reference.name)
         statuses = (*other_statuses, PodResourceClaimStatus(reference.name, name))
         claims = tuple(
             replace(resource_claim, resource_claim_template_name=template)
             if template and resource_claim.name == reference.name
             else resource_claim
-            for resource_claim in known.spec.resource_claims
+            for resource_claim in current.spec.resource_claims
         )
-        status = replace(known.status, resource_claim_statuses=statuses)
-        return replace(known, spec=replace(known.spec, resource_claims=claims), status=status)
+        status = replace(current.status, resource_claim_statuses=statuses)
+        return replace(current, spec=replace(current.spec, resource_claims=claims), status=status)
 
     return (ObjectEdit(ObjectKey.of(claim), lambda _: claim), *build_pod_edits(pod, change))
 
@@ -313,15 +316,15 @@ def build_spec_change_fix(
     """
     key = ObjectKey.of(claim)
 
-    def recreate_with_change(known: ResourceClaim) -> ResourceClaim:
+    def recreate_with_change(current: ResourceClaim) -> ResourceClaim:
         """Return the claim reset and with the changed spec."""
-        new = _reset_claim(known)
+        new = _reset_claim(current)
         return replace(new, spec=replace(new.spec, devices=change(new.spec.devices)))
 
-    def change_template(known: ResourceClaimTemplate) -> ResourceClaimTemplate:
+    def change_template(current: ResourceClaimTemplate) -> ResourceClaimTemplate:
         """Return the template with the changed claim spec."""
-        inner = replace(known.spec.spec, devices=change(known.spec.spec.devices))
-        return replace(known, spec=replace(known.spec, spec=inner))
+        inner = replace(current.spec.spec, devices=change(current.spec.spec.devices))
+        return replace(current, spec=replace(current.spec, spec=inner))
 
     new_claim = recreate_with_change(claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, recreate_with_change),)

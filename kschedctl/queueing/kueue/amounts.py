@@ -65,7 +65,7 @@ def subtract_amounts(a: int, b: int) -> int:
 def parse_quota(resource: str, text: str | int | float) -> int:
     """Parse a quota into the units of its resource.
 
-    Amounts that do not fit into an int64 count as unlimited. Raises QuantityError if it is malformed.
+    Amounts that do not fit into an int64 count as unlimited. Raises QuantityError if the text is malformed.
     """
     quantity = parse(text)
     limit = Quantity(INT64_MAX // 1000 if resource == _CPU else INT64_MAX)

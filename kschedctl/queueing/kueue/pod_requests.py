@@ -26,7 +26,7 @@ _BELOW_MIN = "requests must not be below the limitRange min"
 
 
 class ResourceTransformation(msgspec.Struct, frozen=True, rename="camel"):
-    """How one resource of a pod becomes others that count against quota."""
+    """A rule that turns one resource of a pod into other resources that count against quota."""
 
     input: str
     outputs: dict[str, str | int | float] = {}

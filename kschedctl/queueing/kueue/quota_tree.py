@@ -178,8 +178,8 @@ class QuotaNode:
                 return False
         return True
 
-    def fit_requests(self, requests: Usage) -> tuple[bool, Usage]:
-        """Return whether requests fit in the subtree's quota, and by how much they exceed the free local quota.
+    def compute_fit_and_excess(self, requests: Usage) -> tuple[bool, Usage]:
+        """Return whether requests fit into the subtree's quota, and by how much they exceed the free local quota.
 
         The parent would have to cover the excess.
         """

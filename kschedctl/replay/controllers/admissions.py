@@ -127,11 +127,12 @@ class Admissions:
     ) -> bool:
         """Admit each group of equal bare pods at once, and return whether all pods are admitted.
 
-        This is faster than one pod after the other. If a pod is denied, quotas and notes are restored.
+        This is faster than one pod after the other. ``groups`` holds indexes into ``workloads`` and ``changes``. If a
+        pod is denied, quotas and notes are restored.
         """
         quotas_before = self._quotas.copy()
         note_count = len(self.notes)
-        if all(self._admit_group(workloads[first], changes[first], 1 + len(rest)) for first, *rest in groups):
+        if all(self._admit_group(workloads[indexes[0]], changes[indexes[0]], len(indexes)) for indexes in groups):
             return True
         self._quotas = quotas_before
         del self.notes[note_count:]
@@ -172,7 +173,7 @@ class Admissions:
         Denied pods are removed from `change.new` and counted in `change.denied`. The report has no fixes yet.
         """
         self.release(change.removed)
-        wanted = change.desired
+        desired_count = change.desired  # before denied pods are dropped from the change
         admitted = 0
         messages = self.admit_workload(owner, change)
         defaults: tuple[str, ...] = ()
@@ -182,7 +183,7 @@ class Admissions:
             return None
         change.denied = len(change.new) - admitted
         del change.new[admitted:]
-        return build_denied_pods_report(owner, messages, wanted, change.denied, defaults)
+        return build_denied_pods_report(owner, messages, desired_count, change.denied, defaults)
 
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
@@ -239,7 +240,7 @@ class Admissions:
         start = FixState(self._cluster, self._list_quotas_charged_with_denied_pods(request.namespace), request.manifest)
 
         # Raise quotas for the claims of a StatefulSet's pods. The first pod may have some of its claims already.
-        claims = list(self._build_claim_requests(workload, request.namespace))
+        claims = list(self._iter_claim_requests(workload, request.namespace))
         created_claims = self._created_claims.get(owner, 0)
         missing_claims = [count - 1 if index < created_claims else count for index in range(len(claims))]
         step = build_quota_raise_for_claims(claims, missing_claims)
@@ -272,7 +273,10 @@ class Admissions:
         return Scheduler(self._cluster)
 
     def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
-        """Replay the creation of ``count`` pods, and return the denial messages and one pod as it would be stored."""
+        """Replay the creation of ``count`` pods, and charge the admitted pods to their quotas.
+
+        The result has no stored pod if the pod would be denied even without quotas.
+        """
         without_quotas = self._find_admission_outcomes(create_request, quotas=())
         stored = next((admission.object for admission in without_quotas if admission.object is not None), None)
         if stored is None:
@@ -284,7 +288,7 @@ class Admissions:
         return CreationAttempt(self._admit_identical_pods(create_request, count).denials, request)
 
     def _list_replayable_quotas(self, create_request: CreateRequest) -> list[ResourceQuota]:
-        """Return the quotas of the request's namespace whose replay needs no other fields than the request has."""
+        """Return the quotas of the request's namespace that can be replayed from the fields that the request has."""
         return [
             quota
             for quota in self._quotas.get_quotas(create_request.namespace)
@@ -391,8 +395,8 @@ class Admissions:
             denied += [(pod, messages) for pod in pods[admitted:]]
         return denied
 
-    def find_replayed_namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
-        """Map the namespaces of the workloads to whether all of admission is replayed there.
+    def map_namespaces_to_full_replay(self, workloads: Iterable[Struct]) -> dict[str, bool]:
+        """Map each namespace of the workloads to whether admission is replayed in full there.
 
         That requires the manifests of all workloads in the namespace.
         """
@@ -463,8 +467,11 @@ class Admissions:
         self._quotas.charge(self._quotas.build_request(create_request.owner.kind, stored, create_request.namespace), 1)
         return ()
 
-    def _build_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
-        """Yield a request for one claim of each claim template of a StatefulSet, as admission changes it."""
+    def _iter_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
+        """Yield a request for one claim of each claim template of a StatefulSet, as admission changes it.
+
+        Nothing is yielded for other workloads, or for a template whose claims would be denied.
+        """
         if not isinstance(workload, StatefulSet):
             return
         for template in workload.spec.volume_claim_templates:

@@ -205,7 +205,9 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
 
     # The provisioner
     class_name = get_claim_class(claim)
-    storage_class = next((each for each in cluster.storage_classes if each.metadata.name == class_name), None)
+    storage_class = next(
+        (candidate for candidate in cluster.storage_classes if candidate.metadata.name == class_name), None
+    )
     if storage_class is not None and not claim.spec.volume_name and _provisions_immediately(storage_class):
         volume = _build_volume(claim, storage_class)
         annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
@@ -305,10 +307,12 @@ class _AutoscaledWorkload(NamedTuple):
     """The change in words, or an empty string if the replicas stay."""
 
 
-def bring_within_bounds(cluster: Cluster, workload: Struct) -> _AutoscaledWorkload:
-    """Return the workload with the replicas that its autoscaler sets at once, whatever the metrics are.
+def clamp_replicas_to_autoscaler(cluster: Cluster, workload: Struct) -> _AutoscaledWorkload:
+    """Return the workload with its replicas within the bounds of its HorizontalPodAutoscaler, and a note if they
+    changed.
 
-    With 0 replicas, autoscaling is off.
+    An autoscaler applies its bounds at once, whatever the metrics are. The workload is returned unchanged if it has no
+    autoscaler, or if it has 0 replicas, which turns autoscaling off.
     """
     owner = get_identity(workload)
     spec: Any = workload.spec  # type: ignore[attr-defined]
@@ -322,7 +326,7 @@ def bring_within_bounds(cluster: Cluster, workload: Struct) -> _AutoscaledWorklo
     else:
         return _AutoscaledWorkload(workload)
 
-    bounded, limit = _find_bounded_replicas(autoscaler, replicas)
+    bounded, limit = _clamp_replicas(autoscaler, replicas)
     if bounded == replicas:
         return _AutoscaledWorkload(workload)
     verb = "raises" if bounded > replicas else "lowers"
@@ -332,8 +336,11 @@ def bring_within_bounds(cluster: Cluster, workload: Struct) -> _AutoscaledWorklo
     )
 
 
-def _find_bounded_replicas(autoscaler: StoredAutoscaler, replicas: int) -> tuple[int, str]:
-    """Return the replicas within the autoscaler's bounds, and the name of the bound that changes them."""
+def _clamp_replicas(autoscaler: StoredAutoscaler, replicas: int) -> tuple[int, str]:
+    """Return the replicas within the autoscaler's bounds, and the name of the bound that changes them.
+
+    The name is an empty string if the replicas stay.
+    """
     minimum = autoscaler.spec.min_replicas
     minimum = _DEFAULT_MIN_REPLICAS if minimum is None else minimum
     if 0 < autoscaler.spec.max_replicas < replicas:

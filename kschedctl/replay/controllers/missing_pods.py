@@ -172,7 +172,7 @@ def replay_missing_pod_admission(
     ``template`` is a manifest that creates the workload's pods, or None if none is known. ``document`` is the
     workload's full manifest, if the files contain it.
     """
-    change = _build_missing_change(cluster, owner, template)
+    change = _build_change_for_missing_pods(cluster, owner, template)
     if change is None or template is None:
         return None
     documents = {get_identity(template): document} if document is not None else {}
@@ -180,7 +180,7 @@ def replay_missing_pod_admission(
     return replace(denied, workload=str(owner)) if denied is not None else None
 
 
-def _build_missing_change(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
+def _build_change_for_missing_pods(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
     """Build a change that adds the workload's missing pods. Return None if none are missing or nothing creates them."""
     counts = WorkloadPodCounts(cluster, [owner]).count_pods(owner)
     if template is None or not counts.missing:
@@ -202,7 +202,7 @@ def find_fixes_for_report(
     message = report.failures[0].message if report.failures else ""
     if POD_SECURITY_VIOLATED not in message:
         return _find_service_account_fixes(cluster, message, owner.namespace)
-    change = _build_missing_change(cluster, owner, template)
+    change = _build_change_for_missing_pods(cluster, owner, template)
     if change is None or template is None:
         return ()
     change.denied = len(change.new)

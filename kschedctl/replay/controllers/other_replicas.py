@@ -61,7 +61,7 @@ def place_replicas(target: TargetPod) -> PlacedReplicas | None:
     workload = target.workload
     if workload is None or isinstance(workload, Pod | DaemonSet):
         return None
-    if not ExistingPods(target.scheduler.cluster).find_pods_of(*get_identity(workload)):
+    if not ExistingPods(target.scheduler.cluster).find_workload_pods(*get_identity(workload)):
         return _place_new_replicas(target)
     if isinstance(workload, Job | CronJob):
         return None
@@ -153,7 +153,7 @@ def _retarget_to_waiting_pod(
     """Return the target with the waiting pod in place of its own, against the cluster as it is after the simulation.
 
     `own_pods` are the workload's pods. Those in `removed` are deleted from that cluster. The others are put there with
-    their nodes, and keep their uids, which tell which pods the replay created.
+    their nodes. They keep their uids, which show whether the replay created them.
     """
     view = simulation.view
     changes: dict[tuple[str, str], Pod | None] = {}  # None deletes a pod
@@ -175,9 +175,8 @@ def _run_on_node(pod: Pod, node: str) -> Pod:
 
 
 def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
-    """Create all pods of the target's workload except for the target.
-
-    Return the cluster with their claims, and the pods.
+    """Create all pods of the target's workload except for the target. Return the cluster with their claims, and the
+    pods.
 
     No pods are created if the target does not stand for a workload, or if the workload already has pods. None are
     created for a DaemonSet either, because its pods do not compete for nodes.
@@ -185,7 +184,7 @@ def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
     workload, cluster = target.workload, target.scheduler.cluster
     if workload is None or isinstance(workload, Pod | DaemonSet):
         return cluster, []
-    if ExistingPods(cluster).find_pods_of(*get_identity(workload)):
+    if ExistingPods(cluster).find_workload_pods(*get_identity(workload)):
         return cluster, []
     if isinstance(workload, Job | CronJob):
         workload = replace(workload, spec=replace(workload.spec, suspend=False))

@@ -103,7 +103,7 @@ class _ClaimCreation:
         self._claims_by_key = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
 
     def create_pod_claims(self, pod: Pod, workload: str) -> Pod:
-        """Create the pod's claims as far as quotas allow, and drop the others from the returned pod's status.
+        """Create the pod's claims that quotas allow, and return the pod without the denied claims in its status.
 
         Claims that are not created from templates exist already. The first denial for the ``workload`` becomes a note.
         """

@@ -39,7 +39,10 @@ class RolloutCreation:
         """Why the last denied pods were denied."""
 
     def admit_pods(self, pods: Sequence[Pod]) -> int:
-        """Admit the pods in order, and return how many are created; none if the workload itself is denied."""
+        """Admit the pods in order, and return how many are created, or 0 if the workload itself is denied.
+
+        The denials of the next pod are stored in ``self.denials``.
+        """
         if not pods or self._workload_denials:
             return 0
         count, self.denials, _ = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
@@ -118,7 +121,7 @@ class Rollout:
         self._remove_old_pods([*self.old])
         return self._create_remaining_pods()
 
-    def update(self, position: Position) -> None:
+    def record_pod_change(self, position: Position) -> None:
         """Update the rollout after a new or kept pod changed.
 
         A pod without a node waits. Once a new pod has a node, the old pod whose place it takes may go.
@@ -285,7 +288,7 @@ def roll_out(
             for position in waiting:
                 rollout = rollout_by_pod.get(position)
                 if rollout is not None:
-                    rollout.update(position)
+                    rollout.record_pod_change(position)
             waiting = {position: None for position in waiting if simulation.view.node[position] < 0}
             moving = bool(new_pods) or simulation.move_count > moves_before
         return [*simulation.explain(outcomes.values()), *_iter_uncreated_outcomes(rollouts)]
@@ -337,7 +340,7 @@ class RolloutReplay(Protocol):
     def __call__(self, changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]: ...
 
 
-def find_rollout_fixes(
+def iter_rollout_fixes(
     index: int, rollouts: Sequence[Rollout], admissions: Admissions, replay: RolloutReplay
 ) -> Iterator[CreationFix]:
     """Yield fixes for the denied rollout at this index: no surge, and the smallest raise of quotas that helps.

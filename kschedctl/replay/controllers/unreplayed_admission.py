@@ -39,7 +39,7 @@ def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool =
     if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
         return ()
 
-    # New pods that hooks see alike are asked about once
+    # Of new pods that look the same to all hooks, one is enough
     distinct_pods = {}
     for pod in pods:
         if not pod.metadata.creation_timestamp:
@@ -50,8 +50,7 @@ def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool =
     objects = [obj for pod in distinct_pods.values() for obj in _iter_created_objects(pod)]
 
     hook_names: dict[str, dict[str, None]] = {WEBHOOK_KIND: {}, POLICY_KIND: {}}
-    forms = (True,) if denied else (True, False)  # mutating hooks, and validating ones
-    for mutating in forms:
+    for mutating in (True,) if denied else (True, False):  # a validating hook only denies pods
         hook_names[WEBHOOK_KIND] |= dict.fromkeys(iter_matching_webhooks(cluster, objects, mutating=mutating))
         hook_names[POLICY_KIND] |= dict.fromkeys(iter_matching_policies(cluster, objects, mutating=mutating))
     uncalled = [_build_uncalled_hooks_entry(kind, list(names)) for kind, names in hook_names.items() if names]

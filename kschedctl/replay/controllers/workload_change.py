@@ -119,8 +119,9 @@ def get_ordinal(pod: Pod) -> int:
 
 
 def _set_deployment_limits(change: WorkloadChange, update: RollingUpdate) -> None:
-    """Set how many additional and unavailable pods a Deployment's rollout may have. If both were 0, one may be
-    unavailable.
+    """Set how many surplus and unavailable pods a Deployment's rollout may have.
+
+    If both limits would be 0, one pod may be unavailable.
     """
     max_surge = DEFAULT_SHARE if update.max_surge is None else update.max_surge
     max_unavailable = DEFAULT_SHARE if update.max_unavailable is None else update.max_unavailable

@@ -183,16 +183,17 @@ def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
 def suggest_workloads(cluster: Cluster, name: str, kind: str = "") -> list[str]:
     """Suggest workloads that the user may have meant, such as `job/train -n ml`, best first.
 
-    Workloads of the `kind` come first, by the same name and then by a similar one. If there are none, workloads of
-    other kinds are suggested that have the name.
+    Workloads of the `kind` with the name come first, followed by those with a similar name. If there are neither,
+    workloads of other kinds with the name are suggested.
     """
     candidates = dict.fromkeys((*iter_workloads(cluster), *_iter_held_back_objects(cluster)))
     of_kind = [candidate for candidate in candidates if candidate.kind == kind]
     similar_names = [name, *get_close_matches(name, {candidate.name for candidate in of_kind})]
     similar = [candidate for candidate in of_kind if candidate.name in similar_names]
     similar.sort(key=lambda candidate: candidate.name != name)
-    found = similar or [candidate for candidate in candidates if candidate.name == name and candidate.kind != "Pod"]
-    return [f"{candidate.kind.lower()}/{candidate.name} -n {candidate.namespace}" for candidate in found]
+    of_other_kinds = [candidate for candidate in candidates if candidate.name == name and candidate.kind != "Pod"]
+    suggested = similar or of_other_kinds
+    return [f"{candidate.kind.lower()}/{candidate.name} -n {candidate.namespace}" for candidate in suggested]
 
 
 def _iter_held_back_objects(cluster: Cluster) -> Iterator[Owner]:

@@ -13,22 +13,22 @@ from kschedctl.api.kinds import is_operated
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import QUEUE_KINDS, Cluster
 from kschedctl.replay.unknown import CREATION
-from kschedctl.replay.waiting_elsewhere.bypassing_pods import find_bypassing_pods
-from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, find_suspended_jobs, has_queues
+from kschedctl.replay.waiting_elsewhere.bypassing_pods import iter_bypassing_pods
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, has_queues, iter_suspended_jobs
 from kschedctl.replay.waiting_elsewhere.uncreated_pods import (
-    find_resources_without_pods,
-    find_waiting_coscheduling_groups,
-    find_waiting_native_groups,
+    iter_resources_without_pods,
+    iter_waiting_coscheduling_groups,
+    iter_waiting_native_groups,
 )
-from kschedctl.replay.waiting_elsewhere.volcano import find_jobs_without_group, find_waiting_pod_groups
+from kschedctl.replay.waiting_elsewhere.volcano import iter_jobs_without_group, iter_waiting_volcano_groups
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 
 _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
-    find_waiting_pod_groups,
-    find_jobs_without_group,
-    find_waiting_coscheduling_groups,
-    find_waiting_native_groups,
+    iter_waiting_volcano_groups,
+    iter_jobs_without_group,
+    iter_waiting_coscheduling_groups,
+    iter_waiting_native_groups,
 )
 
 
@@ -42,26 +42,26 @@ def find_waiting_elsewhere(
     entries = list(_iter_waiting_for_kueue(cluster, now))
     entries += (entry for finder in _FINDERS for entry in finder(cluster, now))
     reported = {workload for entry in entries for workload in entry.part_of}
-    entries += find_bypassing_pods(cluster, now)
+    entries += iter_bypassing_pods(cluster, now)
 
     # Suspended Jobs and custom resources, unless an entry above already stands for them
     queued = {entry.resource for entry in entries if entry.decides == KUEUE}
-    entries += find_suspended_jobs(cluster, reported | queued, now)
+    entries += iter_suspended_jobs(cluster, reported | queued, now)
     reported |= {entry.resource for entry in entries}
-    entries += (entry for entry in find_resources_without_pods(cluster, now) if entry.resource not in reported)
+    entries += (entry for entry in iter_resources_without_pods(cluster, now) if entry.resource not in reported)
     return tuple(entry for entry in entries if namespace in (None, get_namespace(entry)))
 
 
 def _iter_waiting_for_kueue(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the Workloads of Kueue and the jobs that wait for it."""
     if cluster.kueue_workloads:
-        from kschedctl.replay.waiting_elsewhere.kueue import find_waiting_workloads  # noqa: PLC0415 - few clusters
+        from kschedctl.replay.waiting_elsewhere.kueue import iter_waiting_workloads  # noqa: PLC0415 - few clusters
 
-        yield from find_waiting_workloads(cluster, now)
+        yield from iter_waiting_workloads(cluster, now)
     if has_queues(cluster):
-        from kschedctl.replay.waiting_elsewhere.kueue_jobs import find_jobs_without_workload  # noqa: PLC0415
+        from kschedctl.replay.waiting_elsewhere.kueue_jobs import iter_jobs_without_workload  # noqa: PLC0415
 
-        yield from find_jobs_without_workload(cluster, now)
+        yield from iter_jobs_without_workload(cluster, now)
 
 
 def find_blockers(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:

@@ -17,7 +17,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.waiting_elsewhere import ReportedCondition, WaitingElsewhere, WaitingState
 
 
-def build_entry(
+def build_waiting_entry(
     kind: str,
     metadata: ObjectMeta | PodMeta,
     state: WaitingState,

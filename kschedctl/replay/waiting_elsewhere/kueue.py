@@ -21,13 +21,13 @@ from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_amount
-from kschedctl.queueing.kueue.installation import find_installation, iter_unreplayed_features
+from kschedctl.queueing.kueue.installation import detect_installation, iter_unreplayed_features
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
     PODS,
-    build_entry,
+    build_waiting_entry,
     find_condition,
     find_controller_key,
     is_condition_true,
@@ -75,7 +75,7 @@ class WaitReason(NamedTuple):
     """Workloads that hold the quota."""
 
 
-def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def iter_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the Workloads that are not admitted, in the cluster's order."""
     if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
         return
@@ -86,19 +86,21 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
 
 
 def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
-    """Replay Kueue, and return the queues with its outlook. Without a kind that Kueue needs, there is no outlook.
+    """Replay Kueue, and return the queues with the predicted outlook, or without one if an object kind it needs is
+    missing.
 
-    A kind that is merely incomplete in files does not prevent the replay. It then assumes that there are no other
-    objects, and says so.
+    A kind that is merely incomplete in files does not prevent the replay. The replay then assumes that there are no
+    other objects of the kind, and adds this to the assumptions.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
     unread = find_kinds_preventing_replay(cluster)
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
-    if in_part := [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]:
-        assumptions.append(f"Assumption: there are no {', '.join(in_part)} besides those in the files")
-    installation = find_installation(cluster)
+    incomplete_kinds = [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]
+    if incomplete_kinds:
+        assumptions.append(f"Assumption: there are no {', '.join(incomplete_kinds)} besides those in the files")
+    installation = detect_installation(cluster)
     if installation.doubt:
         assumptions.append(f"Not certain: {installation.doubt}")
     assumptions += [f"Not certain: {feature}" for feature in iter_unreplayed_features(cluster.kueue_workloads)]
@@ -156,7 +158,7 @@ def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: s
     """Build the report on a waiting Workload."""
     headline, details, holders = find_wait_reason(workload, queues)
     job = find_quota_owner(workload, queues.cluster)
-    return build_entry(
+    return build_waiting_entry(
         "Workload",
         workload.metadata,
         WaitingState.NOT_ADMITTED,
@@ -347,8 +349,7 @@ class WaitingQueues:
     def find_reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
         """Return the amounts that each Workload reserves in a ClusterQueue, by the Workload's title.
 
-        The amounts of a Workload are by flavor and resource.
-        Raises QuantityError for a malformed amount.
+        The amounts of a Workload are by flavor and resource. Raises QuantityError for a malformed amount.
         """
         name = queue.metadata.name
         if name not in self._reservations:

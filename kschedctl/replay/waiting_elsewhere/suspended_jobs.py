@@ -11,7 +11,7 @@ from kschedctl.api.events import JOB_ENDED
 from kschedctl.api.objects import StoredJob
 from kschedctl.api.queueing import QUEUE_LABEL
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.entries import build_entry, is_condition_true
+from kschedctl.replay.waiting_elsewhere.entries import build_waiting_entry, is_condition_true
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 
 KUEUE = "Kueue"
@@ -27,7 +27,7 @@ def is_queued(job: StoredJob) -> bool:
     return QUEUE_LABEL in job.metadata.labels
 
 
-def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
+def iter_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
     """Yield the suspended Jobs that are not in ``reported``, a set of titles such as ``Job shop/web``."""
     for job in cluster.jobs:
         meta = job.metadata
@@ -35,7 +35,7 @@ def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -
             continue
         queue = meta.labels.get(QUEUE_LABEL, "")
         headline = f"waits for {KUEUE}, in LocalQueue {queue}: it is suspended" if queue else "is suspended"
-        yield build_entry(
+        yield build_waiting_entry(
             "Job",
             meta,
             WaitingState.NOT_ADMITTED if is_queued(job) else WaitingState.SUSPENDED,

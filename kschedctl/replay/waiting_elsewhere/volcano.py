@@ -22,7 +22,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
     add_amounts,
-    build_entry,
+    build_waiting_entry,
     find_controller_key,
     find_largest_allocatable,
     parse_amounts,
@@ -38,7 +38,7 @@ _ENDED_PHASES = frozenset({"Completed", "Succeeded", "Failed"})
 _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
-def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the PodGroups that are not admitted by their Queue, and Inqueue PodGroups without pods."""
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
@@ -48,7 +48,7 @@ def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsew
             continue
         headline, holders = _find_wait_reason(group, queues)
         job = find_job_key(group, cluster)
-        yield build_entry(
+        yield build_waiting_entry(
             "PodGroup",
             group.metadata,
             WaitingState.NOT_ADMITTED,
@@ -63,7 +63,7 @@ def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsew
         )
 
 
-def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def iter_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
     with_group = {find_job_key(group, cluster) for group in cluster.volcano_pod_groups}
     for job in cluster.volcano_jobs:
@@ -73,7 +73,9 @@ def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
         message = state.message or state.reason
         headline = f"waits for {VOLCANO}, which has not created its PodGroup yet" + (f": {message}" if message else "")
         pods = sum(task.replicas for task in job.spec.tasks)
-        yield build_entry("Job", job.metadata, WaitingState.NOT_ADMITTED, headline, now=now, pods=pods, decides=VOLCANO)
+        yield build_waiting_entry(
+            "Job", job.metadata, WaitingState.NOT_ADMITTED, headline, now=now, pods=pods, decides=VOLCANO
+        )
 
 
 def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
@@ -89,7 +91,10 @@ def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
 
 
 def _find_job_by_name(group: VolcanoPodGroup, cluster: Cluster) -> VolcanoJob | None:
-    """Return the Job whose name the PodGroup or its first owner has, or None. The Job's UID may follow the name."""
+    """Return the Job that has the name of the PodGroup or of its first owner, or None.
+
+    The PodGroup's name may end with the Job's UID.
+    """
     group_name = group.metadata.name
     owner_name = next((owner.name for owner in group.metadata.owner_references), "")
     jobs: Sequence[VolcanoJob] = cluster.in_namespace("volcano_jobs", group.metadata.namespace)

@@ -168,7 +168,7 @@ class FilterOutcome:
         """Return the plugin that upstream reports for a rejected node, and the status that it gives."""
         plugin = self.order[self.first[row]]
         verdicts = self.with_nominated if self.by_nominated[row] else self.verdicts
-        return plugin, verdicts[plugin].status(row)
+        return plugin, verdicts[plugin].get_status(row)
 
     @cached_property
     def unresolvable(self) -> Bools:
@@ -342,7 +342,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
     # Filter and score the nodes.
     if error is None:
         try:
-            outcome = Filtering.from_framework(framework, pre_filter, info, view).judge()
+            outcome = Filtering.from_framework(framework, pre_filter, info, view).run_filters()
             considered = _mask_examined_nodes(pre_filter, nominated_row, view)
             nominated_node = _find_feasible_nominated_node(outcome, considered, nominated_row, consultation, view)
             if sampling and nominated_node is None and not pre_filter.status.rejected:
@@ -399,15 +399,16 @@ class Filtering:
         plugins = [p for p in framework.plugins_at("filter") if offers(p, FilterPlugin) and p.name not in inactive]
         return cls(plugins, pre_filter, info, view)
 
-    def judge(
+    def run_filters(
         self, delta: Delta = NO_CHANGE, known_verdicts: Verdicts | None = None, nodes_to_judge: Bools | None = None
     ) -> FilterOutcome:
-        """Run all plugins on all nodes, first without and then with the nominated pods that this pod must yield to.
+        """Run all Filter plugins on all nodes, first without and then with the nominated pods that this pod must yield
+        to.
 
         A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothetical
         change of pods on nodes. `known_verdicts` are verdicts without this change, which are reused for plugins that do
-        not read pods. If `nodes_to_judge` (N,) is given, all other nodes may get any verdict. Raises PluginError if a
-        plugin fails.
+        not read pods. If `nodes_to_judge` (N,) is given, the verdicts on all other nodes are undefined. Raises
+        PluginError if a plugin fails.
         """
         nodes = len(self.view.nodes)
         verdicts = self._collect_verdicts(delta, known_verdicts)

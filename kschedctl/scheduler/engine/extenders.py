@@ -356,7 +356,7 @@ class HTTPExtender:
                 return True
         return False
 
-    def find_unknowns(self, pod: Pod) -> Iterator[Unknown]:
+    def iter_unknowns(self, pod: Pod) -> Iterator[Unknown]:
         """Yield the facts about the pod that stay unknown because this extender is not called.
 
         There are none if the extender is not interested in the pod.

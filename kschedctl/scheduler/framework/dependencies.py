@@ -70,8 +70,10 @@ class DependentPlugin(Plugin, Protocol):
 class DoubtfulPlugin(Plugin, Protocol):
     """A plugin whose answers depend on something that no object records."""
 
-    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield what the answer depends on besides objects, such as the scheduler's memory."""
+    def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+        """Yield an unknown for each thing besides objects on which the answer depends, such as the scheduler's
+        memory.
+        """
 
 
 ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EITHER))

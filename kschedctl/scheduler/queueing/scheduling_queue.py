@@ -337,9 +337,9 @@ class SchedulingQueue:
             self._activate(pod)
 
     def _activate(self, pod: QueuedPod, checked: bool = False) -> bool:
-        """Put the pod into the active queue unless a plugin gates it, and return whether it is there.
+        """Put the pod into the active queue unless a plugin gates it, and return whether it is there now.
 
-        Set `checked` if the gating plugins have already been asked.
+        Set `checked` if the gating plugins have already allowed the pod.
         """
         if not checked and self._park_if_gated(pod):
             return False
@@ -358,7 +358,7 @@ class SchedulingQueue:
             self.backoff.add(pod)
 
     def _park_if_gated(self, pod: QueuedPod) -> bool:
-        """Ask the PreEnqueue plugins, and return whether one of them gates the pod.
+        """Run the PreEnqueue plugins for the pod, and return whether one of them gates it.
 
         A gated pod is moved to the unschedulable pods. There it waits for an event of the gating plugin.
         """

@@ -83,7 +83,7 @@ class PermitWaits:
         self.pods: dict[Position, PermitWait] = {}
 
     def iter_ended_waits(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
-        """Ask Permit again about all waiting pods, and remove and yield the waits that end now.
+        """Run Permit again for all waiting pods, and remove and yield the waits that end now.
 
         Each wait comes with its outcome: Success, a rejection or an error. With `gang`, only its pods are considered.
         """

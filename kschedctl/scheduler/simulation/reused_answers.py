@@ -272,12 +272,12 @@ class ReusedAnswers:
         # Pods placed later may change the rejectors, so these are determined now.
         if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):
             rejectors = self.failures.find_rejectors(position)
-        plugins_asked: Collection[str] = ()
+        plugins_run: Collection[str] = ()
         if outcome is not None:
-            plugins_asked = outcome.results
+            plugins_run = outcome.results
         elif len(self.placements.view.nodes):
-            plugins_asked = [plugin.name for plugin in framework.plugins_at("postFilter")]
-        return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=plugins_asked)
+            plugins_run = [plugin.name for plugin in framework.plugins_at("postFilter")]
+        return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), plugins_run=plugins_run)
 
     def find_preemption_candidate(
         self, position: Position, framework: Framework

@@ -67,7 +67,7 @@ SPARE = AuditRule(
 def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT_LIMITS) -> PackingSection:
     """Build the section about stranded capacity and removable nodes. `limits` are the limits of the trial drains."""
     view = audited.scheduler.view
-    all_pools = Pools.of(view)
+    all_pools = Pools.from_view(view)
     is_unready = find_unready_nodes(view) & all_pools.workers
     pools = all_pools._replace(workers=all_pools.workers & ~is_unready)
     pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
@@ -178,7 +178,7 @@ def _build_headline(
 
     The stranded share comes first if no node can be removed. `uncounted` are waiting workloads that are not replayed.
     """
-    all_workers = Pools.of(view).workers
+    all_workers = Pools.from_view(view).workers
     unready = int((find_unready_nodes(view) & all_workers).sum())
     left_out = f"{counted(unready, 'node')} {agreeing(unready, 'is', 'are')} left out as not ready or not initialized"
     workers = int(pools.workers.sum())

@@ -99,8 +99,8 @@ def find_unmet_min_values(context: LintContext) -> Iterator[Problem]:
                 yield subject.build_problem((*REQUIREMENTS, i, "minValues"), message)
         if context.pool_types and not has_short_list:
             for unmet in context.pool_types.find_pool_types(subject.name, pool).iter_unmet_min_values():
-                found = counted(unmet.value_count, "value")
-                message = f"{unmet.key} has minValues {unmet.min_values}, but the allowed instance types have {found}"
+                values = counted(unmet.value_count, "value")
+                message = f"{unmet.key} has minValues {unmet.min_values}, but the allowed instance types have {values}"
                 yield subject.build_problem(REQUIREMENTS, message)
 
 
@@ -137,7 +137,7 @@ KP_NEVER_DISRUPTED = Rule(
 
 
 def find_workloads_protected_from_karpenter(context: LintContext) -> Iterator[Problem]:
-    """Find workloads that never finish whose pods have the annotation karpenter.sh/do-not-disrupt."""
+    """Find long-running workloads whose pods have the annotation karpenter.sh/do-not-disrupt."""
     for workload in context.workloads:
         if workload.annotations.get(DO_NOT_DISRUPT) == "true" and workload.kind not in FINITE_KINDS:
             path: Path = (*workload.template_path, "metadata", "annotations", DO_NOT_DISRUPT)

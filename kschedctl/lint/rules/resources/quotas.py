@@ -187,7 +187,7 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
             return f"{_format_requesters(requesters)} {_format_amount(total)}{condition}"
 
     for workload in long_running:
-        surge, unavailable = workload.compute_surge()
+        surge, unavailable = workload.compute_surge_and_unavailable()
         total_during_rollout = lowest_total.add(usage_per_pod[workload])
         if surge and not unavailable and hard < total_during_rollout:
             requested = _format_amount(total_during_rollout)

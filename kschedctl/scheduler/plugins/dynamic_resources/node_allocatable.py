@@ -70,7 +70,8 @@ def _list_claim_names(pod: Pod) -> set[str]:
 def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Rejections:
     """Return the rejections of nodes that have devices for the pod but lack the node resources behind them.
 
-    A node is in one rejection for each resource that it lacks.
+    A node is in one rejection for each resource that it lacks. If the pod's demand with the devices cannot be computed,
+    all nodes with these devices are rejected for the reason.
     """
     rows_by_verdict: dict[int, list[int]] = {}  # by identity, since equivalent nodes share a verdict
     for row, outcome in enumerate(evaluation.outcomes):

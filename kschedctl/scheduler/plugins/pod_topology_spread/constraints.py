@@ -115,10 +115,10 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         ]
 
     def _complete_selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
-        """Return the constraint's selector with requirements for the matchLabelKeys added.
+        """Return the constraint's selector, extended by the pod's own values of the matchLabelKeys.
 
-        They require the pod's own values. Keys that the pod does not have are left out. A selector that matches nothing
-        is not changed. Raises SelectorError if the selector is invalid.
+        Keys that the pod does not have are left out. A selector that matches nothing is not changed. Raises
+        SelectorError if the selector is invalid.
         """
         selector = selector_from_api(constraint.label_selector)
         keys = constraint.match_label_keys if self.match_label_keys else ()
