@@ -43,7 +43,7 @@ from kschedctl.cli.source import (
     split_by_snapshot,
     with_admission_plugins,
 )
-from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
+from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe_document
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.sources.collector import Manifest
@@ -308,7 +308,7 @@ def _log_kustomizations(reading: ReadResult) -> None:
 def log_hooks(reading: ReadResult) -> None:
     """Log the manifests that are Helm hooks, which are not created."""
     hooks = [
-        describe(m.document)
+        describe_document(m.document)
         for m in reading.manifests
         if is_workload_manifest(m.document) and is_non_install_hook(m.document)
     ]

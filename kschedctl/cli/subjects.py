@@ -284,7 +284,7 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
 
 def _build_service_error(cluster: Cluster, namespace: str, name: str) -> UsageError:
     """Build the error for a Service, which hints at the labels that select its pods."""
-    services = cluster.in_namespace("services", namespace)
+    services = cluster.list_in_namespace("services", namespace)
     service = next((service for service in services if service.metadata.name == name), None)
     labels = ",".join(f"{key}={value}" for key, value in service.spec.selector.items()) if service else ""
     if labels:

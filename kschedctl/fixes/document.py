@@ -106,7 +106,7 @@ def _is_in_cluster(workload: Struct, cluster: Cluster) -> bool:
     if workload.metadata.uid:  # type: ignore[attr-defined]
         return True
     field = FIELDS.get(owner.kind)
-    candidates = cluster.in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
+    candidates = cluster.list_in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
     if any(candidate.metadata.name == owner.name for candidate in candidates):
         return True
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for manifests

@@ -102,10 +102,10 @@ def find_unread_kinds(cluster: Cluster, *further_kinds: str) -> tuple[UnknownKin
     Needed are REQUIRED_KINDS, `further_kinds` and the pools' node classes. Node classes are optional, so they are
     reported only if reading them failed.
     """
-    gaps = {kind: cluster.gap(kind) for kind in (*REQUIRED_KINDS, *further_kinds)}
+    gaps = {kind: cluster.find_gap(kind) for kind in (*REQUIRED_KINDS, *further_kinds)}
     class_kinds = {kind.name for pool in cluster.karpenter_node_pools if (kind := find_class_kind(pool))}
     for class_kind in sorted(class_kinds):
-        gap = cluster.gap(class_kind)
+        gap = cluster.find_gap(class_kind)
         if gap is not None and gap.why not in UNREQUESTED:
             gaps[class_kind] = gap
     return tuple(UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap is not None)

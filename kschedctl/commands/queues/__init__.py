@@ -77,7 +77,7 @@ def queues(
 
 def _list_unread_kueue_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
     """Return the kinds that Kueue reads but that were not read here."""
-    gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
+    gaps = ((kind, cluster.find_gap(kind)) for kind in NEEDED_KINDS)
     return tuple(
         UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps if gap is not None and not gap.is_unrequested
     )

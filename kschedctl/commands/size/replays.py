@@ -195,7 +195,7 @@ class NodeSets:
             return
 
         # Run the cycle of each distinct pod with the next nodes added after the existing ones.
-        view_with_next_nodes = view.with_changes(view.cluster, more=[(Row(0), node) for _, node in next_nodes])
+        view_with_next_nodes = view.with_changes(view.cluster, added=[(Row(0), node) for _, node in next_nodes])
         trial = Simulation(simulation.scheduler, view_with_next_nodes, preemption=False)
         takers_by_info: dict[int, tuple[str, ...]] = {}
         for position in waiting:
