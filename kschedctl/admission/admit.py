@@ -91,8 +91,8 @@ def iter_admission_outcomes(
     ``quotas`` are by default the quotas of the namespace. ``skipped`` names steps to skip, such as VALIDATION. With
     ``annotated``, outcomes that differ only in LimitRanger's annotation are yielded as well.
     """
-    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
-    all_quotas = tuple(cluster.in_namespace("resource_quotas", namespace) if quotas is None else quotas)
+    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.list_in_namespace("limit_ranges", namespace)))
+    all_quotas = tuple(cluster.list_in_namespace("resource_quotas", namespace) if quotas is None else quotas)
     kind = str(manifest["kind"])
 
     def run(
@@ -248,7 +248,7 @@ class _AdmissionRun:
 
         Raises NotAdmittedError if a pod violates the enforced level. Violations of the warn level are warnings.
         """
-        from kschedctl.admission import pod_security  # noqa: PLC0415 - only if the plugin is asked
+        from kschedctl.admission import pod_security  # noqa: PLC0415 - only if the plugin runs
 
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}
@@ -265,7 +265,7 @@ class _AdmissionRun:
 
 
 def _validate_object(request: AdmissionRequest) -> Sequence[object]:
-    """Return the validation errors of the object. Objects of other kinds than the known ones have none."""
+    """Return the validation errors of the object. Objects of kinds that cannot be validated have none."""
     from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields  # noqa: PLC0415 - only if validated
     from kschedctl.api.validation import around_pods, manifests  # noqa: PLC0415 - only if validated
 

@@ -169,15 +169,18 @@ def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Ma
 
 
 def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
-    """Yield, for each required node affinity term, the labels that the template lacks to match it and nodeSelector.
+    """Yield the labels to add to the template so that it matches nodeSelector and a required node affinity term, for
+    each term.
 
     Terms are left out if the template has a label with another value, if a label that Kubernetes defines is missing, or
     if the term accepts no value of a label.
     """
     for wanted in iter_wanted_labels(pod):
         missing = {key: values for key, values in wanted.items() if labels.get(key) not in values}
-        are_all_roles = all(key not in labels and not is_kubernetes_label(key) for key in missing)
-        if are_all_roles and all(missing.values()):
+        # A label with another value, or one that Kubernetes sets itself, cannot be added to the template.
+        can_be_added = all(key not in labels and not is_kubernetes_label(key) for key in missing)
+        have_values = all(missing.values())
+        if can_be_added and have_values:
             yield {key: values[0] for key, values in missing.items()}
 
 

@@ -88,9 +88,9 @@ def _iter_pool_changes(
     types: Sequence[JsonObject] | None,
     limits_by_pool: Mapping[str, Mapping[str, str]],
 ) -> Iterator[PoolCorrection]:
-    """Yield changes to each NodePool or its node class. Each change may be enough for the pod.
+    """Yield changes to each NodePool or its node class, each of which may be enough for the pod.
 
-    `limits_by_pool` has the limits with which pools would take the pod, by resource.
+    `limits_by_pool` maps the names of pools to the limits, by resource, with which they would take the pod.
     """
     for pool in cluster.karpenter_node_pools:
         yield from _iter_limit_correction(cluster, pool, limits_by_pool.get(pool.metadata.name, {}))
@@ -102,7 +102,7 @@ def _iter_pool_changes(
 def _iter_limit_correction(
     cluster: Cluster, pool: NodePool, sufficient_limits: Mapping[str, str]
 ) -> Iterator[PoolCorrection]:
-    """Yield the correction that raises the pool's limits, or nothing if no higher limit is enough."""
+    """Yield the correction that raises the pool's limits to `sufficient_limits`, or nothing if these are empty."""
     if not sufficient_limits:
         return
     limits = pool.spec.limits or {}

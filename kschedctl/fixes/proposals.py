@@ -62,8 +62,8 @@ def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
     """
     rejections = tried.find_rejections()
     for rejection in rejections if tried.trial.raises_priority else rejections[:1]:
-        for way in get_plugin_remedies(rejection.plugin).ways:
-            yield from way(tried, rejection)
+        for propose_fixes in get_plugin_remedies(rejection.plugin).proposers:
+            yield from propose_fixes(tried, rejection)
 
 
 def iter_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
@@ -101,7 +101,9 @@ def count_least_changes(rejections: list[NodeRejection]) -> int:
 
 
 def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
-    """Return the sort key of a node: the least number of changes it needs, then how many resources are insufficient."""
+    """Return the sort key of a node: the least number of changes it needs, and the number of resources that it
+    lacks.
+    """
     rejections = tried.find_rejections()
     facts = [rejection.fact for rejection in rejections]
     insufficient_resources = {fact.resource for fact in facts if isinstance(fact, Insufficient)}
@@ -109,10 +111,10 @@ def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
 
 
 def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
-    """Yield nodes of each group of equivalent nodes, starting with nodes that need the fewest changes.
+    """Yield nodes of each group of equivalent nodes, starting with the nodes that need the fewest changes.
 
-    If there are too many nodes, only those nearest to having room are taken from each group. If no cycle was replayed
-    or PreFilter rejected all nodes, the trial without a particular node is yielded instead.
+    If there are too many nodes, only the nodes of each group that are nearest to having room are yielded. If no cycle
+    was replayed or PreFilter rejected all nodes, the trial without a particular node is yielded instead.
     """
     cycle = trial.cycle
     if cycle is None or (cycle.pre_filter.status.rejected and cycle.pre_filter.plugin):
@@ -127,10 +129,10 @@ def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
 
 
 def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
-    """Group the rows of nodes that are equivalent for the pod, in ascending order. There may be no nodes and no groups.
+    """Return the rows of each group of nodes that are equivalent for the pod. Rows are ascending within a group.
 
-    Nodes are equivalent if they have the same rejections, taints, and labels, volumes and devices that matter to the
-    pod.
+    Nodes are equivalent if they have the same rejections and taints, and the same labels, volumes and devices as far as
+    these matter to the pod. The result is empty if there are no nodes.
     """
     nodes, outcome = cycle.view.nodes, cycle.filter
     _, taint_set_numbers = nodes.taint_sets
@@ -172,10 +174,10 @@ def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _sort_nearest_rows(cycle: Cycle, rows: Ints) -> list[int]:
-    """Return the rows (K,) of a group of nodes, about MOST_NODES_OF_TRIAL at most, the nearest to having room first.
+    """Return at most about MOST_NODES_OF_TRIAL rows of a group of nodes (K,), the nodes nearest to having room first.
 
-    The nodes with most of each requested resource free come before all others, followed by the group's first node. If
-    the pod requests nothing, the order stays as it is.
+    For each requested resource, the node with the largest free amount comes before all others. The group's first node
+    follows. If the pod requests nothing, the order is unchanged.
     """
     view = cycle.view
     amounts_by_column = {

@@ -37,7 +37,7 @@ class QueueChecks:
     def check_in_queue(self, trial: RemedyTrial) -> QueueResult | None:
         """Return the outcome of the trial's fix when all waiting pods are tried, or None if this was not replayed.
 
-        The queue is not replayed if extenders would have to be asked about all pods, or after `MOST_RUNS` replays.
+        The queue is not replayed if extenders would have to be called for all pods, or after `MOST_RUNS` replays.
         Outcomes are cached.
         """
         name = frozenset(trial.changes)
@@ -123,10 +123,10 @@ class QueueChecks:
 
 
 def _choose_next_node_count(too_few: int, enough: int, step: int) -> int:
-    """Return the number of nodes to try next, between `too_few` and `enough`.
+    """Return the number of nodes to try next, between the largest insufficient and the smallest sufficient number.
 
-    As long as only one of the two limits was tried, the number is up to `step` nodes away from this limit. Afterwards,
-    it is in the middle between them.
+    As long as only one of these two numbers was tried, the next number is up to `step` away from it. Afterwards, the
+    next number is halfway between them.
     """
     was_enough_tried = enough <= MOST_NODES
     was_too_few_tried = too_few > 1

@@ -66,7 +66,8 @@ def _find_node_by_pod(simulation: Simulation, positions: Iterable[Position]) -> 
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     """Apply the fix, try all waiting pods in the queue's order, and report whether the target pod gets a node.
 
-    The result also names the other pods that get a node thanks to the fix, or on a node that the fix opened.
+    The result also names other pods: those that get a node thanks to the fix, those ahead of the target pod on nodes
+    that the fix opened and, if the target pod gets no node, its rivals.
     """
     # Build the changed cluster with the target pod, which may be new.
     target_key = ObjectKey.of(trial.authored_pod)
@@ -102,7 +103,9 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
 
 
 def _count_waiting_siblings(simulation: Simulation, owner: Owner) -> int:
-    """Return how many pods of a workload have no node after the run. Bare pods have no siblings."""
+    """Return how many pods of a workload have no node after the simulation. The result is 0 for pods without a
+    workload.
+    """
     if owner.kind == "Pod":
         return 0
     pods = simulation.view.pods.objects
@@ -294,7 +297,7 @@ def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
 def _depends_on_other_pods(info: PodInfo) -> bool:
     """Return whether placing other pods may make a node feasible for the pod.
 
-    This is so for pods with pod affinity or anti-affinity, with a hard spread constraint, or in a group.
+    This holds for pods with pod affinity or anti-affinity, with a hard spread constraint, or in a group.
     """
     affinity = info.spec.affinity and (info.spec.affinity.pod_affinity or info.spec.affinity.pod_anti_affinity)
     constraints = info.spec.topology_spread_constraints
@@ -316,8 +319,8 @@ def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
 def _may_fit_on_empty_node(simulation: Simulation, position: Position, info: PodInfo, rows: Ints) -> bool:
     """Return whether one of the nodes in these rows (K,) might accept the pod if the node ran no other pods.
 
-    Only node affinity, taints and requests are checked. The result is True if the pod's profile does not run all of the
-    filters for these.
+    Only node affinity, taints and requests are checked. The result is True if the pod's profile lacks one of the
+    filters that check them.
     """
     framework = simulation.framework(position)
     if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= PER_NODE_PLUGINS:

@@ -89,8 +89,8 @@ class RemedySearch:
     def run(self) -> list[RemedyTrial]:
         """Run the search, and return the trials of all minimal sets of changes that help, the smallest sets first.
 
-        The search stops early at its limits, at the smallest size that the wishes ask for, or if the user interrupts.
-        `exhausted` says whether it is complete.
+        The search stops early at its limits, if the user interrupts, or after the smallest size that helps if only
+        these sets are wanted. `exhausted` says whether it is complete.
         """
         try:
             self._search_all_sizes()
@@ -147,8 +147,8 @@ class RemedySearch:
 
         `remaining_changes` is how many more changes a set may have, including the one tried here. Changes that cannot
         help any more, and sets that contain a set that helps, are not replayed. Sets of changes that help are added to
-        `self.working_trials`. Nothing is done if the node was already tried with the same changes. The search ends
-        early at its limit.
+        `self.working_trials`. Nothing is done if the node was already tried with the same changes. The search returns
+        early when it reaches its limits.
         """
         place = frozenset(tried.trial.changes), tried.row
         if place in self._tried_places:
@@ -192,7 +192,8 @@ class RemedySearch:
         return changes[0].kind != FixKind.ADD_NODE or self._has_tried_correction
 
     def _get_proposals(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
-        """Return the changes proposed at the node, if the wishes allow them and they fit the trial's changes.
+        """Return the changes that are proposed at the node, are wanted by the user, and can be combined with the
+        trial's changes.
 
         The changes are cached.
         """
@@ -211,7 +212,7 @@ class RemedySearch:
         return self._proposals[place]
 
     def _refers_to_added_node(self, change: Fix, trial: RemedyTrial) -> bool:
-        """Return whether the change writes, into another object, the name of a node that the trial adds.
+        """Return whether the change writes the name of a node that the trial adds into another object.
 
         Nobody could make such a change, since the name of the node is unknown before it exists.
         """
@@ -232,9 +233,9 @@ class RemedySearch:
     def _find_next_nodes(self, tried: TriedNode, trial: RemedyTrial, remaining_changes: int) -> Iterable[TriedNode]:
         """Return the nodes of the trial at which to continue after its last change, which was made at `tried`.
 
-        After a change at a node, the search continues at the node if the node's rejection changed. After a change
-        without a node, it continues at the nodes that the change added or, if there are none, at all nodes. Nodes that
-        the remaining changes cannot clear are left out.
+        After a change at a node, the search continues at this node if its rejection changed. After a change without a
+        node, it continues at the nodes that the change added or, if there are none, at all nodes. Nodes that the
+        remaining changes cannot clear are left out.
         """
         assert trial.cycle is not None
         if tried.row is not None:
@@ -257,8 +258,8 @@ class RemedySearch:
     def _add_trial_if_minimal(self, trial: RemedyTrial) -> None:
         """Add the trial to `self.working_trials` if its set of changes is minimal, new and plausible.
 
-        A set is dropped if it would work without one of its changes, if another set changes the same objects, if no
-        feasible node can run the image, or if none can use a volume that the set names.
+        A set is dropped if it works without one of its changes, if another set changes the same objects, if no feasible
+        node can run the image, or if no node on which the pod fits can use a volume that the set names.
         """
         changed_objects = _get_changed_objects(trial)
         if any(_get_changed_objects(working) == changed_objects for working in self.working_trials):
@@ -282,7 +283,7 @@ class RemedySearch:
         return self.wishes.allows(fix) and not (fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(()))
 
     def _has_reached_limit(self) -> bool:
-        """Return whether time or the number of trials is used up. If so, record that the search is incomplete."""
+        """Return whether time or the number of trials is used up. If so, set `exhausted` to False."""
         must_stop = time.monotonic() > self._deadline or self.trials.replayed > MOST_TRIALS
         if must_stop:
             self.exhausted = False
@@ -324,9 +325,9 @@ def _may_change_help(change: Fix, tried: TriedNode, remaining_changes: int) -> b
 
 
 def _can_reach_named_volumes(trial: RemedyTrial) -> bool:
-    """Return whether a node on which the pod fits can use each volume that the scheduler is to find.
+    """Return whether each volume named by the changes can be used on a node on which the pod fits.
 
-    Otherwise the pod fits because of another volume, which a fix of its own names.
+    If not, the pod fits thanks to another volume, which another fix names.
     """
     if trial.cycle is None:
         return True
@@ -351,6 +352,6 @@ def _build_first_rejection_key(tried: TriedNode) -> tuple[str, str, AnyFact | No
     if tried.row is None:
         return None
     first = next(iter(tried.find_rejections()), None)
-    if first is None or not get_plugin_remedies(first.plugin).facts_tell_all:
+    if first is None or not get_plugin_remedies(first.plugin).facts_reveal_every_effect:
         return None
     return first.plugin, first.reason, first.fact

@@ -88,7 +88,7 @@ UNREADABLE = Rule(
 
 
 def find_faulty_ignores(context: LintContext) -> Iterator[Problem]:
-    """Find ignore annotations without a reason or with patterns that match no rule."""
+    """Yield a problem for each ignore annotation without a reason, and for each pattern that matches no rule."""
     for subject in context.subjects:
         path = ("metadata", "annotations", ANNOTATION)
         for ignore in parse_ignores(get_ignore_annotation(subject)):

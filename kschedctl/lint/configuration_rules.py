@@ -153,7 +153,8 @@ WITHOUT_STATE = _build_rule(
 def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each default plugin that is not enabled although pods or nodes suffer without it.
 
-    A plugin may still be enabled at other points than the one at which it does this work.
+    A plugin that is only enabled at other points than its decisive point (see `DECISIVE_POINTS`) is reported as well,
+    unless a custom plugin replaces it in PostFilter.
     """
     profile = checked.profile
     for plugin in list_default_plugins(checked.gates):
@@ -161,9 +162,9 @@ def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
         consequence = declared.plugin.without if declared.plugin else ""
         decisive_point = next((point for point in DECISIVE_POINTS if point in declared.points), "")
         is_enabled = plugin.name in profile.enabled_names
-        works = is_enabled and (not decisive_point or plugin.name in profile.plugins[decisive_point])
+        runs_where_needed = is_enabled and (not decisive_point or plugin.name in profile.plugins[decisive_point])
         is_replaced = decisive_point == "postFilter" and not IN_TREE.keys() >= set(profile.plugins["postFilter"])
-        if not consequence or works or (is_enabled and is_replaced):
+        if not consequence or runs_where_needed or (is_enabled and is_replaced):
             continue
         name = f"{plugin.name} at {decisive_point}" if is_enabled else plugin.name
         message = f"without {name}, {consequence}"

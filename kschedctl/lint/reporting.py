@@ -275,10 +275,7 @@ class LintScope:
     """A selector for the labels of the objects or of their pods, or None for all."""
 
     def build_filter(self, context: LintContext) -> Callable[[Subject], bool]:
-        """Build a function that returns whether an object is in this scope.
-
-        Only findings of such objects are reported.
-        """
+        """Build a function that returns whether an object is in this scope, so that its findings are reported."""
         if self.selector is None:
             return self._is_in_namespace
         labels = _collect_labels(context)

@@ -87,7 +87,8 @@ def get_readiness(node: Node) -> NodeReadiness:
 def mark_node_unready_if_starting(node: Node, options: AutoscalerOptions) -> Node:
     """Return the node, marked as unready if it is still starting.
 
-    It is if it has a startup taint or lacks a GPU that its label announces.
+    A node is starting if it has a startup taint or lacks a GPU that its label announces. Nodes that are already unready
+    or unschedulable are returned unchanged.
     """
     if not is_ready_and_schedulable(node):
         return node

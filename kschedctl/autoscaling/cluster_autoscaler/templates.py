@@ -67,7 +67,7 @@ def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: Templ
 
 
 def _is_good_example(node: Node, now: int) -> bool:
-    """Return whether the node resembles a new one: ready for some time, neither cordoned nor deleted."""
+    """Return whether the node resembles a new one: ready for some time, neither cordoned nor being deleted."""
     readiness = node_facts.get_readiness(node)
     is_stable = readiness.since + node_facts.STABLE_AFTER < now
     is_being_deleted = any(taint.key == node_facts.TO_BE_DELETED for taint in node.spec.taints)

@@ -261,7 +261,8 @@ class _ObstacleSearch:
     def _find_limit_obstacle(self) -> _Obstacle | None:
         """Return the pool's limits as an obstacle, or None if they allow a type that takes the pod.
 
-        The obstacle has an edited pool without limits.
+        The obstacle has an edited pool without limits. If the pool was not edited before, the limits that would be
+        enough are stored in ``sufficient_limits``.
         """
         pool, columns = self.template.pool, self.template.columns
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
@@ -298,7 +299,11 @@ class _ObstacleSearch:
         return _Obstacle("; ".join(descriptions), unlimited)
 
     def _find_smallest_type_for_pod(self, pool: NodePool) -> InstanceType | None:
-        """Return the smallest instance type with which an edited form of the pool takes the pod, or None."""
+        """Return the smallest instance type that an edited form of the pool would launch for the pod, or None.
+
+        Types are compared by CPU, then memory, then name. Return None if ``pool``, the edited form, would launch no
+        node.
+        """
         edited = _ObstacleSearch(self.setting, self.pod, self.existing, self.template)
         edited.replace_pool(pool)
         if not edited.template.options.any():
@@ -310,7 +315,7 @@ class _ObstacleSearch:
             return None
         (claim,) = run.claims
         types = [claim.template.columns.types[row] for row in np.flatnonzero(claim.options).tolist()]
-        return min(types, key=lambda each: (each.capacity.get(CPU, ZERO), each.capacity.get(MEMORY, ZERO), each.name))
+        return min(types, key=lambda type: (type.capacity.get(CPU, ZERO), type.capacity.get(MEMORY, ZERO), type.name))
 
     def _describe_refusal(self, refusal: ClaimRefusal) -> str:
         """Describe what the instance types lack to take the pod.
@@ -329,7 +334,7 @@ def _replace_requirement(pool: NodePool, wanted: LabelRequirement) -> NodePool:
     """Return the pool with this requirement instead of all its requirements and labels for the same key."""
 
     def is_for_other_key(key: str) -> bool:
-        """Return whether a label, which may be deprecated, is not the wanted one."""
+        """Return whether the label, after normalizing a deprecated one, is not the wanted label."""
         return NORMALIZED.get(key, key) != wanted.key
 
     template = pool.spec.template
@@ -368,7 +373,7 @@ def describe_closest_type(
     if not shortfall_counts[eligible].all():
         return _describe_unmet_min_values(columns, eligible & (shortfall_counts == 0), requirements)
 
-    prices = columns.find_cheapest_prices(requirements)
+    prices = columns.compute_cheapest_prices(requirements)
 
     def build_closeness_key(row: int) -> tuple[int, float, float, str]:
         """Build the key that sorts the closest type first."""

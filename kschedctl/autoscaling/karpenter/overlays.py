@@ -77,7 +77,7 @@ class AppliedOverlays:
         types: Sequence[InstanceType],
         well_known: frozenset[str],
     ) -> AppliedOverlays:
-        """Apply all overlays by descending weight, and record the result of each.
+        """Apply all overlays by descending weight, then by descending name, and record the result of each.
 
         An overlay that is invalid or conflicts with an applied overlay is not applied.
         """
@@ -136,7 +136,10 @@ class AppliedOverlays:
     def _record_type_change(
         self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
-        """Record the price and capacity that an overlay sets. Values that earlier overlays set are kept."""
+        """Record the price and capacity that an overlay sets.
+
+        Values that earlier overlays set are kept, but the weight of this overlay is recorded for them.
+        """
         if price is None and not capacity:
             return
         change = self._changes.setdefault(pool_type, _TypeChange())

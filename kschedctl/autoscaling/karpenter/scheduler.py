@@ -146,7 +146,8 @@ class SchedulerRun:
     def _add_claim_to_run(self, claim: NewClaim, data: PodData, acceptance: ClaimAcceptance) -> None:
         """Add a new claim with its first pod to the run, and charge the limits of its pool.
 
-        The largest instance type that the claim may have is charged.
+        The largest capacities of the instance types that the claim may have are charged. Whether the claim's minValues
+        were lowered for the pod is recorded.
         """
         claim.min_values_relaxed = any(
             _is_min_values_lowered(acceptance.requirements.get_requirement(key).min_values, requirement.min_values)
@@ -156,7 +157,7 @@ class SchedulerRun:
         self.claims.append(claim)
         remaining = self.remaining.get(claim.template.name)
         if remaining is not None:
-            largest = claim.template.columns.find_largest_capacity(claim.options)
+            largest = claim.template.columns.compute_largest_capacity(claim.options)
             reduced = {name: amount.sub(largest.get(name, ZERO)) for name, amount in remaining.items()}
             self.remaining[claim.template.name] = reduced
 

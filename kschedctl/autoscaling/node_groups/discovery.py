@@ -158,7 +158,7 @@ class _GroupMerger:
 
         The sources are the status ConfigMaps, Cluster API, the flags and the node labels, in this order.
         """
-        from kschedctl.autoscaling.node_groups.status import read_autoscaler_status  # noqa: PLC0415 - only if it is asked
+        from kschedctl.autoscaling.node_groups.status import read_autoscaler_status  # noqa: PLC0415 - only if groups are read
 
         machines = find_machine_groups(self._cluster)
         self.faults += machines.faults
@@ -225,9 +225,8 @@ class _GroupMerger:
         for group in groups:
             name = str(group["id"])
             nodes = group["nodes"] if "nodes" in group else members.nodes.get(name, [])
-            assigned_count = (
-                len(nodes) if isinstance(nodes, list) else 0
-            )  # read_autoscaled_groups reports any other type
+            # read_autoscaled_groups reports nodes that are not a list
+            assigned_count = len(nodes) if isinstance(nodes, list) else 0
             registered_count = registered_counts.get(name, assigned_count)
             if registered_count != assigned_count:
                 registered_nodes = counted(registered_count, "node")

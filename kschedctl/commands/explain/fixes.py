@@ -64,7 +64,7 @@ def check_fixes_in_queue(
 
 def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
     """Return the uncalled extenders that might reject the nodes on which fixes make the pod fit."""
-    uncalled_extenders = (unknown for candidate in best for unknown in candidate.trial.unheard)
+    uncalled_extenders = (extender for candidate in best for extender in candidate.trial.uncalled_extenders)
     return summarize_unknowns(uncalled_extenders, {Effect.NARROWS: REMEDIES})
 
 

@@ -39,7 +39,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
     namespace, name = workload.metadata.namespace, workload.spec.queue_name
     if not name:
         return
-    local_queues: list[LocalQueue] = list(cluster.in_namespace("local_queues", namespace))
+    local_queues: list[LocalQueue] = list(cluster.list_in_namespace("local_queues", namespace))
     local_queue = next((queue for queue in local_queues if queue.metadata.name == name), None)
     if local_queue is None:
         proposals: Iterable[AdmissionProposal] = _propose_local_queue_correction(
@@ -154,8 +154,8 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
         return
     operations = (build_operation("/spec/clusterQueue", near),)
     target = Owner("LocalQueue", meta.namespace, meta.name)
-    own = f"LocalQueue {meta.namespace}/{meta.name}"
-    summary = f"recreate {own} for ClusterQueue {near} instead of {name}, which does not exist"
+    queue_text = f"LocalQueue {meta.namespace}/{meta.name}"
+    summary = f"recreate {queue_text} for ClusterQueue {near} instead of {name}, which does not exist"
     edits = (("LocalQueue", apply_operations(local_queue, operations)),)
     patch = ObjectPatch(target, operations, anew=True)
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "operator", (patch,), edits)

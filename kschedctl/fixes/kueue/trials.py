@@ -12,7 +12,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.kueue.changes import AdmissionProposal, build_workload_target
-from kschedctl.queueing.kueue.installation import find_installation
+from kschedctl.queueing.kueue.installation import detect_installation
 from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.replay.waiting_elsewhere.kueue import find_quota_owner
@@ -57,7 +57,7 @@ class AdmissionTrials:
         self.workload = workload
         self.key = f"{workload.metadata.namespace}/{workload.metadata.name}"
         self._now = now
-        self._installation = find_installation(cluster)
+        self._installation = detect_installation(cluster)
         affordable = _MOST_REPLAYED_WORKLOADS // len(cluster.kueue_workloads)
         self._remaining = min(max(affordable, LEAST_REPLAYS), MOST_REPLAYS)
         self.baseline = self._replay(cluster)
@@ -109,14 +109,20 @@ class AdmissionTrials:
 
         Return None if the nodes or pods are unknown, or if there are too many pods to place.
         """
-        if not self.cluster.nodes or self.cluster.gap("Node") is not None or self.cluster.gap("Pod") is not None:
+        if (
+            not self.cluster.nodes
+            or self.cluster.find_gap("Node") is not None
+            or self.cluster.find_gap("Pod") is not None
+        ):
             return None
         order = trial.outlook.order
         outlook = dataclasses.replace(trial.outlook, order=order[: order.index(self.key) + 1])
         return place_admitted_pods(trial.cluster, outlook, self._jobs).get(self.key)
 
     def find_harm(self, trial: AdmissionTrial) -> Harm:
-        """Return the Workloads that are preempted or left waiting only with the trial's change."""
+        """Return which Workloads are preempted or left waiting in the trial but not in the baseline, and how many pods
+        are preempted.
+        """
         before, after = self.baseline.outlook, trial.outlook
         preempted = sorted(
             _collect_preempted_workloads(after.workloads) - _collect_preempted_workloads(before.workloads)

@@ -114,7 +114,9 @@ ObjectReader = Callable[[ObjectKey], Struct | None]
 
 
 def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, EditedObject]:
-    """Apply the fixes in order, and return each edited object before the first and after the last of its edits."""
+    """Apply the fixes in order, and return each edited object as it was before the first edit and is after the last
+    edit.
+    """
     objects: dict[ObjectKey, EditedObject] = {}
     edits = (edit for change in changes for edit in change.edits)
     for edit in edits:
@@ -127,9 +129,8 @@ def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, E
 
 
 def build_object_reader(cluster: Cluster) -> ObjectReader:
-    """Return a function that finds an object of the cluster by its key.
-
-    It indexes a kind when it first reads the kind.
+    """Return a function that returns the cluster's object with a key, or None. Kinds are indexed when they are first
+    read.
     """
     objects_by_kind: dict[str, Mapping[tuple[str, str], Struct]] = {}
 

@@ -94,7 +94,7 @@ def _iter_platform_hints(pod: Pod, selectors: bool) -> Iterator[tuple[str, str]]
 
 
 def lacks_feasible_node_for_image(pod: Pod, cycle: Cycle) -> bool:
-    """Return whether there are feasible nodes, but the pod's image is built for another platform than all of them.
+    """Return whether there are feasible nodes, but all of them have another platform than the pod's image.
 
     A feasible node without the platform's label may have any platform.
     """

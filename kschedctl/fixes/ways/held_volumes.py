@@ -60,13 +60,13 @@ def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fi
     count = limit.attached + limit.more
     name = csi_node.metadata.name
 
-    def change(known: CSINode) -> CSINode:
+    def change(current: CSINode) -> CSINode:
         """Return the CSINode with the raised limit."""
         new_driver = CSINodeDriver(limit.driver, name)
-        driver = next((driver for driver in known.spec.drivers if driver.name == limit.driver), new_driver)
+        driver = next((driver for driver in current.spec.drivers if driver.name == limit.driver), new_driver)
         raised_driver = replace(driver, allocatable=VolumeNodeResources(count))
-        other_drivers = tuple(driver for driver in known.spec.drivers if driver.name != limit.driver)
-        return replace(known, spec=replace(known.spec, drivers=(*other_drivers, raised_driver)))
+        other_drivers = tuple(driver for driver in current.spec.drivers if driver.name != limit.driver)
+        return replace(current, spec=replace(current.spec, drivers=(*other_drivers, raised_driver)))
 
     text = f"let driver {limit.driver} attach {counted(count, 'volume')} to node {name} instead of {limit.limit}"
     edits = (ObjectEdit(ObjectKey.of(csi_node), change),)

@@ -226,11 +226,11 @@ def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeC
 
     For a lost claim, the volume may be recreated, too.
     """
-    lost = claim.status.phase == LOST
-    if lost:
+    is_lost = claim.status.phase == LOST
+    if is_lost:
         yield from iter_volume_creation_fixes(tried, claim)
     yield from iter_deleted_claim_fixes(tried, claim, REMAKE)
-    reason = "whose volume is gone" if lost else "which is being deleted"
+    reason = "whose volume is gone" if is_lost else "which is being deleted"
     yield from iter_claim_recreation_fixes(
         tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE
     )
@@ -281,9 +281,9 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
     spec = _find_ephemeral_claim_spec(tried, pod_claim) or claim.spec
     pod = tried.trial.pod
 
-    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    def change(current: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim that the controller creates for the pod."""
-        new = reset_claim(known)
+        new = reset_claim(current)
         meta = replace(new.metadata, owner_references=(build_owner_reference(pod),))
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
@@ -348,7 +348,7 @@ def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeCl
 
 def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
     """Return a function that sets a claim's StorageClass, and resets the claim so that it is bound again."""
-    return lambda known: with_class(reset_claim(known), class_name)
+    return lambda current: with_class(reset_claim(current), class_name)
 
 
 def _build_class_copy_fix(model: StorageClass, name: str) -> Fix:

@@ -1,4 +1,6 @@
-"""Fixes that add storage: a PersistentVolume for a claim, or capacity that is short by CSIStorageCapacity objects."""
+"""Fixes that add storage: a PersistentVolume for a claim, or capacity in a driver's storage pool
+(CSIStorageCapacity).
+"""
 
 from __future__ import annotations
 
@@ -60,11 +62,11 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 
 
 def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield the fix that creates a volume for the claim within the node's reach. The user completes the manifest.
+    """Yield the fix that creates a volume that the claim can use on the tried node. The user completes the manifest.
 
-    The volume gets the name that the claim requests, if any. If a volume of that name exists and the class provisions
-    no volumes, a volume of another name is created, and the claim is recreated for it. No volume is created for a claim
-    that the trial already changes.
+    The volume gets the name that the claim requests, if any. If a volume of that name exists, a volume of another name
+    is created and the claim is recreated for it, unless the claim's class provisions volumes. No volume is created for
+    a claim that the trial already changes.
     """
     key = ObjectKey.of(claim)
     if key in tried.trial.edits:
@@ -101,7 +103,7 @@ def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, stor
     if claim.status.phase == LOST:
         claim_edits = (ObjectEdit(key, _mark_claim_bound),)
     elif BIND_COMPLETED not in claim.metadata.annotations:
-        claim_edits = (ObjectEdit(key, lambda known: bind_claim(known, name)),)
+        claim_edits = (ObjectEdit(key, lambda current: bind_claim(current, name)),)
     volume_edit = ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume)
     return _build_volume_creation_fix(tried, claim, volume, (*claim_edits, volume_edit))
 
@@ -130,7 +132,7 @@ def _mark_claim_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 def _build_reset_and_bind_change(bind: ClaimChange | None) -> ClaimChange:
     """Return a function that resets a claim as if it were new and, if `bind` is not None, binds it."""
-    return lambda known: bind(reset_claim(known)) if bind else reset_claim(known)
+    return lambda current: bind(reset_claim(current)) if bind else reset_claim(current)
 
 
 def _build_volume_creation_fix(
@@ -312,7 +314,8 @@ def build_storage_capacity_fix(tried: TriedNode, claim: PersistentVolumeClaim, f
 
 
 def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
-    """Yield the fix that stops kube-scheduler from checking a driver's capacity, if that is 0 or unpublished.
+    """Yield the fix that stops kube-scheduler from checking a driver's capacity, if the driver publishes none or only
+    0.
 
     There is no fix if the driver publishes capacity only for other nodes, because it may not run on this node. A
     capacity of 0 can also mean that the storage is used up. The fix therefore gives up a guarantee if the driver's
@@ -363,10 +366,10 @@ def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, d
     capacity = pool.capacity
     key = ObjectKey.of(capacity)
 
-    def change(known: CSIStorageCapacity) -> CSIStorageCapacity:
+    def change(current: CSIStorageCapacity) -> CSIStorageCapacity:
         """Return the pool with the larger capacity."""
-        maximum_size = None if known.maximum_volume_size is None else size
-        return replace(known, capacity=size, maximum_volume_size=maximum_size)
+        maximum_size = None if current.maximum_volume_size is None else size
+        return replace(current, capacity=size, maximum_volume_size=maximum_size)
 
     pool_text = f"{key.namespace}/{key.name} of class {class_name}"
     if driver:

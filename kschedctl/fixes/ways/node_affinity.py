@@ -64,15 +64,15 @@ class LocatedRequirement(NamedTuple):
     @property
     def text(self) -> str:
         """The requirement as users read it, such as ``disktype In ssd``."""
-        own = self.requirement
-        match own.operator:
+        requirement = self.requirement
+        match requirement.operator:
             case "In" if self.field:
-                return f"the name {' or '.join(own.values or ())}"
+                return f"the name {' or '.join(requirement.values or ())}"
             case "Exists":
-                return own.key
+                return requirement.key
             case "DoesNotExist":
-                return f"no {own.key}"
-        return f"{own.key} {own.operator} {','.join(own.values or ())}"
+                return f"no {requirement.key}"
+        return f"{requirement.key} {requirement.operator} {','.join(requirement.values or ())}"
 
 
 def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
@@ -95,7 +95,9 @@ def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 
 def find_missing_required_host(trial: RemedyTrial) -> str:
-    """Return the missing host that the required terms name, if it had files of the pod, otherwise an empty string."""
+    """Return the missing host that the required terms name and that may have had files of the pod, or "" if there is
+    none.
+    """
     for term in find_required_terms(trial.pod):
         for requirement in (*term.match_fields, *term.match_expressions):
             if requirement.operator == "In" and requirement.values:
@@ -313,7 +315,7 @@ def _build_requirement_change(
             return pod
         requirements = list(getattr(terms[located.term], field_name))
         index = next(
-            (i for i, own in enumerate(requirements) if _are_requirements_equal(own, located.requirement)), None
+            (i for i, other in enumerate(requirements) if _are_requirements_equal(other, located.requirement)), None
         )
         if index is None:
             return pod
@@ -370,4 +372,4 @@ def _set_affinity_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSch
     return replace(pod, spec=replace(pod.spec, affinity=new_affinity))
 
 
-REMEDIES = {NodeAffinity: PluginRemedies((iter_node_affinity_fixes,), facts_tell_all=True)}
+REMEDIES = {NodeAffinity: PluginRemedies((iter_node_affinity_fixes,), facts_reveal_every_effect=True)}

@@ -130,7 +130,7 @@ def _build_key_change(old_key: str, new_key: str) -> Callable[[dict[str, str]], 
 
 
 def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
-    """Return the keys of node labels that the unknown key may stand for. Return nothing if a node has the key.
+    """Return the keys of node labels that the unknown key may stand for, or [] if a node has the key.
 
     A similar key is a stable or old form, differs in case or prefix, or looks like a typo.
     """
@@ -208,11 +208,12 @@ def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> 
     return all(similarity[candidate] > similarity[word] for word in similar_words if word != candidate)
 
 
-def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: float = 0.7) -> list[str]:
-    """Return the known words that a word may stand for, likeliest first: in another case, written in full, or mistyped.
+def find_similar_words(unknown_word: str, known_words: Collection[str], cutoff: float = 0.7) -> list[str]:
+    """Return the known words that `unknown_word` may stand for, likeliest first.
 
-    Words that differ only in their number are not similar. `cutoff` is the least similarity of a mistyped word, as
-    difflib computes it.
+    The word may differ in case, have two letters swapped, be an abbreviation, or be mistyped in another way. Words that
+    differ only in their number are not similar. `cutoff` is the least similarity of a mistyped word, as difflib
+    computes it.
 
     >>> find_similar_words("wbe", ["web", "api"]), find_similar_words("SSD", ["ssd", "hdd"])
     (['web'], ['ssd'])
@@ -224,18 +225,19 @@ def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: fl
     (['production'], [])
     """
     words_with_swapped_letters = {
-        f"{meant_word[:i]}{meant_word[i + 1]}{meant_word[i]}{meant_word[i + 2 :]}" for i in range(len(meant_word) - 1)
+        f"{unknown_word[:i]}{unknown_word[i + 1]}{unknown_word[i]}{unknown_word[i + 2 :]}"
+        for i in range(len(unknown_word) - 1)
     }
     similar_words = [
         word
         for word in known_words
-        if word.lower() == meant_word.lower() or (len(meant_word) > 2 and word in words_with_swapped_letters)
+        if word.lower() == unknown_word.lower() or (len(unknown_word) > 2 and word in words_with_swapped_letters)
     ]
     similar_words += [
-        word for word in known_words if _is_short_for(meant_word, word) or _is_short_for(word, meant_word)
+        word for word in known_words if _is_short_for(unknown_word, word) or _is_short_for(word, unknown_word)
     ]
-    close_words = get_close_matches(meant_word, known_words, n=2, cutoff=cutoff)
-    similar_words += [word for word in close_words if not _differ_only_in_number(meant_word, word)]
+    close_words = get_close_matches(unknown_word, known_words, n=2, cutoff=cutoff)
+    similar_words += [word for word in close_words if not _differ_only_in_number(unknown_word, word)]
     return list(dict.fromkeys(similar_words))
 
 
@@ -350,9 +352,9 @@ def _build_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dic
     scheduling = runtime_class.scheduling or RuntimeClassScheduling()
     selector = _merge_labels(scheduling.node_selector, labels)
 
-    def change(known: RuntimeClass) -> RuntimeClass:
+    def change(current: RuntimeClass) -> RuntimeClass:
         """Return the RuntimeClass with the new selector."""
-        return replace(known, scheduling=replace(scheduling, node_selector=selector))
+        return replace(current, scheduling=replace(scheduling, node_selector=selector))
 
     selector_text = ", ".join(f"{key}={value}" for key, value in selector.items())
     key = ObjectKey.of(runtime_class)
@@ -376,14 +378,14 @@ def _build_other_class_fix(pod: Pod, old_class: RuntimeClass, new_class: Runtime
     old_name, new_name = old_class.metadata.name, new_class.metadata.name
     scheduling = old_class.scheduling or RuntimeClassScheduling()
 
-    def change(known: Pod) -> Pod:
+    def change(current: Pod) -> Pod:
         """Return the pod with the new class."""
-        spec = known.spec
+        spec = current.spec
         new_scheduling = new_class.scheduling or RuntimeClassScheduling()
         own_selector = {key: value for key, value in spec.node_selector.items() if key not in scheduling.node_selector}
         old_tolerations = frozenset(scheduling.tolerations) - frozenset(new_scheduling.tolerations)
         return replace(
-            known,
+            current,
             spec=replace(
                 spec,
                 runtime_class_name=new_name,

@@ -171,8 +171,8 @@ def _build_softening_change(field: str, term: PodAffinityTerm) -> Callable[[Pod]
         if term not in terms:
             return pod
         terms.remove(term)
-        own: PodAffinity = getattr(pod.spec.affinity, field)
-        preferred = (*own.preferred_during_scheduling_ignored_during_execution, WeightedPodAffinityTerm(100, term))
+        affinity: PodAffinity = getattr(pod.spec.affinity, field)
+        preferred = (*affinity.preferred_during_scheduling_ignored_during_execution, WeightedPodAffinityTerm(100, term))
         return _set_affinity_fields(
             pod,
             field,
@@ -353,11 +353,11 @@ def _iter_similar_match_expressions(selector: LabelSelector, label_values: _Labe
                 yield _SimilarSelector(f"{key}={value}", f"{key}={similar_value}", corrected)
 
 
-def _find_probable_words(word: str, known: Collection[str]) -> list[str]:
-    """Return the known words that an unknown word probably means, or an empty list if the word is known."""
-    if word in known:
+def _find_probable_words(word: str, known_words: Collection[str]) -> list[str]:
+    """Return the known_words words that an unknown word probably means, or an empty list if the word is known."""
+    if word in known_words:
         return []
-    return find_similar_words(word, known)
+    return find_similar_words(word, known_words)
 
 
 def _iter_namespace_corrections(unmatched_term: _UnmatchedTerm) -> Iterator[_TermCorrection]:
@@ -400,10 +400,10 @@ def _build_namespace_label_fix(namespace: Namespace, new_labels: dict[str, str])
     """Build the fix that sets labels of a namespace."""
     name = namespace.metadata.name
 
-    def change(known: Namespace) -> Namespace:
+    def change(current: Namespace) -> Namespace:
         """Return the namespace with the labels."""
-        metadata = replace(known.metadata, labels={**known.metadata.labels, **new_labels})
-        return replace(known, metadata=metadata)
+        metadata = replace(current.metadata, labels={**current.metadata.labels, **new_labels})
+        return replace(current, metadata=metadata)
 
     labels = [f"{key}={value}" for key, value in sorted(new_labels.items())]
     pairs = " ".join(labels)

@@ -104,6 +104,6 @@ def _set_host_port(port: ContainerPort, new_port: int, host_network: bool) -> Co
 REMEDIES = {
     NodePorts: PluginRemedies(
         (waiting.iter_termination_wait_fixes, iter_host_port_fixes, neighbours.iter_neighbour_removal_fixes),
-        facts_tell_all=True,
+        facts_reveal_every_effect=True,
     )
 }

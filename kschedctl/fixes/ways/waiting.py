@@ -106,7 +106,7 @@ def _iter_claim_release_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
         if controller is not None and controller.uid == pod.metadata.uid:
             yield ObjectEdit(ObjectKey.of(claim), lambda _: None)
         else:
-            yield ObjectEdit(ObjectKey.of(claim), lambda known: _remove_reservation(known, user))
+            yield ObjectEdit(ObjectKey.of(claim), lambda current: _remove_reservation(current, user))
 
 
 def _remove_reservation(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:

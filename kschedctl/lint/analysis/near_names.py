@@ -34,7 +34,7 @@ _LONG_WORD = 8
 
 
 def find_similar_name(written: str, known_names: Iterable[str], min_length: int = _MIN_LENGTH) -> str:
-    """Return the known name that differs from a misspelt name by the fewest typing slips, or "".
+    """Return the known name that differs from a misspelt name by the fewest typing slips, or "" if none is similar.
 
     A name is not similar to itself. Words of fewer than ``min_length`` letters do not count as misspelt.
     """
@@ -51,7 +51,8 @@ def find_similar_name(written: str, known_names: Iterable[str], min_length: int 
 
 
 def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
-    """Count the typing slips between two names, or return None if the names are equal or differ on purpose.
+    """Count the typing slips between two names. Return None if the names are equal, differ on purpose, or differ too
+    much.
 
     Names that differ only in case, separators or the order of their words are 0 slips apart.
     """

@@ -145,7 +145,10 @@ def iter_spread_constraints(workloads: Iterable[Workload]) -> Iterator[tuple[Wor
 
 
 def iter_host_ports(workload: Workload) -> Iterator[tuple[Path, int]]:
-    """Yield each host port of the workload's containers with its path. With hostNetwork, all ports are host ports."""
+    """Yield each host port of the workload's containers with its path in the pod's spec.
+
+    With hostNetwork, all ports are host ports. The number is 0 for a port whose hostPort is not set.
+    """
     for i, container in enumerate(workload.spec.containers):
         for j, port in enumerate(container.ports):
             if port.host_port or workload.spec.host_network:
@@ -161,9 +164,9 @@ def iter_node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
         yield ("topologySpreadConstraints", i, "topologyKey"), constraint.topology_key
     for path, pod_term in iter_pod_affinity_terms(workload):
         yield (*path, "topologyKey"), pod_term.topology_key
-    for at, term in iter_node_affinity_terms(workload):
-        for j, expression in enumerate(term.match_expressions):
-            yield (*at, "matchExpressions", j, "key"), expression.key
+    for path, node_term in iter_node_affinity_terms(workload):
+        for j, expression in enumerate(node_term.match_expressions):
+            yield (*path, "matchExpressions", j, "key"), expression.key
 
 
 def iter_node_affinity_terms(workload: Workload) -> Iterator[tuple[Path, NodeSelectorTerm]]:

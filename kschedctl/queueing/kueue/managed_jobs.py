@@ -50,7 +50,7 @@ _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 class ManagedJobs:
-    """Decides which jobs Kueue manages."""
+    """The rules that decide which jobs Kueue manages."""
 
     def __init__(self, cluster: Cluster, configuration: JsonObject) -> None:
         """``configuration`` is Kueue's Configuration. If it is empty, all integrations count as enabled.
@@ -120,9 +120,9 @@ def _is_suspended_as_whole(kind: str) -> bool:
 
 
 def _read_frameworks(configuration: JsonObject) -> frozenset[str] | None:
-    """Return the integrations that the Configuration enables, or None if it is empty.
+    """Return the integrations that the Configuration enables, or None if the Configuration is empty.
 
-    Raises InputError if they are not a list.
+    Raises InputError if the integrations are not a list.
     """
     if not configuration:
         return None

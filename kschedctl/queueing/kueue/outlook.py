@@ -1,7 +1,4 @@
-"""What Kueue would do with each waiting Workload, if nothing ended and nothing new came.
-
-The replay runs on until no cycle changes anything, or until its states repeat.
-"""
+"""The outlook of each waiting Workload: what Kueue would do with it if nothing ended and nothing new came."""
 
 from __future__ import annotations
 
@@ -67,7 +64,7 @@ class FlavorQuota(NamedTuple):
 
 @dataclass(slots=True)
 class WorkloadOutlook:
-    """What becomes of a waiting Workload."""
+    """The prediction for one waiting Workload."""
 
     priority: int = 0
     position: QueuePosition | None = None
@@ -86,7 +83,7 @@ class WorkloadOutlook:
 
 @dataclass(slots=True)
 class Outlook:
-    """What becomes of all waiting Workloads."""
+    """The predictions for all waiting Workloads, with the state of their queues."""
 
     workloads: dict[str, WorkloadOutlook]
     """By namespace and name."""
@@ -108,11 +105,11 @@ class Outlook:
         if not undecided:
             return ""
         untried = sum(not outlook.message for outlook in undecided)
-        were = "was" if untried == 1 else "were"
+        verb = "was" if untried == 1 else "were"
         return (
             f"The replay of Kueue stopped early, after {counted(self.tries, 'try', 'tries')}: "
             f"whether {counted(len(undecided), 'Workload')} would get quota is unknown, "
-            f"and {untried:,} of them {were} not tried at all"
+            f"and {untried:,} of them {verb} not tried at all"
         )
 
 

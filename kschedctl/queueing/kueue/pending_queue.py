@@ -15,7 +15,7 @@ from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, get_
 
 
 class RequeueReason(Enum):
-    """Why a Workload goes back into its queue."""
+    """The reason why a Workload goes back into its queue."""
 
     GENERIC = ""
     FAILED_AFTER_NOMINATION = "FailedAfterNomination"

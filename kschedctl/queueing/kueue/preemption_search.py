@@ -24,7 +24,7 @@ _LOWER_PRIORITY, _LOWER_OR_NEWER = "LowerPriority", "LowerOrNewerEqualPriority"
 
 
 class PreemptionReason(StrEnum):
-    """Why a Workload is preempted: the reason of its condition Preempted."""
+    """The reason why a Workload is preempted, which is the reason of its condition Preempted."""
 
     IN_CLUSTER_QUEUE = "InClusterQueue"
     IN_COHORT_RECLAMATION = "InCohortReclamation"
@@ -66,7 +66,7 @@ class RankedCandidate(NamedTuple):
 
 @dataclass(slots=True)
 class PreemptionSearch:
-    """Removes Workloads from a snapshot and adds them again, to find out which have to be preempted."""
+    """A search that removes Workloads from a snapshot and adds them again, to find out which have to be preempted."""
 
     snapshot: CycleSnapshot
     now: int
@@ -204,9 +204,9 @@ def can_always_reclaim(queue: QueueSnapshot) -> bool:
 def list_borrowing_queues(
     snapshot: CycleSnapshot, node: QuotaNode, keys: frozenset[FlavorResource]
 ) -> list[QueueSnapshot]:
-    """Return the other queues in the queue's cohort tree that borrow any of the resources. ``node`` is the queue's.
+    """Return the other queues in a queue's cohort tree that borrow any of the resources.
 
-    A queue without a cohort has none.
+    ``node`` is the quota node of the queue. A queue without a cohort has no such queues.
     """
     root = node.root
     if not isinstance(root, CohortNode):

@@ -38,7 +38,7 @@ Events = dict[str, list[KueueEvent]]
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
-    """How Kueue is configured."""
+    """The configuration of Kueue that a replay uses."""
 
     gates: FeatureGates
     resources: ResourceSettings

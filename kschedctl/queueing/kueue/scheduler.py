@@ -57,7 +57,7 @@ _OVERLAP = "Workload has overlapping preemption targets with another workload"
 
 
 class EntryStatus(Enum):
-    """What became of a Workload in a cycle."""
+    """The outcome of a cycle for a Workload."""
 
     NOT_NOMINATED = ""
     SKIPPED = "skipped"
@@ -65,7 +65,7 @@ class EntryStatus(Enum):
 
 
 class QuotaReason(Enum):
-    """Why a Workload has no quota: the reason of its condition QuotaReserved."""
+    """The reason why a Workload has no quota, which is the reason of its condition QuotaReserved."""
 
     NONE = ""
     PENDING_EVALUATION = "PendingEvaluation"
@@ -76,7 +76,7 @@ class QuotaReason(Enum):
 
 
 class Requeued(NamedTuple):
-    """How a Workload went back into its queue."""
+    """The way in which a Workload went back into its queue."""
 
     reason: RequeueReason
     added: bool
@@ -92,7 +92,7 @@ class KueuePreemption(NamedTuple):
 
 @dataclass(slots=True)
 class CycleResult:
-    """What happened in a cycle."""
+    """The decisions and Events of one cycle."""
 
     order: list[str] = field(default_factory=list)
     """The Workloads in the order in which they were processed."""
@@ -110,7 +110,7 @@ class _Head(NamedTuple):
 
 
 class _Rejection(NamedTuple):
-    """Why a Workload may not be admitted at all."""
+    """The reason why a Workload may not be admitted at all."""
 
     message: str
     quota_reason: QuotaReason
@@ -124,7 +124,7 @@ class _AssignmentOutcome(NamedTuple):
 
 
 class _FitCheck(NamedTuple):
-    """Whether a usage fits once the victims are gone."""
+    """The result of checking a usage against quota and topology, assuming that the victims are gone."""
 
     fits_quota: bool
     fits_topology: bool
@@ -165,7 +165,7 @@ class _Entry:
 
 
 class AdmissionScheduler:
-    """Runs admission cycles."""
+    """Kueue's scheduler, which runs admission cycles."""
 
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
@@ -324,7 +324,9 @@ class AdmissionScheduler:
             placements = assigner.build_placement_requests(assignment)
         info = assigner.info
         usage = WorkloadUsage(assignment.compute_quota_usage(info), info.compute_topology_usage(self._gates))
-        request = PreemptionRequest(info, assigner.queue, assignment.find_preempting_resources(), usage, placements)
+        request = PreemptionRequest(
+            info, assigner.queue, assignment.find_resources_needing_preemption(), usage, placements
+        )
         return self._preemptor.find_targets(request)
 
     def _find_partial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome | None:
@@ -380,7 +382,7 @@ class AdmissionScheduler:
     def _iter_in_admission_order(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
         """Yield the entries in the order of their admission, which depends on whether fair sharing is on."""
         if self._settings.fair_strategies is not None:
-            yield from _iter_by_share(self, entries)
+            yield from _iter_by_fair_share(self, entries)
         else:
             yield from sorted(entries, key=self._build_classical_key)
 
@@ -435,7 +437,7 @@ class AdmissionScheduler:
         """
         queue = entry.queue
         assert queue is not None
-        usage, has_fit = self._update_assignment_if_needed(entry, queue, preempted)
+        usage, fits = self._update_assignment_if_needed(entry, queue, preempted)
         assignment = entry.assignment
         assert assignment is not None
         mode = assignment.mode
@@ -464,7 +466,7 @@ class AdmissionScheduler:
         if any(target.info.workload.key in preempted for target in entry.targets):
             self._skip_entry(entry, _OVERLAP)
             return
-        if not has_fit:
+        if not fits:
             self._skip_entry(entry, "Workload no longer fits after processing another workload")
             return
 
@@ -686,7 +688,7 @@ def _compute_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
     return reserved
 
 
-def _iter_by_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+def _iter_by_fair_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
     """Yield all entries in the order of fair sharing.
 
     The next entry is the winner of a tournament in a cohort tree, starting with the tree of the first remaining queue

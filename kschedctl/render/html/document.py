@@ -266,9 +266,9 @@ def _build_fix_tile(fix: ShortFix) -> Tile:
 
 
 def _build_certainty_tile(summary: Summary, gaps: str) -> Tile:
-    """Build the tile that says if the answer could change because of something not read or not replayed.
+    """Build the tile that says whether the answer could change because of something not read or not replayed.
 
-    `gaps` says what the report leaves open, if anything.
+    `gaps` describes parts of the question that the report leaves open, if there are any.
     """
     doubts = printable("; ".join(summary.doubts))
     if summary.undecided:

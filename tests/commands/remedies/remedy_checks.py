@@ -122,8 +122,8 @@ def space(asked: Trials) -> list[Fix]:
 
 def _offered_at(tried: TriedNode) -> Iterator[Fix]:
     for refusal in tried.find_rejections():
-        for way in get_plugin_remedies(refusal.plugin).ways:
-            yield from way(tried, refusal)
+        for propose_fixes in get_plugin_remedies(refusal.plugin).proposers:
+            yield from propose_fixes(tried, refusal)
 
 
 def assert_none_is_missed(world: World) -> bool:

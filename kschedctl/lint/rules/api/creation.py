@@ -56,7 +56,7 @@ _POD_COUNTS = ("minAvailable", "maxUnavailable", "maxSurge")
 
 
 def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
-    """Find the first error of each field that the API server would reject, and for resources that of each resource.
+    """Find the first error of each field that the API server would reject. Fields with amounts may have several errors.
 
     Errors that a more specific rule reports are left out. Of an object that cannot be decoded, the fields that can be
     decoded are checked.
@@ -131,10 +131,10 @@ def _iter_validation_errors(
 
     ignored = _find_ignored_paths(subject, errors, undecodable_paths)
     for error in errors:
-        follows = any(
+        is_consequence = any(
             is_at_or_around(error.field, path) or error.field[-1] == path[-1] for path in undecodable_paths if path
         )
-        if error.field not in ignored and not follows:
+        if error.field not in ignored and not is_consequence:
             yield subject.build_problem(error.field, str(error), advise_correction(subject, error))
 
 
@@ -142,7 +142,7 @@ def _find_ignored_paths(subject: Subject, errors: Iterable[FieldError], undecoda
     """Return the paths whose errors follow from a default, from another error or from an ignored label."""
     if subject.api_version in _VERSIONS_WITH_DEFAULT_SELECTOR:
         return {_SELECTOR, _LABELS}
-    if any(is_at_or_around(path, known) for path in undecodable_paths for known in (_SELECTOR, _LABELS)):
+    if any(is_at_or_around(path, part) for path in undecodable_paths for part in (_SELECTOR, _LABELS)):
         return {_SELECTOR, _LABELS}
     if any(error.field == _SELECTOR for error in errors):
         return {_LABELS}  # a missing selector also does not match the labels: the same mistake

@@ -42,7 +42,9 @@ class HardSpread(NamedTuple):
 
 
 def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
-    """Yield the hard spread constraints that count the pods of their own workload."""
+    """Yield the hard spread constraints that count the pods of their own workload, with masks of eligible and counted
+    nodes.
+    """
     facts = context.facts
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
@@ -50,12 +52,12 @@ def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
             continue
         keys = [c.topology_key for c in workload.spec.topology_spread_constraints if c.when_unsatisfiable == HARD]
         labelled = np.logical_and.reduce([facts.get_nodes_with_label(key) for key in keys])
-        counted = labelled
+        counted_nodes = labelled
         if constraint.node_affinity_policy != "Ignore":
-            counted = counted & facts.get_selected_nodes(workload)
+            counted_nodes = counted_nodes & facts.get_selected_nodes(workload)
         if constraint.node_taints_policy == "Honor":
-            counted = counted & facts.get_tolerated_nodes(workload)
-        yield HardSpread(workload, path, constraint, facts.get_eligible_nodes(workload) & labelled, counted)
+            counted_nodes = counted_nodes & facts.get_tolerated_nodes(workload)
+        yield HardSpread(workload, path, constraint, facts.get_eligible_nodes(workload) & labelled, counted_nodes)
 
 
 def find_topology_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
@@ -359,7 +361,7 @@ def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[R
 
 
 def _may_domains_lack_room(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
-    """Return whether replicas may be left, judged by their requests alone, without a replay.
+    """Return whether replicas may stay Pending, judged by their requests alone, without a replay.
 
     Without movable pods, most clusters have so much room that no replay is needed. Other limits, such as those of pod
     affinity, host ports and constraints that conflict, always need one.

@@ -110,7 +110,7 @@ def _evaluate_siblings(
         threshold_beside_leader = min(threshold, int(slices_with_leader[greedy.last]))
     if threshold < best_threshold:
         return None
-    _clear_two_levels_below_threshold(search.counts, level, siblings, threshold, request)
+    _clear_small_domains_on_two_levels(search.counts, level, siblings, threshold, request)
     pruned = _take_domains_greedily(search, level, siblings)
 
     # If the pods no longer fit, a lower threshold that leaves room for the leader in the last domain may help
@@ -119,7 +119,7 @@ def _evaluate_siblings(
             return None
         threshold = threshold_beside_leader
         search = DomainSearch(counts.copy(), request, gates)
-        _clear_two_levels_below_threshold(search.counts, level, siblings, threshold, request)
+        _clear_small_domains_on_two_levels(search.counts, level, siblings, threshold, request)
         pruned = _take_domains_greedily(search, level, siblings)
     if pruned is None:
         return None
@@ -159,7 +159,7 @@ def _take_domains_greedily(search: DomainSearch, level: int, domains: Sequence[i
     return None if remaining > 0 else _Greedy(number, last_with_leader, last)
 
 
-def _clear_two_levels_below_threshold(
+def _clear_small_domains_on_two_levels(
     counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, request: PlacementRequest
 ) -> None:
     """Zero the counts of domains that hold fewer than ``threshold`` slices, at the next lower level and this one.

@@ -47,7 +47,7 @@ class PlacementRequest:
 
 
 class DomainSearch:
-    """Chooses the domains of a level that pods are assigned to, from how many fit into each."""
+    """A choice of domains at one level for a request, based on the number of pods that fit into each domain."""
 
     def __init__(
         self, counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str = ""
@@ -143,9 +143,8 @@ class DomainSearch:
         may_lower_affinity = request.is_required and self._respects_affinity
         if first_fitting > 0 and not may_lower_affinity:
             return None
-        remaining_domains = domains[
-            first_fitting:
-        ]  # the search below is limited to the affinity score of the first one
+        # The search is limited to domains with the affinity score of the first one
+        remaining_domains = domains[first_fitting:]
         return self._find_best_fitting_domain(level, remaining_domains, request.slices, request.leaders, by_slices=True)
 
     def _choose_several_domains(self, level: int, domains: list[int]) -> list[int]:
@@ -163,7 +162,7 @@ class DomainSearch:
         remaining, remaining_leaders = request.slices, request.leaders
 
         # Choose domains for the leaders, in the order in which leaders are placed
-        leader_order = self._move_cheapest_leader_first(
+        leader_order = self._move_leader_domain_first(
             level, domains, request.count, request.leaders, request.slice_size, by_slices=True
         )
         used = 0
@@ -199,9 +198,9 @@ class DomainSearch:
     ) -> int:
         """Return the domain with the least room that still suffices, or the first domain if none suffices.
 
-        A domain suffices if it has room for ``needed`` slices if ``by_slices``, otherwise for ``needed`` pods, and for
-        ``leaders`` leaders. If there are leaders, only the room beside a leader counts. If affinity counts, only the
-        domains at the beginning that have the same affinity score as the first domain are considered.
+        A domain suffices if it has room for ``leaders`` leaders, and for ``needed`` slices (with ``by_slices``) or
+        pods. If there are leaders, only the room beside a leader counts. If affinity counts, only the domains at the
+        beginning that have the same affinity score as the first domain are considered.
         """
         counts = self.counts
         if by_slices:
@@ -225,7 +224,7 @@ class DomainSearch:
         differs = np.flatnonzero(scores != scores[0])
         return domains[: int(differs[0])] if len(differs) else domains
 
-    def _move_cheapest_leader_first(
+    def _move_leader_domain_first(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool
     ) -> list[int]:
         """Move the first domain that can hold the leader to the front, if the workers still fit with it.
@@ -256,7 +255,7 @@ class DomainSearch:
         Upstream: updateCountsToMinimumGeneric.
         """
         counts = self.counts
-        domains = self._move_cheapest_leader_first(level, domains, count, leaders, slice_size, by_slices=by_slices)
+        domains = self._move_leader_domain_first(level, domains, count, leaders, slice_size, by_slices=by_slices)
         size = slice_size if by_slices else 1
         room = counts.slices[level] if by_slices else counts.pods[level]
         room_with_leader = counts.slices_with_leader[level] if by_slices else counts.pods_with_leader[level]

@@ -49,7 +49,7 @@ class PodSetPlacementRequest:
 
 
 class _NodeMatches(NamedTuple):
-    """How a pod's constraints on nodes apply to the domains of the lowest level. Shape of the arrays: leaves."""
+    """The nodes that a pod's constraints allow, as arrays (leaves,) over the domains of the lowest level."""
 
     is_match: NDArray[np.bool_]
     """Whether the pod may use the domain."""
@@ -68,7 +68,7 @@ class TopologyResult(NamedTuple):
 
 @dataclass(slots=True)
 class Exclusions:
-    """How many nodes were excluded, by reason."""
+    """The numbers of excluded nodes, by reason."""
 
     nodes: int = 0
     """The number of nodes that were looked at."""
@@ -82,7 +82,7 @@ class Exclusions:
 
 
 class _DomainColumns(NamedTuple):
-    """What pods take in topology domains, as columns."""
+    """The requests of pods in topology domains, as columns."""
 
     domains: Sequence[DomainRequests]
     """The pods. Keeps them alive, since the columns are found by their identity."""
