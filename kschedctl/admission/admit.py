@@ -91,8 +91,8 @@ def iter_admission_outcomes(
     ``quotas`` are by default the quotas of the namespace. ``skipped`` names steps to skip, such as VALIDATION. With
     ``annotated``, outcomes that differ only in LimitRanger's annotation are yielded as well.
     """
-    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
-    all_quotas = tuple(cluster.in_namespace("resource_quotas", namespace) if quotas is None else quotas)
+    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.list_in_namespace("limit_ranges", namespace)))
+    all_quotas = tuple(cluster.list_in_namespace("resource_quotas", namespace) if quotas is None else quotas)
     kind = str(manifest["kind"])
 
     def run(

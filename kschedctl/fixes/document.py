@@ -106,12 +106,12 @@ def _is_in_cluster(workload: Struct, cluster: Cluster) -> bool:
     if workload.metadata.uid:  # type: ignore[attr-defined]
         return True
     field = FIELDS.get(owner.kind)
-    candidates = cluster.in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
+    candidates = cluster.list_in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
     if any(candidate.metadata.name == owner.name for candidate in candidates):
         return True
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for manifests
 
-    return not all(map(is_made_up, ExistingPods(cluster).find_pods_of(*owner)))
+    return not all(map(is_made_up, ExistingPods(cluster).find_workload_pods(*owner)))
 
 
 def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> Iterator[str]:
@@ -160,7 +160,7 @@ def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: Ro
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rollout.chain if rollout else None
     # If all evicted pods are lost, the harm says so already.
-    outcomes = chain.fates_clause if chain and chain.lost < chain.evicted else ""
+    outcomes = chain.outcomes_clause if chain and chain.lost < chain.evicted else ""
     victim_names = chain.name_victims(victims) if chain else victims
     text = f"evicts {', '.join(victim_names)}{harm}{outcomes}"
 
@@ -201,7 +201,7 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Build the cost of recreating a Job with its pods, which is needed because its template is immutable."""
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for Jobs
 
-    pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_pods_of(*owner) if not is_made_up(pod)]
+    pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_workload_pods(*owner) if not is_made_up(pod)]
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and recreated"
     if len(pods) == 1:

@@ -112,7 +112,7 @@ def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
     Nothing is yielded if the PriorityClasses were not read, the pod can already preempt, or the user excluded this kind
     of fix.
     """
-    if search.trials.scheduler.cluster.gap("PriorityClass") is not None:
+    if search.trials.scheduler.cluster.find_gap("PriorityClass") is not None:
         return
     if search.trials.can_preempt(changes=()):
         return

@@ -82,7 +82,7 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
     pod_key = ObjectKey.of(trial.authored_pod)
     edits = {key: edit for key, edit in trial.edits.items() if key != pod_key}
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
-    old_pods = ExistingPods(cluster).find_pods_of(*owner) if trial.changes_workload else []
+    old_pods = ExistingPods(cluster).find_workload_pods(*owner) if trial.changes_workload else []
     has_siblings = any(pod.key != trial.authored_pod.key for pod in old_pods)
     if not has_siblings:
         return _replay_single_preemption(owner, trial, cluster) if trial.victims else None

@@ -254,7 +254,7 @@ class LintContext:
             return True
         all_read = True
         for kind in kinds:
-            gap = self.cluster.gap(kind)
+            gap = self.cluster.find_gap(kind)
             if gap:
                 self.gaps[kind] = gap
                 all_read = False

@@ -17,7 +17,7 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.scheduler.configuration import validation
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
-from kschedctl.scheduler.configuration.document import parse_document, with_document_defaults
+from kschedctl.scheduler.configuration.document import add_document_defaults, parse_document
 from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.configuration.secrets import redact_secrets
 from kschedctl.scheduler.configuration.validation import VersionMismatch, validate_configuration
@@ -204,7 +204,7 @@ def find_configuration_errors(document: JsonObject, gates: FeatureGates) -> list
                 return errors
             document = reduced
             continue
-        value_errors = validate_configuration(with_document_defaults(parsed, gates), gates)
+        value_errors = validate_configuration(add_document_defaults(parsed, gates), gates)
         errors += [(parse_error_path(error), error) for error in value_errors]
         break
     return errors[:MAX_ERRORS] or list(_iter_profile_errors(document, gates))

@@ -139,7 +139,7 @@ class ClusterSnapshot:
         """
         row_count = len(self.universe.nodes)
         added_nodes = [(row, node) for node in nodes]  # each with the row of the node that it resembles
-        self.universe = self.universe.with_changes(self.universe.cluster, more=added_nodes)
+        self.universe = self.universe.with_changes(self.universe.cluster, added=added_nodes)
         self._view = None
         return [Row(row_count + i) for i in range(len(nodes))]
 
@@ -313,7 +313,7 @@ class ClusterSnapshot:
             pre_filter = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
             outcome = None
             if not pre_filter.status.rejected:
-                outcome = Filtering.from_framework(self.framework, pre_filter, info, view).judge()
+                outcome = Filtering.from_framework(self.framework, pre_filter, info, view).run_filters()
             last = self._last_filtering = _CachedFiltering(info_number, change_count, pre_filter, outcome)
         return last.pre_filter, last.outcome
 

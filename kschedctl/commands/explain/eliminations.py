@@ -327,7 +327,7 @@ def _describe_best_figures(
     usable_fact = find_fact(obstacles_of_reason, usable_row)
     if not isinstance(usable_fact, Insufficient) or usable_fact.free == best_fact.free:
         return (usable_fact or best_fact).describe_cause(names[usable_row], scope)
-    return usable_fact.describe_cause_beside_full_node(names[usable_row], scope, names[best_row], best_fact)
+    return usable_fact.describe_cause_with_full_node(names[usable_row], scope, names[best_row], best_fact)
 
 
 def _mark_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> AnyFact | None:

@@ -39,7 +39,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
     namespace, name = workload.metadata.namespace, workload.spec.queue_name
     if not name:
         return
-    local_queues: list[LocalQueue] = list(cluster.in_namespace("local_queues", namespace))
+    local_queues: list[LocalQueue] = list(cluster.list_in_namespace("local_queues", namespace))
     local_queue = next((queue for queue in local_queues if queue.metadata.name == name), None)
     if local_queue is None:
         proposals: Iterable[AdmissionProposal] = _propose_local_queue_correction(

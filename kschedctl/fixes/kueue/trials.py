@@ -109,7 +109,11 @@ class AdmissionTrials:
 
         Return None if the nodes or pods are unknown, or if there are too many pods to place.
         """
-        if not self.cluster.nodes or self.cluster.gap("Node") is not None or self.cluster.gap("Pod") is not None:
+        if (
+            not self.cluster.nodes
+            or self.cluster.find_gap("Node") is not None
+            or self.cluster.find_gap("Pod") is not None
+        ):
             return None
         order = trial.outlook.order
         outlook = dataclasses.replace(trial.outlook, order=order[: order.index(self.key) + 1])

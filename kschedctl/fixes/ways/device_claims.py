@@ -103,7 +103,7 @@ def _is_recorded_in_status(pod: Pod, reference: PodResourceClaim) -> bool:
 def find_resource_claim(tried: TriedNode, name: str) -> ResourceClaim | None:
     """Return the ResourceClaim of this name in the pod's namespace, or None."""
     namespace = tried.trial.pod.metadata.namespace
-    claims = tried.cycle.view.cluster.in_namespace("resource_claims", namespace)
+    claims = tried.cycle.view.cluster.list_in_namespace("resource_claims", namespace)
     return next((claim for claim in claims if claim.metadata.name == name), None)
 
 
@@ -129,7 +129,7 @@ def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, nam
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
-    names = [claim.metadata.name for claim in cluster.in_namespace("resource_claims", namespace)]
+    names = [claim.metadata.name for claim in cluster.list_in_namespace("resource_claims", namespace)]
     for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaim {similar_name} instead of {name}, which does not exist"
         edits = build_pod_edits(pod, _build_claim_reference_change(reference.name, similar_name))
@@ -196,7 +196,8 @@ def _iter_claim_generation_fixes(tried: TriedNode, reference: PodResourceClaim, 
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
     templates = {
-        template.metadata.name: template for template in cluster.in_namespace("resource_claim_templates", namespace)
+        template.metadata.name: template
+        for template in cluster.list_in_namespace("resource_claim_templates", namespace)
     }
     if template_name in templates:
         controller = "the resourceclaim controller of kube-controller-manager"
@@ -389,5 +390,7 @@ def _find_claim_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
 
 def _find_claim_template(tried: TriedNode, name: str) -> ResourceClaimTemplate | None:
     """Return the ResourceClaimTemplate of this name in the pod's namespace, or None."""
-    templates = tried.cycle.view.cluster.in_namespace("resource_claim_templates", tried.trial.pod.metadata.namespace)
+    templates = tried.cycle.view.cluster.list_in_namespace(
+        "resource_claim_templates", tried.trial.pod.metadata.namespace
+    )
     return next((template for template in templates if template.metadata.name == name), None)

@@ -345,12 +345,12 @@ def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
     """Return whether a pod of the workload has no node in the unchanged cluster."""
     view = tried.trial.scheduler.view
 
-    def find_waiting_workloads() -> frozenset[Owner]:
+    def iter_waiting_workloads() -> frozenset[Owner]:
         """Return the workloads that have a pod without a node."""
         pods = (view.pods.objects[position] for position in find_positions(view.node < 0))
         return frozenset(find_owner(pod) for pod in pods if not pod.spec.node_name)
 
-    return owner in view.memo("workloads of pods that wait", find_waiting_workloads)
+    return owner in view.memo("workloads of pods that wait", iter_waiting_workloads)
 
 
 def count_replicas(tried: TriedNode, owner: Owner) -> int:

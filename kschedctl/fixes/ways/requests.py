@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resources
 from kschedctl.api.pod_requests import is_sidecar
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.api.resource_names import CPU, format_for_sentence, is_pod_level, is_scalar
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
@@ -100,7 +100,7 @@ def _list_pod_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
 
 def _parse_amount(quantity_text: str | float, resource: str) -> int:
     """Parse a quantity in milli-CPUs for CPU, or in the resource's own unit."""
-    quantity = parse(quantity_text)
+    quantity = parse_quantity(quantity_text)
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 

@@ -428,7 +428,7 @@ def _place_copies(scheduler: Scheduler, pod_key: str, count: int, eligible: Bool
     view = simulation.view
     first = view.pods.index[pod_key]
     for placed, position in enumerate([first, *view.add_clones(first, count - 1)]):
-        outcome = simulation.attempt(position) or Outcome(position, NO_NODE)
+        outcome = simulation.attempt_pod(position) or Outcome(position, NO_NODE)
         if outcome.verdict == NO_NODE:
             return _build_placement_result(simulation, position, placed, eligible)
         if outcome.verdict != SCHEDULED:
@@ -447,7 +447,7 @@ def _build_placement_result(
     if cycle.error is not None:
         return PlacementResult(placed)
     preempting = Simulation(simulation.scheduler, simulation.view)  # preemption is on by default
-    outcome = preempting.attempt(position)
+    outcome = preempting.attempt_pod(position)
     return PlacementResult(
         placed, _describe_shortage(cycle, eligible), preempts=outcome is not None and bool(outcome.victims)
     )

@@ -180,7 +180,7 @@ class FeatureGates:
             raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
 
     def _find_version_hint(self, gate: str) -> str:
-        """Return a hint about the versions in which an unrecognized gate exists, or an empty string.
+        """Return a hint about the versions in which an unrecognized gate exists, or "" if no version has it.
 
         `gate` may also be an error message, for which there is no hint.
         """
@@ -235,7 +235,7 @@ class FeatureGates:
     def _validate(self) -> Iterator[str]:
         """Yield the errors that the scheduler reports for the overrides, sorted by gate.
 
-        Newer versions then report the enabled gates that depend on disabled gates.
+        In newer versions, enabled gates that depend on disabled gates follow.
         """
         for name, value in sorted((self.overrides or {}).items()):
             if name not in _GROUP_GATES and name not in ALL_GATE_STAGES:

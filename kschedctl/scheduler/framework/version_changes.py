@@ -63,7 +63,7 @@ class NotedChange(NamedTuple):
         return includes_change(gates.release, self.change.from_notes) and (not self.gate or gates.enabled(self.gate))
 
 
-def find_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
+def iter_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
     """Yield an unknown for each possible effect on the pod of changes known only from release notes."""
     pull_requests_by_effect: dict[Effect, list[str]] = {}
     for change in changes:

@@ -260,7 +260,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             return False
         return change.old is None or not _matches_node(required, change.old)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         demands = _describe_node_demands(info, has_added_affinity=self.added_required is not None)
         if treats_updated_nodes_as_new(gates):

@@ -109,7 +109,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         # Ports depend only on pods, so that of all node events, only a new node is of use
         yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, all_updates_before_1_32=True))
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         ports = [f"{port.protocol} {_format_port(port)}" for port in info.host_ports]
         yield WakeTrigger(POD, DELETE, f"a pod leaves a node that holds host port {join_words(ports, 'or')}")

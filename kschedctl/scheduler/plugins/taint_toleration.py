@@ -139,7 +139,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _build_untolerated_taint_finder(
         self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
     ) -> Callable[[int], UntoleratedTaint | None]:
-        """Build a function that maps a node's row to the untolerated taint that rejects the pod there, if any.
+        """Build a function that returns, for a node's row, the untolerated taint that rejects the pod there, or None.
 
         `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints. If all nodes are
         uninitialized, the taint of uninitialized nodes takes precedence, unless the pod tolerates it.
@@ -182,7 +182,9 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_untolerated_taints(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
-        """Return the number of untolerated taints with one of the effects in each list of taints."""
+        """Return, for each list of taints in `taint_sets`, the number of untolerated taints that have one of the
+        `effects`.
+        """
         counts = []
         for taints in taint_sets:
             relevant = [taint for taint in taints if taint.effect in effects]
@@ -238,7 +240,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
             is None
         )
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         untainted = "a node is added without NoSchedule and NoExecute taints"
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)

@@ -155,7 +155,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
             is_outside, Code.UNRESOLVABLE, REASON, lambda row: _find_volume_in_other_zone(state, view.nodes, row)
         )
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         claim_change = f"claim {describe_claims(info, ephemeral=False)} is created or changes"
         yield WakeTrigger("PersistentVolumeClaim", ADD_OR_UPDATE, claim_change)
@@ -227,7 +227,9 @@ def _find_nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns)
 def _find_volume_in_other_zone(
     topologies: list[VolumeTopology], nodes: NodeColumns, row: int
 ) -> VolumeInOtherZone | None:
-    """Return the fact about the first zone or region that the node does not match, or None."""
+    """Return the fact about the first of the volumes' zones or regions that the node is not in, or None if it is in
+    all.
+    """
     labels = nodes.objects[row].metadata.labels
     for topology in topologies:
         stable_key = STABLE_LABELS.get(topology.key, topology.key)

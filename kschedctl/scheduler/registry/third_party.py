@@ -350,7 +350,10 @@ def _build_score_check(argument: int) -> Method:
 def _check_and_guard_rejections(
     plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
-    """Return the rejections with guarded facts. Raises TypeError for a rejection that is not valid."""
+    """Check the rejections that a plugin's Filter returned, and return them with guarded facts.
+
+    Raises TypeError for an invalid rejection.
+    """
     rejections = list(answer or ())
     nodes = len(view.nodes)
     for rejection in rejections:
@@ -389,7 +392,8 @@ def _check_fact(value: object, *_: object) -> object:
 
 
 def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
-    """Return the dependencies. Raises TypeError if an item is not a Dependency.
+    """Check the dependencies that a plugin's method returned, and return them. Raises TypeError for an item of another
+    type.
 
     The arguments of the plugin's method are ignored.
     """
@@ -403,7 +407,9 @@ def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[De
 def _check_and_guard_events(
     plugin_label: str, answer: Iterable[ClusterEventWithHint] | None, *_: object
 ) -> Iterator[ClusterEventWithHint]:
-    """Return the registered events with guarded hints. Raises TypeError for an item that is not an event."""
+    """Check the events that a plugin registers, and return them with guarded hints. Raises TypeError for an invalid
+    event.
+    """
     events = list(answer or ())
     for event in events:
         if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
@@ -420,10 +426,10 @@ def _guard_hint(hint: HintFunction | None, plugin_label: str) -> HintFunction | 
 
 
 def _check_changes(by_kind: object, *_: object) -> Changes:
-    """Return the changes that a plugin returned, by kind.
+    """Check the changes by kind that a plugin's method returned, and return them.
 
-    Raises TypeError unless they are API objects of kinds that can be reserved. The further arguments, those of the
-    plugin's method, are ignored.
+    Raises TypeError unless they are API objects of kinds that can be reserved. The arguments of the plugin's method are
+    ignored.
     """
     if not isinstance(by_kind, Mapping):
         raise TypeError(f"it returned {_describe_value(by_kind)}, not a mapping of kinds to objects")

@@ -179,9 +179,11 @@ class _QuotaVictims:
     def _find_nodes_over_quota(
         self, quota: Quota, removed: Positions, same_quota: Requests, all_quotas: Requests
     ) -> Bools:
-        """Return a mask (N,) of the nodes on which evicting the victims does not bring the quotas within their limits.
+        """Return a mask (N,) of the nodes on which evicting the pods at `removed` does not bring the quotas within
+        their limits.
 
-        The limits are the max of the pod's quota, and the sum of all mins for all quotas together.
+        The limits are the max of the pod's quota, and the sum of all mins for all quotas together. `same_quota` and
+        `all_quotas` are the requests to add to the usage of the pod's quota and to the usage of all quotas.
         """
         view = self.view
         quota_numbers = self.use.quota_numbers[view.pods.info[removed]]
@@ -251,7 +253,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
     by_priority = False
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[_QuotaClaim]:
-        """Reject the pod if it would exceed the max of its namespace's quota or the sum of all mins.
+        """Reject the pod if it would exceed the max of its namespace's quota or the sum of all quotas' mins.
 
         A pod in a namespace without a quota passes. The state has the requests that were checked.
         """

@@ -90,11 +90,11 @@ class QuotaUse:
         self.view, self.quotas = view, quotas
 
     def sum_namespace(self, namespace: str) -> dict[str, int]:
-        """Return, by resource, what the pods on nodes of one namespace with a quota request."""
+        """Return, by resource, the total requests of the pods on nodes in one namespace that has a quota."""
         return self._sum_namespaces(frozenset((namespace,)))
 
     def sum_all_namespaces(self) -> dict[str, int]:
-        """Return, by resource, what the pods on nodes of all namespaces with a quota request."""
+        """Return, by resource, the total requests of the pods on nodes in all namespaces that have a quota."""
         return self._sum_namespaces(frozenset(self.quotas))
 
     @property
@@ -136,10 +136,7 @@ class QuotaUse:
         return int(self.view.tally(key, lambda: weights).sum())
 
     def _build_requests_by_info(self, namespaces: frozenset[str]) -> dict[str, Counts]:
-        """Build the requests of each PodInfo, by resource.
-
-        They are 0 for PodInfos of other namespaces.
-        """
+        """Return, by resource, the requests of each PodInfo, which are 0 for PodInfos of other namespaces."""
         infos = self.view.pods.infos
         requests_by_resource: dict[str, Counts] = {}
         for number, info in enumerate(infos):

@@ -285,7 +285,7 @@ def _sum_nominal_quota(context: LintContext) -> Usage:
 def _is_extended_resource(context: LintContext, resource: str) -> bool:
     """Return whether only nodes can offer a resource, since no DeviceClass of the cluster can provide it."""
     assert context.cluster is not None
-    return "/" in resource and not context.cluster.device_classes and context.cluster.gap("DeviceClass") is None
+    return "/" in resource and not context.cluster.device_classes and context.cluster.find_gap("DeviceClass") is None
 
 
 def _describe_allocatable_amount(node_count: int, key: FlavorResource, amount: int) -> str:

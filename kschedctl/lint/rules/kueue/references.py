@@ -74,7 +74,7 @@ def _are_all_objects_known(context: LintContext, kind: str, namespace: str = "")
         return False
     if context.is_self_described and not context.list_manifest_names(kind):
         return False
-    return context.cluster.gap(kind, namespace) is None or context.are_all_read(kind)
+    return context.cluster.find_gap(kind, namespace) is None or context.are_all_read(kind)
 
 
 def list_cluster_queues(context: LintContext) -> list[ClusterQueue]:

@@ -26,7 +26,7 @@ from kschedctl.api.objects import (
     Resources,
 )
 from kschedctl.api.pod_requests import Quantities, aggregate_container_limits, compute_pod_requests, parse_quantities
-from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
+from kschedctl.api.quantity import Format, Quantity, QuantityError, parse_quantity
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
@@ -112,7 +112,7 @@ def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
         workloads = [w for w in _iter_namespace_workloads(context, subject) if w.replicas and not w.owned]
         for name, hard in quota.spec.hard.items():
             try:
-                bound = parse(str(hard))
+                bound = parse_quantity(str(hard))
                 excess = _describe_workload_excess(workloads, name, bound)
                 excess = excess or _describe_count_or_storage_excess(context, subject, name, bound)
             except QuantityError:  # an invalid quantity sets no quota
@@ -141,7 +141,7 @@ def _describe_count_or_storage_excess(context: LintContext, subject: Subject, na
     counted_kind = _COUNTED_KINDS.get(name.removeprefix("count/"))
     if counted_kind is not None:
         count = sum(s.kind == counted_kind and context.are_in_same_namespace(subject, s) for s in context.subjects)
-        if hard < parse(count):
+        if hard < parse_quantity(count):
             return f"the namespace has {counted(count, 'object')} of kind {counted_kind}"
         return ""
 
@@ -202,7 +202,7 @@ def _multiply_quantity(amount: Quantity, count: int) -> Quantity:
 
 def _sum_quantities(amounts: Iterable[Quantity]) -> Quantity:
     """Return the sum of quantities, 0 without any."""
-    return reduce(Quantity.add, amounts, parse(0))
+    return reduce(Quantity.add, amounts, parse_quantity(0))
 
 
 def _format_amount(amount: Quantity) -> str:
@@ -224,7 +224,7 @@ def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
     Missing requests default to the limits.
     """
     if name in _POD_COUNT_RESOURCES:
-        return parse(1)
+        return parse_quantity(1)
     pod = _change_containers(workload.pod, _default_requests_to_limits)
     pod_level = parse_quantities(pod.spec.resources.limits) if pod.spec.resources else {}
     limits = {**aggregate_container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}

@@ -55,7 +55,7 @@ class EquallySpreadNodes:
         self._scores: Scores = np.zeros(0, np.int64)
 
     def score_groups(self) -> Scores:
-        """Return the normalized score of each group. Groups without feasible nodes have any score."""
+        """Return the normalized score of each group. The scores of groups without feasible nodes are meaningless."""
         if self._are_groups_outdated:
             self._prepare_feasible_groups()
         raw = round_half_away(reduce(add, self._iter_constraint_scores()))
@@ -88,14 +88,18 @@ class EquallySpreadNodes:
         return group
 
     def _change_size(self, group: int, change: int) -> None:
-        """Change the number of feasible nodes of a group."""
+        """Add `change` to the number of feasible nodes of a group.
+
+        If the group gets its first feasible node or loses its last one, the values that `_prepare_feasible_groups`
+        computes are outdated.
+        """
         size = int(self._sizes[group])
         self._sizes[group] = size + change
         if not (size and size + change):  # the group was or is without feasible nodes
             self._are_groups_outdated = True
 
     def _prepare_feasible_groups(self) -> None:
-        """Compute what the scores of the groups depend on until other groups have feasible nodes."""
+        """Recompute the values behind the scores that stay valid as long as the same groups have feasible nodes."""
         self._feasible_groups = self._sizes.nonzero()[0]
         self._scores = np.zeros(len(self._sizes), np.int64)
         self._parts = []

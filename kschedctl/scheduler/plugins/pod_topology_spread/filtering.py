@@ -176,10 +176,10 @@ def count_pods_per_domain(
     info: PodInfo,
     view: Fork,
 ) -> DomainCounts:
-    """Count the pods that match one of the pod's `constraints` in each of its domains.
+    """Count the pods that match `constraint`, in each of its domains.
 
-    Only pods on some nodes are counted. The constraint's policies must include the node, and it must have the topology
-    keys of all constraints.
+    Only pods on certain nodes are counted: the constraint's policies must include the node, and the node must have the
+    topology keys of all the pod's `constraints`.
     """
     column = view.nodes.label(constraint.topology_key)
     counting = _prepare_counting(constraint, constraints, settings, info, view)
@@ -205,7 +205,7 @@ def _prepare_counting(
     info: PodInfo,
     view: Fork,
 ) -> DomainCounting:
-    """Find the nodes and domains that count for one `constraint`, with a tally of the pods there.
+    """Find the nodes and domains that count for `constraint`, and get a tally of the matching pods in these domains.
 
     A node counts if it has the topology keys of all `constraints` and if this constraint's policies include it. The
     nodes and domains are computed once for identical pods.
@@ -260,14 +260,18 @@ class SpreadVerdicts:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """The topology domains and current counts by which nodes are distinguished, for each topology key."""
+        """For each hard constraint, the topology domains that distinguish nodes, and a function for the domains'
+        current counts.
+        """
         return [
             Distinction(counted.column, partial(counted.tally.bring_up_to_date, self._trail))
             for counted in self._tallies
         ]
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes that a hard constraint rejects."""
+        """Return a mask over `rows` of the nodes that a hard constraint rejects, including nodes without its topology
+        label.
+        """
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:
             counts = constraint.tally.bring_up_to_date(self._trail)
@@ -392,9 +396,9 @@ def find_emptiest_domain(
 ) -> EmptiestDomain | None:
     """Return the first domain with `fewest` pods, the smallest number, that the pod could go to.
 
-    Taints or the node selection may keep the pod out of all such domains. In this case, return the first of them with
-    the reason, because the skew would be smaller if these domains did not count. Return None if no domain has `fewest`
-    pods.
+    Taints or the node selection may keep the pod out of all domains with so few pods. In this case, return the first of
+    these domains with the reason, because the skew would be smaller if they did not count. Return None if no domain has
+    `fewest` pods.
     """
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():

@@ -40,7 +40,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     parse_requested_storage,
     to_billionths,
 )
-from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH, Binding, MatchingError, find_matching_volume
+from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH, Binding, MatchingError, choose_volume_per_node
 from kschedctl.snapshot.nodes import HOSTNAME
 
 ClaimIndices = npt.NDArray[np.int32]
@@ -174,7 +174,7 @@ class PodVolumes:
         """A mask (N,) of the nodes that take part in the next step."""
 
         self._check_bound_claims(claims.bound)
-        being_provisioned = self._check_selected_nodes()
+        being_provisioned = self._exclude_unselected_nodes()
         self._find_matching_volumes([i for i in self._delayed if i not in being_provisioned])
         self._check_provisioning(being_provisioned)
 
@@ -197,7 +197,8 @@ class PodVolumes:
     # -- bound claims --------------------------------------------------------------------------------------------
 
     def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
-        """Record, for each node, the first bound claim whose volume is missing or out of reach.
+        """Record, for each node, the index of the first bound claim whose volume is missing or cannot be reached from
+        the node.
 
         As in upstream, later claims are not checked once a volume is missing.
         """
@@ -234,10 +235,12 @@ class PodVolumes:
 
     # -- unbound claims ------------------------------------------------------------------------------------------
 
-    def _check_selected_nodes(self) -> list[int]:
-        """Reject all nodes except the selected one for each claim that is being provisioned.
+    def _exclude_unselected_nodes(self) -> list[int]:
+        """Exclude, for each claim that is being provisioned, all nodes except the selected one, and return these
+        claims' indices.
 
-        Return the indices of these claims. All nodes are rejected if the selected node does not exist.
+        All nodes are excluded if the selected node does not exist. Excluded nodes get a bind conflict and are no longer
+        active.
         """
         being_provisioned = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
         for i in being_provisioned:
@@ -251,14 +254,16 @@ class PodVolumes:
         return being_provisioned
 
     def _find_matching_volumes(self, claim_indices: list[int]) -> None:
-        """Find existing volumes for the claims with these indices, smallest claim first, and record them in `bindings`.
+        """Choose existing volumes for the claims with these indices, smallest claim first, and append them to
+        `bindings`.
 
-        If the selector of a claim is invalid, the search ends with an error for all active nodes.
+        The index of each of these claims is appended to `_matched`. If the selector of a claim is invalid, the search
+        ends with an error for all active nodes.
         """
         by_size = sorted(claim_indices, key=lambda i: to_billionths(parse_requested_storage(self.claims[i])))
         for i in by_size:
             try:
-                binding = find_matching_volume(self.claims[i], self.listers, self.bindings, self.attributes_class)
+                binding = choose_volume_per_node(self.claims[i], self.listers, self.bindings, self.attributes_class)
             except MatchingError as error:
                 if self._active.any():
                     self._add_error(self._active.copy(), str(error))
@@ -267,10 +272,11 @@ class PodVolumes:
             self._matched.append(i)
 
     def _check_provisioning(self, being_provisioned: list[int]) -> None:
-        """Record, per node, the first claim that gets no volume and cannot be provisioned, and the reason.
+        """Record, for each node, the index of the first claim that gets no volume there and cannot be provisioned.
 
-        The reason is `bind_conflict` or `not_enough_space`. Every claim that has to be provisioned on some nodes is
-        appended to `provisions`. The claims with the indices in `being_provisioned` come first.
+        The index is recorded in `bind_conflict` or `not_enough_space`, depending on the reason. Every claim that has to
+        be provisioned on some nodes is appended to `provisions`. The claims with the indices in `being_provisioned`
+        come first.
         """
         all_nodes = np.ones(len(self._active), np.bool_)
         nodes_without_volume = [(i, all_nodes) for i in being_provisioned]

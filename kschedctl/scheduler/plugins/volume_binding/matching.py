@@ -50,14 +50,14 @@ class Binding(NamedTuple):
         return self.volumes[index]
 
 
-def find_matching_volume(
+def choose_volume_per_node(
     claim: PersistentVolumeClaim, listers: Listers, earlier: Sequence[Binding], attributes_class: bool = True
 ) -> Binding:
-    """Find the volume that the claim gets on each node, independently of the other nodes.
+    """Choose the volume that the claim would get on each node, independently of the other nodes.
 
     A volume that is reserved for the claim is preferred, then the smallest volume that is large enough and reachable.
     Volumes that `earlier` bindings chose on a node are not available there. `attributes_class` is the gate
-    VolumeAttributesClass. Raises MatchingError if volumes cannot be searched, and InputError for a bad quantity.
+    VolumeAttributesClass. Raises MatchingError if volumes cannot be searched, and InputError for an invalid quantity.
     """
     selector = _parse_volume_selector(claim, attributes_class)
     class_volumes = listers.volumes_of_class.get(get_claim_class(claim), ClassVolumes())
