@@ -199,7 +199,10 @@ def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
 
 
 def build_resulting_cluster(simulation: Simulation) -> Cluster:
-    """Build the cluster after the simulation. Its pods are on their new nodes, wait, or are gone."""
+    """Build the cluster as it is after the simulation.
+
+    Pods that moved are on their new nodes, pods that lost their node are pending, and gone pods are left out.
+    """
     view = simulation.view
     moved = np.flatnonzero(view.node != simulation.scheduler.view.node).tolist()
     changes: dict[tuple[str, str], Pod | None] = {}

@@ -311,7 +311,7 @@ def clamp_replicas_to_autoscaler(cluster: Cluster, workload: Struct) -> _Autosca
     """Return the workload with its replicas within the bounds of its HorizontalPodAutoscaler, and a note if they
     changed.
 
-    An autoscaler applies its bounds at once, whatever the metrics are. The workload is returned unchanged if it has no
+    An autoscaler applies its bounds at once, regardless of the metrics. The workload is returned unchanged if it has no
     autoscaler, or if it has 0 replicas, which turns autoscaling off.
     """
     owner = get_identity(workload)

@@ -494,9 +494,9 @@ def _iter_resource_shortages(
 def _iter_shortages_in_group(
     pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Take the requests from the first flavor that satisfies all of them.
+    """Subtract the requests from the first flavor in ``quotas`` that satisfies all of them.
 
-    Without one, yield the resources that are short.
+    If no flavor does, yield the resources that are short, and leave ``quotas`` unchanged.
     """
     flavors = [flavor.name for flavor in group.flavors]
     nothing = _Quota(NOTHING, NOTHING)

@@ -460,7 +460,7 @@ class Filtering:
         return [plugin for plugin in self.plugins if self.get_dependency(plugin) is Reads.OWN_ROW]
 
     def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject whatever pods run there.
+        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
         Verdicts in `known_verdicts` are reused. Raises PluginError if a plugin fails.
         """
