@@ -113,8 +113,9 @@ class Evictions:
             self.change_allowed_disruptions([position], -1)
 
     def record_recovery(self, position: Position) -> None:
-        """Record that the successor of an evicted pod is healthy. This gives back the disruption that the eviction
-        used.
+        """Record that the successor of an evicted pod is healthy.
+
+        This gives back the disruption that the eviction used.
         """
         self.simulation.budgets.record_running_pods([position])
         self.change_allowed_disruptions([position], 1)

@@ -86,11 +86,11 @@ def iter_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
 
 
 def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
-    """Replay Kueue, and return the queues with the predicted outlook, or without one if an object kind it needs is
-    missing.
+    """Replay Kueue, and return the queues with the predicted outlook.
 
-    A kind that is merely incomplete in files does not prevent the replay. The replay then assumes that there are no
-    other objects of the kind, and adds this to the assumptions.
+    There is no outlook if a kind of objects that Kueue needs was not read, or if Kueue's objects are malformed. A kind
+    that is merely incomplete in files does not prevent the replay. The replay then assumes that there are no other
+    objects of the kind, and adds this to the assumptions.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.find_gap(kind)) is not None}
     unread = find_kinds_preventing_replay(cluster)

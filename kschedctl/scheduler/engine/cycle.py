@@ -402,8 +402,7 @@ class Filtering:
     def run_filters(
         self, delta: Delta = NO_CHANGE, known_verdicts: Verdicts | None = None, nodes_to_judge: Bools | None = None
     ) -> FilterOutcome:
-        """Run all Filter plugins on all nodes, first without and then with the nominated pods that this pod must yield
-        to.
+        """Run all Filter plugins on all nodes, first without and then with the nominated pods that count for this pod.
 
         A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothetical
         change of pods on nodes. `known_verdicts` are verdicts without this change, which are reused for plugins that do
