@@ -38,7 +38,8 @@ def detect_installation(cluster: Cluster) -> KueueInstallation:
     The release is taken from Kueue's Deployment and is the newest one if there is none. The Configuration is taken from
     Kueue's ConfigMap. If it cannot be read, the defaults are assumed and ``doubt`` says so.
 
-    >>> detect_installation(Cluster.from_objects([])).release.value '0.20'
+    >>> detect_installation(Cluster.from_objects([])).release.value
+    '0.20'
     """
     installation = _detect_release(cluster)
     config_map = next((m for m in cluster.config_maps if m.metadata.name == KUEUE_MAP), None)
