@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kschedctl.api.kinds import pluralize_kind
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
 from kschedctl.api.queueing import ClusterQueue, KueueResourceGroup, KueueWorkload, LocalQueue
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
@@ -338,8 +338,8 @@ class WaitingQueues:
             replayed_quotas = {}
             for key, quota in quotas.items():
                 # The replay computes with integers, as Kueue does. CPU, for example, is in millicores.
-                free_amount = parse(format_amount(key.resource, quota.free))
-                total_amount = parse(format_amount(key.resource, quota.capacity))
+                free_amount = parse_quantity(format_amount(key.resource, quota.free))
+                total_amount = parse_quantity(format_amount(key.resource, quota.capacity))
                 replayed_quotas[key.flavor, key.resource] = _Quota(free_amount, total_amount)
             return replayed_quotas
         free = _compute_free_quota(queue, self.find_reservations(queue))
