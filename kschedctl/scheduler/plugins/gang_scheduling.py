@@ -353,7 +353,7 @@ def _find_lowest_group_priority(view: Fork) -> float:
 def _iter_group_priorities(view: Fork) -> Iterator[int]:
     """Yield, for each group, the lowest priority of its pods and, if it has one, the priority of its root group."""
     pods = view.pods
-    for key, positions in pods.by_group.items():
+    for key, positions in pods.positions_by_group.items():
         pod_priorities = pods.priority[pods.info[positions]]
         yield int(pod_priorities.min())
         group_priority = find_preemption_role(view, key, as_groups=True).priority

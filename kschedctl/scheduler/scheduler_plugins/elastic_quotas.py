@@ -17,7 +17,7 @@ from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.errors import InputError
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, sum_effective_requests
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pod_info import to_amounts
+from kschedctl.snapshot.pod_info import convert_to_amounts
 
 KIND = "ElasticQuota"
 ALWAYS_LIMITED = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -35,7 +35,7 @@ class Quota:
     def _parse_amounts(self, field: str, resources: Resources) -> Requests:
         """Parse the amounts in a field of the spec. Raises InputError for an invalid amount."""
         try:
-            return to_amounts(parse_quantities(resources))
+            return convert_to_amounts(parse_quantities(resources))
         except QuantityError as error:
             location = f"{KIND} {self.namespace}/{self.name}, spec.{field}"
             raise InputError(error.what, where=location, hint=error.hint) from None

@@ -88,7 +88,7 @@ class GangPods(NamedTuple):
 
 def find_gang_pods(view: Fork, key: GangKey) -> GangPods:
     """Return the pods of a gang that have not ended, divided into pods without a node and pods on nodes."""
-    positions = view.pods.by_gang.get(key, NO_MEMBERS)
+    positions = view.pods.positions_by_gang.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
     assigned = mask_placed_pods(view, positions)
@@ -150,7 +150,7 @@ def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
     With fast admission, the group needs only the pods that exist. If the pods' annotations disagree, the result names
     that as a problem.
     """
-    positions = view.pods.by_gang.get(key, NO_MEMBERS).tolist()
+    positions = view.pods.positions_by_gang.get(key, NO_MEMBERS).tolist()
     annotations = [view.pods.objects[position].metadata.annotations for position in positions]
     counts: set[int] = set()
     for text in dict.fromkeys(annotation.pod_group_total_count for annotation in annotations):
