@@ -113,12 +113,15 @@ class NodeAffinityUnmet(Fact, frozen=True):
             return tuple(LabelDemand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)
         if not self.terms:
             return ()
-        terms = [{unmet.key: unmet.values for unmet in term if unmet.operator == "In"} for term in self.terms]
+        accepted_by_term: list[dict[str, tuple[str, ...]]] = []  # label key -> the values that the term accepts
+        for term in self.terms:
+            accepted_by_term.append({unmet.key: unmet.values for unmet in term if unmet.operator == "In"})
+        first_term, *other_terms = accepted_by_term
         demands = []
-        for key in terms[0]:
-            if all(key in values_by_key for values_by_key in terms):
-                accepted = tuple(value for values_by_key in terms for value in values_by_key[key])
-                demands.append(LabelDemand("its node affinity", key, accepted))
+        for key in first_term:
+            if all(key in accepted for accepted in other_terms):
+                values = tuple(value for accepted in accepted_by_term for value in accepted[key])
+                demands.append(LabelDemand("its node affinity", key, values))
         return tuple(demands)
 
 

@@ -182,9 +182,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_untolerated_taints(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
-        """Return, for each list of taints in `taint_sets`, the number of untolerated taints that have one of the
-        `effects`.
-        """
+        """Return, for each list in `taint_sets`, the number of untolerated taints that have one of the `effects`."""
         counts = []
         for taints in taint_sets:
             relevant = [taint for taint in taints if taint.effect in effects]

@@ -227,9 +227,7 @@ def _find_nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns)
 def _find_volume_in_other_zone(
     topologies: list[VolumeTopology], nodes: NodeColumns, row: int
 ) -> VolumeInOtherZone | None:
-    """Return the fact about the first of the volumes' zones or regions that the node is not in, or None if it is in
-    all.
-    """
+    """Return the fact about the first zone or region of a volume that the node is not in, or None if there is none."""
     labels = nodes.objects[row].metadata.labels
     for topology in topologies:
         stable_key = STABLE_LABELS.get(topology.key, topology.key)

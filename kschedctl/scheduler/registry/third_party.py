@@ -350,10 +350,7 @@ def _build_score_check(argument: int) -> Method:
 def _check_and_guard_rejections(
     plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
-    """Check the rejections that a plugin's Filter returned, and return them with guarded facts.
-
-    Raises TypeError for an invalid rejection.
-    """
+    """Return the rejections of a plugin's Filter with guarded facts. Raises TypeError for an invalid rejection."""
     rejections = list(answer or ())
     nodes = len(view.nodes)
     for rejection in rejections:
@@ -392,8 +389,7 @@ def _check_fact(value: object, *_: object) -> object:
 
 
 def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
-    """Check the dependencies that a plugin's method returned, and return them. Raises TypeError for an item of another
-    type.
+    """Return the dependencies that a plugin's method returned. Raises TypeError for an item of another type.
 
     The arguments of the plugin's method are ignored.
     """
@@ -407,9 +403,7 @@ def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[De
 def _check_and_guard_events(
     plugin_label: str, answer: Iterable[ClusterEventWithHint] | None, *_: object
 ) -> Iterator[ClusterEventWithHint]:
-    """Check the events that a plugin registers, and return them with guarded hints. Raises TypeError for an invalid
-    event.
-    """
+    """Return the events that a plugin registers, with guarded hints. Raises TypeError for an invalid event."""
     events = list(answer or ())
     for event in events:
         if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
@@ -426,7 +420,7 @@ def _guard_hint(hint: HintFunction | None, plugin_label: str) -> HintFunction | 
 
 
 def _check_changes(by_kind: object, *_: object) -> Changes:
-    """Check the changes by kind that a plugin's method returned, and return them.
+    """Return the changes that a plugin's method returned, by kind.
 
     Raises TypeError unless they are API objects of kinds that can be reserved. The arguments of the plugin's method are
     ignored.

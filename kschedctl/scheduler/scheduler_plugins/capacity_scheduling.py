@@ -179,8 +179,7 @@ class _QuotaVictims:
     def _find_nodes_over_quota(
         self, quota: Quota, removed: Positions, same_quota: Requests, all_quotas: Requests
     ) -> Bools:
-        """Return a mask (N,) of the nodes on which evicting the pods at `removed` does not bring the quotas within
-        their limits.
+        """Return a mask (N,) of the nodes on which quotas stay exceeded even if the `removed` pods are evicted.
 
         The limits are the max of the pod's quota, and the sum of all mins for all quotas together. `same_quota` and
         `all_quotas` are the requests to add to the usage of the pod's quota and to the usage of all quotas.

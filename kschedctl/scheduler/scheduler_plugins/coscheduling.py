@@ -307,7 +307,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         if reason := self._find_pod_shortage(info, view, pods, gang.group):
             return _build_group_rejection(reason)
 
-        if gang.group.spec.min_resources is None or (history and history.has_granted_resources(gang.key)):
+        is_check_skipped = history is not None and history.has_granted_resources(gang.key)
+        if gang.group.spec.min_resources is None or is_check_skipped:
             return PreFilterResult()
         if gap := find_resource_gap(gang.group, view, pods):
             return _build_group_rejection(gap.message, gap.fact)

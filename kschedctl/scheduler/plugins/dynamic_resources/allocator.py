@@ -240,8 +240,7 @@ class Search:
         """Whether devices that consume counters can be allocated without DRAPartitionableDevices."""
 
     def run(self) -> Allocation | None:
-        """Search the node for devices for all claims, and return the devices allocated to each claim, in the order of
-        claims.
+        """Search the node for devices for all claims, and return each claim's devices, in the order of the claims.
 
         Return None if not all claims can get their devices on the node. Raises AllocationError for a faulty claim or
         pool, and SearchTimeoutError if the search takes too long. If nothing is found and the node sees an invalid

@@ -84,7 +84,8 @@ class Pool:
     @property
     def fault(self) -> str:
         """The error message for an invalid pool."""
-        return f"pool {self.id[1]} is invalid: {self.invalid}"
+        _, name = self.id
+        return f"pool {name} is invalid: {self.invalid}"
 
     @property
     def label(self) -> str:
@@ -95,7 +96,8 @@ class Pool:
     def shape(self) -> object:
         """A key that is equal for pools that differ only in their allocations."""
         counters = tuple(sorted(self.counters.items())) if self.counters else ()
-        return self.id[0], self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
+        driver, _ = self.id
+        return driver, self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
 
     @property
     def has_binding_conditions(self) -> bool:

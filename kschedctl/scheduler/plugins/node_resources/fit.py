@@ -146,11 +146,10 @@ class Insufficient(Fact, frozen=True):
     def describe_cause_with_full_node(
         self, node: str, scope: str, full_node: str = "", full: Insufficient | None = None
     ) -> str:
-        """Describe the requested amount and the largest free amount, which is on `node`, not counting a node full of
-        pods.
+        """Describe the requested amount and the largest free amount, without counting a node that is full of pods.
 
-        `full_node` has more of the resource free but cannot run one more pod, and `full` is the fact about it. `scope`
-        is appended to the description. Without `full`, no full node is mentioned.
+        The amount is free on `node`. `full_node` has more of the resource free but cannot run one more pod, and `full`
+        is the fact about it. `scope` is appended to the description. Without `full`, no full node is mentioned.
 
         >>> full = Insufficient("cpu", 3500, 2200, 3900, 3900)
         >>> print(Insufficient("cpu", 3500, 600, 3900, 3900).describe_cause_with_full_node("a4", "", "a6", full))

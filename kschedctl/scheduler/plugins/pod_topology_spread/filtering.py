@@ -260,18 +260,14 @@ class SpreadVerdicts:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """For each hard constraint, the topology domains that distinguish nodes, and a function for the domains'
-        current counts.
-        """
+        """The topology domains that distinguish nodes, with their current counts, for each hard constraint."""
         return [
             Distinction(counted.column, partial(counted.tally.bring_up_to_date, self._trail))
             for counted in self._tallies
         ]
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes that a hard constraint rejects, including nodes without its topology
-        label.
-        """
+        """Return a mask over `rows` of the nodes that a hard constraint rejects or that lack its label."""
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:
             counts = constraint.tally.bring_up_to_date(self._trail)

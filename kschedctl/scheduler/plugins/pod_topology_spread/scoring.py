@@ -225,16 +225,14 @@ class SpreadRowScores:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """For each soft constraint, the topology domains that distinguish nodes, and a function for the domains'
-        current counts.
-        """
+        """The topology domains that distinguish nodes, with their current counts, for each soft constraint."""
         distinctions: list[Distinction] = []
         for scored_domains in self._scored_domains:
             distinctions += self._iter_distinctions(scored_domains)
         return distinctions
 
     def _iter_distinctions(self, scored_domains: ScoredDomains) -> Iterator[Distinction]:
-        """Yield the domains that distinguish nodes for one constraint, with a function for the domains' current counts.
+        """Yield the domains that distinguish nodes for one constraint, with the domains' current counts.
 
         For hostnames, each node is distinguished by its count, and nodes without the label are distinguished from nodes
         with it.

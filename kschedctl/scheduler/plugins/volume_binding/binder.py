@@ -197,8 +197,7 @@ class PodVolumes:
     # -- bound claims --------------------------------------------------------------------------------------------
 
     def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
-        """Record, for each node, the index of the first bound claim whose volume is missing or cannot be reached from
-        the node.
+        """Record, for each node, the index of the first bound claim whose volume is missing or out of reach.
 
         As in upstream, later claims are not checked once a volume is missing.
         """
@@ -236,11 +235,10 @@ class PodVolumes:
     # -- unbound claims ------------------------------------------------------------------------------------------
 
     def _exclude_unselected_nodes(self) -> list[int]:
-        """Exclude, for each claim that is being provisioned, all nodes except the selected one, and return these
-        claims' indices.
+        """Exclude all nodes except the selected one for each claim that is being provisioned.
 
-        All nodes are excluded if the selected node does not exist. Excluded nodes get a bind conflict and are no longer
-        active.
+        Excluded nodes get a bind conflict and are no longer active. All nodes are excluded if the selected node does
+        not exist. Return the indices of the claims that are being provisioned.
         """
         being_provisioned = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
         for i in being_provisioned:
@@ -254,8 +252,7 @@ class PodVolumes:
         return being_provisioned
 
     def _find_matching_volumes(self, claim_indices: list[int]) -> None:
-        """Choose existing volumes for the claims with these indices, smallest claim first, and append them to
-        `bindings`.
+        """Append to `bindings` the existing volumes for the claims with these indices, smallest claim first.
 
         The index of each of these claims is appended to `_matched`. If the selector of a claim is invalid, the search
         ends with an error for all active nodes.
