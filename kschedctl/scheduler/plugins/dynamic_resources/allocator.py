@@ -602,7 +602,7 @@ class Search:
             return False
 
         # Check the taints, and add the device to the constraints.
-        if self._is_tainted(position, device) or not self._add_to_constraints(position, device):
+        if self._is_tainted(position, device) or not self._add_device_to_constraints(position, device):
             if charged and self.undoes_all:
                 self.counters.give_back_counters(pool, device)
             return False
@@ -679,7 +679,7 @@ class Search:
             return False
         return self._get_request(position).find_untolerated_taint(device.device) is not None
 
-    def _add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
+    def _add_device_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Add the device to all constraints of the claim, and return True.
 
         If the device violates a constraint, remove it from the constraints to which it was already added, and return

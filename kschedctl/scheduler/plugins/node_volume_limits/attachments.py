@@ -450,10 +450,10 @@ class TooManyVolumes(Fact, frozen=True):
 
     drivers: tuple[DriverLimit, ...]
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe each driver's attached volumes, its limit, and the volumes that the pod adds.
 
-        >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).words()
+        >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).describe()
         'driver csi has 2 of 2 volumes attached, the pod brings 1 more'
         """
         return "; ".join(

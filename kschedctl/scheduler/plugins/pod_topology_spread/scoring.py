@@ -255,7 +255,7 @@ class SpreadRowScores:
         if self._labelled is not None:
             is_labelled = self._labelled[rows]
             rows, counts = rows[is_labelled], counts[is_labelled]
-        self._encode_rows(rows)
+        self._look_up_domain_codes(rows)
         sizes = []
         for place, scored_domains in enumerate(self._scored_domains):
             size = self._distinct_codes[place]
@@ -264,7 +264,7 @@ class SpreadRowScores:
             sizes.append(size)
         return sizes
 
-    def _encode_rows(self, rows: Rows) -> None:
+    def _look_up_domain_codes(self, rows: Rows) -> None:
         """Look up the domain codes of the nodes in `rows`, unless `rows` is the same array as in the latest call.
 
         For identical pods that follow each other, it mostly is.
@@ -283,7 +283,7 @@ class SpreadRowScores:
 
         `sizes` has the number of scored domains of each constraint, as `count_domains` returns it.
         """
-        self._encode_rows(rows)
+        self._look_up_domain_codes(rows)
         score: Points = np.zeros(len(rows))
         for constraint, scored_domains, size, codes in zip(
             self.constraints, self._scored_domains, sizes, self._codes, strict=True
