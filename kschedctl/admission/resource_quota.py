@@ -25,7 +25,7 @@ from kschedctl.api.objects import (
     ScopeSelectorTerm,
 )
 from kschedctl.api.pod_requests import Quantities, parse_quantities
-from kschedctl.api.quantity import MILLI, Quantity, parse
+from kschedctl.api.quantity import MILLI, Quantity, parse_quantity
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, QUOTA_PREFIX, is_extended, is_native
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
@@ -117,7 +117,7 @@ def find_needed_quota_limits(request: AdmissionRequest, count: int) -> dict[str,
         needed_limits = {
             name: str(used_after[name])
             for name in usage
-            if name in hard and parse(used_after.get(name, 0)) > hard[name]
+            if name in hard and parse_quantity(used_after.get(name, 0)) > hard[name]
         }
         if needed_limits:
             needed_by_quota[quota.metadata.name] = needed_limits
@@ -125,8 +125,7 @@ def find_needed_quota_limits(request: AdmissionRequest, count: int) -> dict[str,
 
 
 def find_allowed_amounts(request: AdmissionRequest, count: int) -> Quantities:
-    """Return how much of each resource every one of ``count`` objects may use, if objects like this one would exceed a
-    quota.
+    """Return how much of each resource one of ``count`` objects like this one may use without exceeding a quota.
 
     Resources of which the quotas have enough are left out. CPU is rounded down to millicores, and bytes to MiB.
     """

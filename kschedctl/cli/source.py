@@ -240,8 +240,8 @@ def log_cluster(cluster: Cluster) -> None:
     """Log a cluster's warnings, API server, scheduler version, configuration source and resource versions."""
     for warning in cluster.warnings:
         log.warning("warning: %s", warning)
-    if cluster.api_server.describe:
-        log.info("kube-apiserver: %s", cluster.api_server.describe)
+    if cluster.api_server.description:
+        log.info("kube-apiserver: %s", cluster.api_server.description)
     provenance = cluster.provenance
     if provenance is None:
         return

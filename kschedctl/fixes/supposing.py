@@ -7,7 +7,7 @@ import re
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Toleration
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.api.resource_names import CPU, is_counted, is_in_bytes
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
@@ -101,7 +101,7 @@ def _set_first_container_request(pod: Pod, resource: str, amount: str) -> Pod:
     if not is_counted(resource):
         raise UsageError(f'"{resource}" is not a resource that the scheduler counts', where=WHERE, hint=SUPPOSABLE)
     try:
-        is_negative = parse(amount).mantissa < 0
+        is_negative = parse_quantity(amount).mantissa < 0
     except ValueError:
         example = _suggest_quantity(resource, amount)
         raise InputError(f'{resource}: "{amount}" is not a quantity, write {example}', where=WHERE) from None

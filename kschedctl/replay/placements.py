@@ -420,7 +420,7 @@ class MissingStorageClasses:
         """The claims that lack their class; none if the StorageClasses were not read."""
         self._classless: dict[tuple[str, str], PersistentVolumeClaim] = {}
         """The claims that name no class where no class is the default and no volume without a class exists."""
-        if cluster.gap("StorageClass") is not None:
+        if cluster.find_gap("StorageClass") is not None:
             return
         for claim in cluster.persistent_volume_claims:
             key = (claim.metadata.namespace, claim.metadata.name)

@@ -137,19 +137,19 @@ def _has_other_counts(change: PoolChange) -> bool:
     return change.nodes_before != change.nodes_after or change.pods_before != change.pods_after
 
 
-def _build_pool_change(pool: str, now: PoolState, then: PoolState) -> PoolChange:
+def _build_pool_change(pool: str, before: PoolState, after: PoolState) -> PoolChange:
     """Build the report on the change of one pool."""
     return PoolChange(
         pool,
-        now.nodes,
-        then.nodes,
-        pods_before=now.pods,
-        pods_after=then.pods,
-        cpu_before=now.cpu,
-        cpu_after=then.cpu,
-        memory_before=now.memory,
-        memory_after=then.memory,
-        cordoned=now.cordoned,
+        before.nodes,
+        after.nodes,
+        pods_before=before.pods,
+        pods_after=after.pods,
+        cpu_before=before.cpu,
+        cpu_after=after.cpu,
+        memory_before=before.memory,
+        memory_after=after.memory,
+        cordoned=before.cordoned,
     )
 
 

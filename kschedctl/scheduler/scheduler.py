@@ -150,7 +150,7 @@ class Framework:
 class Scheduler:
     """Replays scheduling cycles on one snapshot. Raises ConfigurationError or InputError.
 
-    `call_extender` calls extenders. Without it, they are not asked. `sampled` is the start of searches that examine
+    `call_extender` calls extenders. Without it, they are not called. `sampled` is the start of searches that examine
     only part of the nodes. Without it, single cycles examine all nodes.
     """
 

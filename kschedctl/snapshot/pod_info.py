@@ -15,10 +15,10 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, selector_from_api
 from kschedctl.api.objects import Pod, PodAffinity, PodAffinityTerm
 from kschedctl.api.pod_requests import Options, Quantities, compute_pod_requests, has_pod_level_requests, is_sidecar
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
 from kschedctl.errors import InputError
 
-DEFAULT_REQUESTS = {names.CPU: parse("100m"), names.MEMORY: parse("200Mi")}
+DEFAULT_REQUESTS = {names.CPU: parse_quantity("100m"), names.MEMORY: parse_quantity("200Mi")}
 """Requests that scoring assumes for a container without requests."""
 ALL_HOST_IPS = "0.0.0.0"
 

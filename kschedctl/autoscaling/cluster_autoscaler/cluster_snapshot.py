@@ -139,7 +139,7 @@ class ClusterSnapshot:
         """
         row_count = len(self.universe.nodes)
         added_nodes = [(row, node) for node in nodes]  # each with the row of the node that it resembles
-        self.universe = self.universe.with_changes(self.universe.cluster, more=added_nodes)
+        self.universe = self.universe.with_changes(self.universe.cluster, added=added_nodes)
         self._view = None
         return [Row(row_count + i) for i in range(len(nodes))]
 

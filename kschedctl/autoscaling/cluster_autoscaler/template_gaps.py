@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod, SelectorRequirement
-from kschedctl.api.quantity import Quantity, parse
+from kschedctl.api.quantity import Quantity, parse_quantity
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList
 from kschedctl.reports.cluster_autoscaler import TemplateGap
 from kschedctl.snapshot.nodes import ZONE
@@ -176,7 +176,7 @@ def iter_possible_template_lacks(
 
 def _is_missing_or_zero(quantity: str | float | None) -> bool:
     """Return whether the quantity is zero or not given."""
-    return quantity is None or parse(str(quantity)) == Quantity(0)
+    return quantity is None or parse_quantity(str(quantity)) == Quantity(0)
 
 
 def _iter_required_label_sets(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:

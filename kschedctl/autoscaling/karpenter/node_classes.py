@@ -77,7 +77,7 @@ class NodeClasses:
         class_name = self.describe_class_reference(pool)
         if node_class is not None:
             return f"{class_name} is not ready: {node_class.not_ready_reason}" if node_class.not_ready_reason else ""
-        return f"{class_name} does not exist" if kind and not self.cluster.gap(kind.name) else ""
+        return f"{class_name} does not exist" if kind and not self.cluster.find_gap(kind.name) else ""
 
     def describe_unread_class(self, pool: NodePool) -> str:
         """Return a note that the pool's node class was not read.
@@ -87,7 +87,7 @@ class NodeClasses:
         if self.find_node_class(pool) is not None or not get_class_reference(pool).name:
             return ""
         kind = find_class_kind(pool)
-        if kind is not None and not self.cluster.gap(kind.name):  # the class does not exist
+        if kind is not None and not self.cluster.find_gap(kind.name):  # the class does not exist
             return ""
         return f"{self.describe_class_reference(pool)} was not read"
 

@@ -319,7 +319,7 @@ class ConsolidationRun:
 
         If not all pods were read, no node is reported as removable, since unread pods may run on it.
         """
-        if self.scheduler.view.cluster.gap("Pod"):
+        if self.scheduler.view.cluster.find_gap("Pod"):
             self.removable = []
             self.remaining = self.pools.workers
         view = self.candidates.view

@@ -87,15 +87,18 @@ def _build_unhelped_pods_table(report: ScaleUp, style: Style) -> Page:
     Pods for which all groups have the same reasons share their rows.
     """
     rows = []
-    for reasons, pods in _group_by_reasons(report, style).items():
+    for reasons, pods in _group_pods_by_reasons(report, style).items():
         for group, reason in reasons or (("", ""),):
             rows.append((first_of(pods), group, reason))
     columns = (Column("pods"), GROUP, Column("why it does not grow"))
     return build_table(rows, columns, lambda row: row, style, title="No group grows for", full=False)
 
 
-def _group_by_reasons(report: ScaleUp, style: Style) -> dict[tuple[tuple[str, str], ...], list[str]]:
-    """Return the pods for which no group grows, by each group's reason with the plugin that rejects them."""
+def _group_pods_by_reasons(report: ScaleUp, style: Style) -> dict[tuple[tuple[str, str], ...], list[str]]:
+    """Group the pods for which no node group grows by the reasons of all node groups.
+
+    A key of the result has a pair of node group and reason for each node group, sorted by node group.
+    """
     pods_by_reasons: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, unhelped in report.remaining.items():
         figures = report.details.get(pod, {})
@@ -123,9 +126,12 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     headline, *details = report.build_first_line()
     deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("why"))
-    nodes = sorted(
-        report.nodes.items(), key=lambda item: (item[0] not in deleted, item[1].state != "unneeded", item[0])
-    )
+
+    def get_sort_key(name: str) -> tuple[bool, bool, str]:
+        """Return a key that sorts deleted nodes first, then other unneeded nodes, and each by name."""
+        return name not in deleted, report.nodes[name].state != "unneeded", name
+
+    nodes = [(name, report.nodes[name]) for name in sorted(report.nodes, key=get_sort_key)]
 
     def build_row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
         """Return the cells for a node. Its reason includes the cause of an exhausted budget and the node's mark."""

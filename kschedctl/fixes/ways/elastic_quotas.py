@@ -41,7 +41,7 @@ def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         limits = find_applicable_limits(state.same_quota, quota.max_amounts, INT64_MAX)
         new_max = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
         if new_max:
-            yield _build_quota_fix(quota, "max", new_max, quota.max_amounts)
+            yield _build_quota_raise_fix(quota, "max", new_max, quota.max_amounts)
             return
 
     # Raise min by what all namespaces would use beyond the sum of all mins.
@@ -54,10 +54,10 @@ def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         if used.get(name, 0) > limit
     }
     if new_min:
-        yield _build_quota_fix(quota, "min", new_min, quota.min_amounts)
+        yield _build_quota_raise_fix(quota, "min", new_min, quota.min_amounts)
 
 
-def _build_quota_fix(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
+def _build_quota_raise_fix(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
     """Build the fix that raises amounts in the ElasticQuota's `field`, max or min, from the old to the new amounts."""
     key = ObjectKey(KIND, quota.namespace, quota.name)
     amounts = {name: _format_exactly(name, amount) for name, amount in new_amounts.items()}

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resources
 from kschedctl.api.pod_requests import is_sidecar
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.api.resource_names import CPU, format_for_sentence, is_pod_level, is_scalar
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
@@ -47,7 +47,8 @@ class PodRequest(NamedTuple):
 def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that each lower one of the pod's requests for the insufficient resource until the pod fits.
 
-    For extended resources and huge pages, a fix that drops all requests for the resource follows.
+    For extended resources and huge pages, a fix that drops all requests for the resource follows. Nothing is yielded
+    for rejections other than insufficient resources.
     """
     fact = rejection.fact
     if not isinstance(fact, Insufficient):
@@ -63,7 +64,10 @@ def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[F
 
 
 def iter_cpu_unit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine."""
+    """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine.
+
+    Nothing is yielded for rejections other than insufficient CPU.
+    """
     fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.resource != CPU:
         return
@@ -96,7 +100,7 @@ def _list_pod_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
 
 def _parse_amount(quantity_text: str | float, resource: str) -> int:
     """Parse a quantity in milli-CPUs for CPU, or in the resource's own unit."""
-    quantity = parse(quantity_text)
+    quantity = parse_quantity(quantity_text)
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 

@@ -101,7 +101,7 @@ def _build_agent_class_fix(pod: Pod, cluster: Cluster) -> Fix:
     edits = (ObjectEdit(key, lambda _: new_class), *build_pod_edits(pod, change))
     own_priority = pod.spec.priority or 0
     text = f"create PriorityClass {AGENT_CLASS_NAME} ({AGENT_CLASS_VALUE:,} instead of {own_priority:,}) and use it"
-    if cluster.gap("PriorityClass") is not None:
+    if cluster.find_gap("PriorityClass") is not None:
         text += ", or use an existing class (the PriorityClasses were not read)"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new_class)),)
     return Fix(

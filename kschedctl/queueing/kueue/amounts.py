@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kschedctl.api.objects import Resources
-from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, parse
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, parse_quantity
 
 UNLIMITED = INT64_MAX
 """An amount that stays unlimited whatever is added or subtracted."""
@@ -67,7 +67,7 @@ def parse_quota(resource: str, text: str | int | float) -> int:
 
     Amounts that do not fit into an int64 count as unlimited. Raises QuantityError if the text is malformed.
     """
-    quantity = parse(text)
+    quantity = parse_quantity(text)
     limit = Quantity(INT64_MAX // 1000 if resource == _CPU else INT64_MAX)
     if quantity.cmp(limit) >= 0:
         return UNLIMITED
@@ -83,7 +83,7 @@ def count_units(resource: str, quantity: Quantity) -> int:
 
 def parse_requests(resources: Resources) -> Requests:
     """Parse a ResourceList into amounts in the units of its resources. Raises QuantityError if one is malformed."""
-    return convert_to_requests({name: parse(text) for name, text in resources.items()})
+    return convert_to_requests({name: parse_quantity(text) for name, text in resources.items()})
 
 
 def convert_to_requests(quantities: Mapping[str, Quantity]) -> Requests:

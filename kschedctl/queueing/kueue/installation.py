@@ -38,7 +38,8 @@ def detect_installation(cluster: Cluster) -> KueueInstallation:
     The release is taken from Kueue's Deployment and is the newest one if there is none. The Configuration is taken from
     Kueue's ConfigMap. If it cannot be read, the defaults are assumed and ``doubt`` says so.
 
-    >>> detect_installation(Cluster.from_objects([])).release.value '0.20'
+    >>> detect_installation(Cluster.from_objects([])).release.value
+    '0.20'
     """
     installation = _detect_release(cluster)
     config_map = next((m for m in cluster.config_maps if m.metadata.name == KUEUE_MAP), None)
@@ -51,7 +52,7 @@ def detect_installation(cluster: Cluster) -> KueueInstallation:
         return installation._replace(configuration=configuration)
 
     # The cluster may have a ConfigMap that was not read
-    gap = cluster.gap("ConfigMap")
+    gap = cluster.find_gap("ConfigMap")
     if gap is not None and not gap.is_unrequested:
         doubt = f"Kueue's Configuration is unknown, since ConfigMaps {gap.why}; its defaults are assumed"
         return _add_doubt(installation, doubt)

@@ -89,7 +89,7 @@ class PriorityClasses:
             workload_classes=cluster.workload_priority_classes,
             pod_classes=cluster.priority_classes,
             uses_default_workload_class=Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING in gates,
-            are_pod_classes_known=cluster.gap("PriorityClass") is None,
+            are_pod_classes_known=cluster.find_gap("PriorityClass") is None,
         )
 
     def find_workload_class(self, name: str) -> WorkloadPriorityClass | None:

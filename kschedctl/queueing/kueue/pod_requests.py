@@ -14,7 +14,7 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Container, LimitRange, LimitRangeItem, Pod, PodSpec, Resources
 from kschedctl.api.pod_requests import Quantities, compute_pod_requests
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
 from kschedctl.api.queueing import KueuePodSet
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import Requests, convert_to_requests, find_exceeding_resources, parse_requests
@@ -152,7 +152,7 @@ def _apply_transformations(quantities: Quantities, transformations: Sequence[Res
         if multiplier is not None:
             amount = _multiply_quantities(amount, multiplier)
         for output, factor in transformation.outputs.items():
-            product = _multiply_quantities(amount, parse(factor))
+            product = _multiply_quantities(amount, parse_quantity(factor))
             generated[output] = generated[output].add(product) if output in generated else product
         if transformation.strategy == "Retain":
             retained[name] = quantity
@@ -191,7 +191,7 @@ def _merge_resources(
     """Merge two ResourceLists. ``choose`` is min or max, and is applied to amounts of the same resource."""
     merged = dict(a)
     for name, text in b.items():
-        merged[name] = choose(merged[name], text, key=parse) if name in merged else text  # type: ignore[call-arg]
+        merged[name] = choose(merged[name], text, key=parse_quantity) if name in merged else text  # type: ignore[call-arg]
     return merged
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.api.queueing import FairSharing, KueueResourceGroup
 from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add_amounts, parse_quota, subtract_amounts
 
@@ -351,5 +351,5 @@ def parse_weight(fair_sharing: FairSharing | None) -> float:
     """
     if fair_sharing is None or fair_sharing.weight is None:
         return _DEFAULT_WEIGHT
-    quantity = parse(fair_sharing.weight)
+    quantity = parse_quantity(fair_sharing.weight)
     return float(quantity.mantissa) * 10.0**quantity.scale

@@ -295,17 +295,20 @@ class Admissions:
             if resource_quota.is_replayable(quota, in_full=create_request.in_full)
         ]
 
-    def admit_up_to(self, workload: Struct, pods: Sequence[Pod], most: int) -> Admitted:
-        """Admit up to ``most`` more pods of a workload, and return their number and why no more are admitted.
+    def admit_up_to(self, workload: Struct, pods: Sequence[Pod], max_count: int) -> Admitted:
+        """Admit up to ``max_count`` more pods of a workload, and return their number and why no more are admitted.
 
         For a StatefulSet with claim templates, ``pods`` must be all its pods.
         """
-        return self.admit_pods_of(get_identity(workload), workload, pods, most)
+        return self.admit_pods_of(get_identity(workload), workload, pods, max_count)
 
-    def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int) -> Admitted:
-        """Admit up to ``most`` more pods of an owner. ``workload`` is None if the owner is known only by its pods."""
+    def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], max_count: int) -> Admitted:
+        """Admit up to ``max_count`` more pods of an owner, and return their number and why no more are admitted.
+
+        ``workload`` is None if the owner is known only by its pods.
+        """
         return self._admit_claims(
-            workload, pods, self._admit_identical_pods(self._build_pod_create_request(owner, pods[0]), most)
+            workload, pods, self._admit_identical_pods(self._build_pod_create_request(owner, pods[0]), max_count)
         )
 
     def copy(self) -> Admissions:
@@ -409,8 +412,8 @@ class Admissions:
         """Return the cluster with the current quotas, or the same cluster if no quota was used."""
         return self._quotas.apply_to(cluster)
 
-    def _admit_identical_pods(self, create_request: CreateRequest, most: int) -> Admitted:
-        """Admit up to ``most`` pods like the request, ignoring their claims, and charge them to their quotas.
+    def _admit_identical_pods(self, create_request: CreateRequest, max_count: int) -> Admitted:
+        """Admit up to ``max_count`` pods like the request, ignoring their claims, and charge them to their quotas.
 
         LimitRanges apply in random order. The result has no pods only if every order would deny the first pod. If only
         some orders would, the pods are admitted, and a note is added.
@@ -425,10 +428,10 @@ class Admissions:
             text = f"by chance, as any LimitRange may come first, a try fails: {denials[0]}"
             self.notes.append(WorkloadNote(str(create_request.owner), text))
         request = self._quotas.build_request("Pod", allowed.object, create_request.namespace)
-        count = resource_quota.count_admissible_objects(request, most)
+        count = resource_quota.count_admissible_objects(request, max_count)
         self._quotas.charge(request, count)
         denials_of_next_pod = (
-            _collect_denial_messages(self._find_admission_outcomes(create_request)) if count < most else ()
+            _collect_denial_messages(self._find_admission_outcomes(create_request)) if count < max_count else ()
         )
         return Admitted(count, denials_of_next_pod, allowed.resource_defaults)
 
@@ -449,7 +452,7 @@ class Admissions:
 
     def _admit_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
         """Admit a claim unless it exists already, and return the denial messages."""
-        existing = self._cluster.in_namespace("persistent_volume_claims", namespace)
+        existing = self._cluster.list_in_namespace("persistent_volume_claims", namespace)
         if any(claim.metadata.name == name for claim in existing):
             return ()
         return self.admit_object(build_claim_request(template, namespace, name))
@@ -530,7 +533,7 @@ class Admissions:
 
     def _has_workload(self, owner: Owner) -> bool:
         """Return whether the cluster has the workload."""
-        existing = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+        existing = self._cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         return any(obj.metadata.name == owner.name for obj in existing)
 
     def _build_pod_create_request(self, owner: Owner, pod: Pod) -> CreateRequest:
@@ -554,7 +557,7 @@ class Admissions:
             )
         if not create_request.in_full:  # these look at fields that scheduling does not read
             skipped |= {VALIDATION, POD_SECURITY, SERVICE_ACCOUNT_PLUGIN}
-        if not self._cluster.in_namespace("limit_ranges", create_request.namespace):
+        if not self._cluster.list_in_namespace("limit_ranges", create_request.namespace):
             skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them
         if quotas is None:
             quotas = self._list_replayable_quotas(create_request)
@@ -619,7 +622,7 @@ def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
 def _iter_denied_objects(
     kind: str, objects: Iterable[Any], admissions: Admissions
 ) -> Iterator[tuple[Owner, NotCreated]]:
-    """Yield the objects that admission denies, each with its report."""
+    """Yield the objects that admission denies, each with its report. The other objects are charged to their quotas."""
     for obj in objects:
         meta = obj.metadata
         owner = Owner(kind, meta.namespace, meta.name)

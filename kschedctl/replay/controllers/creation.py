@@ -67,7 +67,7 @@ def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
 
     Raises InputError if a class does not exist or its settings conflict with the pod's.
     """
-    all_known = cluster.gap("PriorityClass") is None
+    all_known = cluster.find_gap("PriorityClass") is None
     return with_runtime_class_fields(
         admit_priority(pod, cluster.priority_classes, all_classes_known=all_known), cluster.runtime_classes
     )
@@ -217,10 +217,10 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
             PhaseStatus("Bound"),
         )
         creation.add("PersistentVolume", volume)
-        where = "in its topologies" if volume.spec.node_affinity else "from every node"
+        reachable_from = "in its topologies" if volume.spec.node_affinity else "from every node"
         name = storage_class.metadata.name
         creation.assumptions.append(
-            f"the volume that class {name} makes for claim {format_claim_key(claim)} can be reached {where}"
+            f"the volume that class {name} makes for claim {format_claim_key(claim)} can be reached {reachable_from}"
         )
     creation.add("PersistentVolumeClaim", claim)
 
@@ -319,7 +319,7 @@ def clamp_replicas_to_autoscaler(cluster: Cluster, workload: Struct) -> _Autosca
     if owner.kind not in SCALED_KINDS or spec.replicas == 0:
         return _AutoscaledWorkload(workload)
     replicas = 1 if spec.replicas is None else spec.replicas
-    for autoscaler in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
+    for autoscaler in cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace):
         target = autoscaler.spec.scale_target_ref
         if (target.kind, target.name) == (owner.kind, owner.name):
             break

@@ -94,7 +94,10 @@ class CreationFailures:
         return self._build_workload_report(workload, current or failed_creators)
 
     def _build_workload_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
-        """Build the report on a workload from the objects that failed to create others."""
+        """Build the report on a workload from the objects that failed to create others.
+
+        The number of missing pods is None if it is unknown, or if an object other than a pod could not be created.
+        """
         counts = self._pod_counts.count_pods(workload)
         missing_counts = [self._pod_counts.count_pods(creator.owner).missing for creator in failed]
         is_unknown = None in missing_counts
@@ -196,7 +199,7 @@ def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ..
     If `kind` is empty, those for all kinds of workloads are returned.
     """
     kinds = EVIDENCE_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
-    return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
+    return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.find_gap(kind)))
 
 
 def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
@@ -220,7 +223,7 @@ def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _Failure
 
 def _may_exist_unread(owner: Owner, cluster: Cluster) -> bool:
     """Return whether the owner may exist, because objects of its kind are never read or were not read here."""
-    return owner.kind not in POD_CREATORS or cluster.gap(owner.kind, owner.namespace) is not None
+    return owner.kind not in POD_CREATORS or cluster.find_gap(owner.kind, owner.namespace) is not None
 
 
 def _group_failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:
@@ -249,10 +252,12 @@ def _is_about_uid(event: Event, uid: str) -> bool:
     return not uid or event.involved_object.uid in ("", uid)
 
 
-def _is_in_earlier_second(time: str, other: str) -> bool:
+def _is_in_earlier_second(time: str, other_time: str) -> bool:
     """Return whether a time is in an earlier second than another. Unknown times are never earlier."""
+    if not (time and other_time):
+        return False
     try:
-        return bool(time and other) and parse_nanoseconds(time) // 10**9 < parse_nanoseconds(other) // 10**9
+        return parse_nanoseconds(time) // 10**9 < parse_nanoseconds(other_time) // 10**9
     except InputError:
         return False
 

@@ -536,7 +536,7 @@ def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObjec
 
     The list is empty if nothing has to change or the LimitRanges are not known.
     """
-    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
+    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.list_in_namespace("limit_ranges", namespace)))
     if not ranges:
         return []
 

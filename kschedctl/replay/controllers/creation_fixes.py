@@ -173,7 +173,7 @@ class MissingPods:
         owner = self._editable_owner
         targets = (
             autoscaler.spec.scale_target_ref
-            for autoscaler in self.cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace)
+            for autoscaler in self.cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace)
         )
         return any((target.kind, target.name) == (owner.kind, owner.name) for target in targets)
 
@@ -231,7 +231,7 @@ class MissingPods:
         owner = self.owner
         if owner.kind != "ReplicaSet":
             return owner
-        for replica_set in self.cluster.in_namespace("replica_sets", owner.namespace):
+        for replica_set in self.cluster.list_in_namespace("replica_sets", owner.namespace):
             if replica_set.metadata.name == owner.name:
                 controller = find_controller(replica_set.metadata)
                 return owner if controller is None else Owner(controller.kind, owner.namespace, controller.name)
@@ -241,7 +241,7 @@ class MissingPods:
     def _stored_manifest(self) -> JsonObject | None:
         """The workload as it was read, or None if it was not read or does not exist."""
         owner = self._editable_owner
-        candidates = self.cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+        candidates = self.cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         workload: Struct | None = next((obj for obj in candidates if obj.metadata.name == owner.name), None)
         return None if workload is None else {"kind": owner.kind, **to_document(workload)}
 
@@ -406,7 +406,7 @@ def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Seq
 
 def _build_quota_raise(request: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -> FixStep:
     """Build the step that raises quotas. ``raised`` maps the name of each quota to its new hard amounts."""
-    stored_quotas = request.cluster.in_namespace("resource_quotas", request.namespace)
+    stored_quotas = request.cluster.list_in_namespace("resource_quotas", request.namespace)
     quotas = {quota.metadata.name: quota for quota in stored_quotas}
     changes = tuple(
         FixObjectChange(quotas[name], _set_hard_limits(quotas[name], hard)) for name, hard in raised.items()

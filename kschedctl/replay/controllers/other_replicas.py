@@ -32,10 +32,10 @@ def add_other_replicas(target: TargetPod) -> TargetPod:
     The target is returned unchanged if it does not stand for a workload, if the workload is a DaemonSet, or if the
     workload already has pods.
     """
-    cluster, others = _create_other_replicas(target)
-    if not others:
+    cluster, other_pods = _create_other_replicas(target)
+    if not other_pods:
         return target
-    return target._replace(scheduler=Scheduler(add_pods(cluster, others), target.scheduler.call_extender))
+    return target._replace(scheduler=Scheduler(add_pods(cluster, other_pods), target.scheduler.call_extender))
 
 
 class PlacedReplicas(NamedTuple):
@@ -73,10 +73,10 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
 
     Return None if there are no other replicas, or if all replicas or none of them get a node.
     """
-    cluster, others = _create_other_replicas(target)
-    if not others:
+    cluster, other_pods = _create_other_replicas(target)
+    if not other_pods:
         return None
-    replicas = [target.pod, *others]
+    replicas = [target.pod, *other_pods]
     simulation = Simulation(Scheduler(add_pods(cluster, replicas), target.scheduler.call_extender))
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
@@ -152,8 +152,8 @@ def _retarget_to_waiting_pod(
 ) -> TargetPod:
     """Return the target with the waiting pod in place of its own, against the cluster as it is after the simulation.
 
-    `own_pods` are the workload's pods. Those in `removed` are deleted from that cluster. The others are put there with
-    their nodes. They keep their uids, which show whether the replay created them.
+    `own_pods` are the workload's pods. Pods that are also in `removed` are deleted from that cluster. All other own
+    pods are put there with their nodes. They keep their uids, which show whether the replay created them.
     """
     view = simulation.view
     changes: dict[tuple[str, str], Pod | None] = {}  # None deletes a pod
@@ -191,5 +191,5 @@ def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
 
     creation = create_objects(cluster, [workload], include_denied=True)
     create_allowed_claims(cluster, creation, creation.pods)
-    others = [pod for pods in creation.pods.values() for pod in pods if pod.key != target.pod.key]
-    return creation.apply_to(cluster), others
+    other_pods = [pod for pods in creation.pods.values() for pod in pods if pod.key != target.pod.key]
+    return creation.apply_to(cluster), other_pods

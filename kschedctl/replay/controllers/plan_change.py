@@ -109,7 +109,7 @@ class ExistingPods:
         if not isinstance(workload, StatefulSet | DaemonSet):
             return None
         field = "stateful_sets" if isinstance(workload, StatefulSet) else "daemon_sets"
-        candidates = self.cluster.in_namespace(field, owner.namespace)
+        candidates = self.cluster.list_in_namespace(field, owner.namespace)
         stored_workload = next((stored for stored in candidates if stored.metadata.name == owner.name), None)
         if stored_workload is None or not is_same_template(template, stored_workload.spec.template):
             return None

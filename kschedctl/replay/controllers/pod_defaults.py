@@ -115,7 +115,7 @@ class PodDefaults:
         """
         if namespace not in self._ranges:
             is_enabled = "LimitRanger" not in self.cluster.api_server.disabled
-            limit_ranges = self.cluster.in_namespace("limit_ranges", namespace) if is_enabled else ()
+            limit_ranges = self.cluster.list_in_namespace("limit_ranges", namespace) if is_enabled else ()
             self._ranges[namespace] = tuple(map(limit_ranger.with_api_defaults, limit_ranges))
         return self._ranges[namespace]
 

@@ -34,7 +34,7 @@ class RemainingQuotas:
     def get_quotas(self, namespace: str) -> Quotas:
         """Return the quotas of a namespace with their current use."""
         if namespace not in self.charged:
-            self.charged[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
+            self.charged[namespace] = tuple(self.cluster.list_in_namespace("resource_quotas", namespace))
         return self.charged[namespace]
 
     def copy(self) -> RemainingQuotas:

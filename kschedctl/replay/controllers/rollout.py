@@ -87,13 +87,13 @@ class Rollout:
         self.kept = [position(pod) for pod in change.kept]
         """Pods that stay."""
         self.old = dict.fromkeys(position(pod) for pod in rename_replaced_pods(change))
-        """Pods that are still to go."""
+        """Old pods that are still to be removed."""
         self.coming = [position(pod) for pod in change.new]
         """Pods that are still to be created."""
         self.present = len(self.kept)
-        """How many pods exist that are there to stay."""
+        """The number of existing pods that the rollout does not remove: kept and new ones."""
         self.waiting = dict.fromkeys(filter(self._has_no_node, self.kept))
-        """Pods that are there to stay and have no node."""
+        """Kept and new pods that exist and have no node."""
 
         # Which new pod replaces which old one
         self.replaces: dict[Position, Position] = {}
@@ -106,7 +106,7 @@ class Rollout:
                     self.replaces[new_position] = old_by_slot[slot]
         replaced = set(self.replaces.values())
         self._done = [position for position in self.old if position not in replaced]
-        """Old pods that may go at once: they have no successor, or their successor runs."""
+        """Old pods that may be removed at once: they have no successor, or their successor runs."""
 
     def advance(self) -> list[Position]:
         """Take one step of the rollout: remove the old pods that may be removed now.
@@ -232,7 +232,7 @@ class Rollout:
         return bool(self.waiting) or any(map(self._has_no_node, replaced))
 
     def _remove_old_pods(self, positions: Iterable[Position]) -> None:
-        """Remove old pods from their nodes and from the rollout."""
+        """Remove old pods from their nodes and from the rollout. Positions of other pods are skipped."""
         removed = [position for position in positions if position in self.old]
         if self.creation is not None:
             self.creation.release([self.simulation.view.pods.objects[position] for position in removed])
@@ -345,7 +345,8 @@ def iter_rollout_fixes(
 ) -> Iterator[CreationFix]:
     """Yield fixes for the denied rollout at this index: no surge, and the smallest raise of quotas that helps.
 
-    Each fix is replayed. ``admissions`` has the quotas from before all rollouts.
+    Each fix is replayed, and yielded only if the rollout then completes. ``admissions`` has the quotas from before all
+    rollouts.
     """
     stuck = rollouts[index]
     changes = [rollout.change for rollout in rollouts]

@@ -61,7 +61,10 @@ def find_group_workload(existing: ExistingPods, workload: Struct) -> Struct | No
 
 
 def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Cluster) -> list[Pod]:
-    """Return the other created pods that belong to the pod's groups and are not in the cluster yet."""
+    """Return the other created pods that belong to the pod's groups and are not in the cluster yet.
+
+    Return [] for a pod without groups.
+    """
     groups = find_groups(pod)
     if not groups:
         return []
@@ -243,8 +246,9 @@ def _remove_pods(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
 
 
 def _choose_target_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> TargetPod:
-    """Choose the pod that stands for the workload. For a DaemonSet, choose the first pod that would not be
-    scheduled.
+    """Choose the pod that stands for the workload.
+
+    For a DaemonSet, this is the first pod that would not be scheduled. Raises UsageError if the DaemonSet has no pods.
     """
     if isinstance(workload, Pod):
         return TargetPod(scheduler, pods[0])

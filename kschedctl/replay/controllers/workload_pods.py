@@ -1,4 +1,4 @@
-"""The pods by which a workload in the cluster is examined: its pending pods, or one more pod like the others.
+"""The pods that stand for a workload of the cluster: its pending pods, or one more pod like the existing ones.
 
 CronJobs are not read, and Deployments, Jobs and DaemonSets not always; their pods and ReplicaSets name them. Upstream:
 metadata.ownerReferences and the label pod-template-hash (v1.36).
@@ -274,7 +274,7 @@ def _get_creation_time(api_object: ApiObject) -> str:
 def _copy_as_bare_pod(pod: Pod) -> Pod:
     """Return a new pending pod with the labels, annotations and controller of the pod, but without its node.
 
-    It has the name that its controller would generate.
+    It has the name that its controller would generate. The pod must have a controller.
     """
     meta = pod.metadata
     owner = next(o.name for o in meta.owner_references if o.controller)
@@ -318,7 +318,7 @@ def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, 
 
     A StatefulSet names its claims after the volume and the pod. Claims that were not read are left out.
     """
-    claims = cluster.in_namespace("persistent_volume_claims", pod.metadata.namespace)
+    claims = cluster.list_in_namespace("persistent_volume_claims", pod.metadata.namespace)
     claims_by_name = {claim.metadata.name: claim for claim in claims}
     for volume in pod.spec.volumes:
         source = volume.persistent_volume_claim

@@ -56,7 +56,7 @@ def uncordon_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) ->
 
 
 def label_nodes(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Set and remove labels of the nodes. Raises UsageError for an invalid label."""
+    """Set and remove labels of the nodes. Raises UsageError for an invalid label, or if the step selects no nodes."""
     for key, value in part.labels.items():
         label_errors = validate_requirement(key, EQUALS, (value or "",))
         if label_errors:
@@ -184,7 +184,7 @@ def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
 def _repin_affinity(affinity: Affinity | None, source: str, node: str) -> Affinity | None:
     """Return the affinity of a DaemonSet's pod with ``node`` in place of ``source``, the node that it requires.
 
-    An affinity without required node affinity is returned unchanged, also None.
+    An affinity without required node affinity is returned unchanged. So is None.
     """
     node_affinity = affinity.node_affinity if affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None

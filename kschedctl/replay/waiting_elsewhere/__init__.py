@@ -35,7 +35,7 @@ _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
 def find_waiting_elsewhere(
     cluster: Cluster, namespace: str | None = None, now: str = ""
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the objects that wait before kube-scheduler sees their pods, in one namespace or in all.
+    """Return reports on the objects that wait before kube-scheduler sees their pods, in one namespace or in all.
 
     ``now`` is the RFC 3339 time for ages, or empty.
     """
@@ -53,7 +53,7 @@ def find_waiting_elsewhere(
 
 
 def _iter_waiting_for_kueue(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the Workloads of Kueue and the jobs that wait for it."""
+    """Yield reports on the Workloads of Kueue and on the jobs that wait for it."""
     if cluster.kueue_workloads:
         from kschedctl.replay.waiting_elsewhere.kueue import iter_waiting_workloads  # noqa: PLC0415 - few clusters
 
@@ -82,5 +82,5 @@ def find_unread_waiting_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
     Files and snapshots need not have these kinds, and a cluster without a custom resource definition has no objects of
     its kind. Custom resources of operators do not affect the verdict.
     """
-    gaps = ((kind, gap) for kind in QUEUE_KINDS if (gap := cluster.gap(kind)) and not gap.is_unrequested)
+    gaps = ((kind, gap) for kind in QUEUE_KINDS if (gap := cluster.find_gap(kind)) and not gap.is_unrequested)
     return tuple(UnknownKind(kind, gap.why, CREATION if is_operated(kind) else VERDICT) for kind, gap in gaps)

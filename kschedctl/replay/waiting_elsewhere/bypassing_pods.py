@@ -18,7 +18,7 @@ _STARTING = frozenset({"", "Pending"})
 
 
 def iter_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the pods with spec.nodeName whose claims stay unbound until kube-scheduler selects a node.
+    """Yield reports on the pods with spec.nodeName whose claims stay unbound until kube-scheduler selects a node.
 
     ``now`` is the RFC 3339 time for ages, or empty.
     """

@@ -1,4 +1,4 @@
-"""Jobs of Kueue's queues that have no Workload yet: what Kueue would do with them.
+"""Jobs in Kueue's queues that have no Workload yet, and what a replay predicts that Kueue does with them.
 
 The Workloads that Kueue's integrations would make join those of the cluster in a replay.
 """
@@ -56,7 +56,7 @@ _ADMISSION_GATE = PodSchedulingGate("kueue.x-k8s.io/admission")
 
 
 class JobOutlook(NamedTuple):
-    """The fate that a job without a Workload would have in Kueue."""
+    """The prediction of what Kueue would do with a job that has no Workload yet."""
 
     owner: Owner
     job: Struct
@@ -193,7 +193,7 @@ def _find_suspended_jobs(cluster: Cluster) -> dict[Owner, Struct]:
 
 def _may_have_unread_workload(job: Any, cluster: Cluster) -> bool:
     """Return whether a job may have a Workload that was not read."""
-    return bool(job.metadata.uid) and cluster.gap("KueueWorkload") is not None
+    return bool(job.metadata.uid) and cluster.find_gap("KueueWorkload") is not None
 
 
 def predict_manifest_outlooks(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
@@ -279,7 +279,7 @@ def _does_object_exist(owner: Owner, cluster: Cluster) -> bool:
     """Return whether the cluster has the object, or pods that it controls."""
     if owner.kind == "Pod":
         return cluster.pod(owner.namespace, owner.name) is not None
-    stored = cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+    stored = cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
     return any(obj.metadata.name == owner.name for obj in stored) or bool(find_pods(cluster, owner))
 
 

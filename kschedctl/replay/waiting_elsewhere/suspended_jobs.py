@@ -28,7 +28,7 @@ def is_queued(job: StoredJob) -> bool:
 
 
 def iter_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the suspended Jobs that are not in ``reported``, a set of titles such as ``Job shop/web``."""
+    """Yield reports on the suspended Jobs that are not in ``reported``, a set of titles such as ``Job shop/web``."""
     for job in cluster.jobs:
         meta = job.metadata
         if not job.spec.suspend or f"Job {meta.namespace}/{meta.name}" in reported or has_ended(job):
@@ -50,7 +50,7 @@ def iter_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -
 
 def _explain_missing_workload(cluster: Cluster, queue: str) -> Iterator[str]:
     """Yield a sentence if the Job's reason to wait is unknown, because it names a queue and Workloads were not read."""
-    gap = cluster.gap("KueueWorkload") if queue else None
+    gap = cluster.find_gap("KueueWorkload") if queue else None
     if gap is not None:
         yield f"Its Workload says what it waits for, but Workloads of {KUEUE} {gap.why}"
 

@@ -23,7 +23,7 @@ _OPERATED = tuple(
 
 
 def iter_resources_without_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the custom resources that want more pods than exist."""
+    """Yield reports on the custom resources that want more pods than exist."""
     pod_index = _PodIndex(cluster)
     for kind in _OPERATED:
         for resource in getattr(cluster, kind.field):
@@ -123,7 +123,7 @@ _SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 
 
 def iter_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups of Coscheduling that have not started and have fewer pods than minMember."""
+    """Yield reports on the PodGroups of Coscheduling that have not started and have fewer pods than minMember."""
     if not cluster.coscheduling_pod_groups:
         return
     members: Counter[tuple[str, str]] = Counter()
@@ -148,7 +148,7 @@ def iter_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[Wai
 
 
 def iter_waiting_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount."""
+    """Yield reports on the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount."""
     if not cluster.pod_groups:
         return
     members: Counter[tuple[str, str | None]] = Counter()

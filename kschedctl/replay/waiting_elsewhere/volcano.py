@@ -39,7 +39,7 @@ _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
 def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups that are not admitted by their Queue, and Inqueue PodGroups without pods."""
+    """Yield reports on the PodGroups that are not admitted by their Queue, and on Inqueue PodGroups without pods."""
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
@@ -64,7 +64,7 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
 
 
 def iter_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
+    """Yield reports on the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
     with_group = {find_job_key(group, cluster) for group in cluster.volcano_pod_groups}
     for job in cluster.volcano_jobs:
         owner, state = Owner("Job", job.metadata.namespace, job.metadata.name), job.status.state
@@ -97,7 +97,7 @@ def _find_job_by_name(group: VolcanoPodGroup, cluster: Cluster) -> VolcanoJob | 
     """
     group_name = group.metadata.name
     owner_name = next((owner.name for owner in group.metadata.owner_references), "")
-    jobs: Sequence[VolcanoJob] = cluster.in_namespace("volcano_jobs", group.metadata.namespace)
+    jobs: Sequence[VolcanoJob] = cluster.list_in_namespace("volcano_jobs", group.metadata.namespace)
     for job in jobs:
         name, uid = job.metadata.name, job.metadata.uid
         if name in (group_name, owner_name) or group_name == f"{name}-{uid}":
@@ -147,7 +147,7 @@ class _Queues:
         """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:
-            self._too_large[key] = "" if self.cluster.gap("Node") else self._explain_too_large_pod(group)
+            self._too_large[key] = "" if self.cluster.find_gap("Node") else self._explain_too_large_pod(group)
         return self._too_large[key]
 
     def _explain_too_large_pod(self, group: VolcanoPodGroup) -> str:
@@ -165,7 +165,7 @@ class _Queues:
 
 
 class _WaitReason(NamedTuple):
-    """What a PodGroup waits for."""
+    """The reason why a PodGroup waits."""
 
     headline: str
     holders: Sequence[str] = ()
@@ -179,7 +179,7 @@ def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
     name = group.spec.queue or DEFAULT_QUEUE
     queue = queues.find_queue(name)
     if queue is None:
-        missing = ", which does not exist" if queues.cluster.gap("VolcanoQueue") is None else ""
+        missing = ", which does not exist" if queues.cluster.find_gap("VolcanoQueue") is None else ""
         return _WaitReason(f"waits for {VOLCANO}'s queue {name}{missing}{_format_last_message(group)}")
     if queue.status.state not in ("", "Open"):
         return _WaitReason(f"waits: {VOLCANO}'s queue {name} is {queue.status.state}")

@@ -58,7 +58,7 @@ class PreFilterOutcome:
     plugin: str = ""
     """The plugin that gave `status`; empty if the framework did."""
     reached: tuple[str, ...] = ()
-    """The plugins that upstream asks before it stops."""
+    """The plugins that upstream runs before it stops."""
     node_names: frozenset[str] | None = None
     """The only nodes that can pass; None for all."""
     narrowed_by: tuple[str, ...] = ()
@@ -429,9 +429,9 @@ class Filtering:
         """Return each plugin's verdict after the hypothetical change, reusing known verdicts that it cannot affect."""
         verdicts: dict[str, PluginVerdict] = {}
         for plugin in self.plugins:
-            known = known_verdicts.get(plugin.name) if known_verdicts else None
-            if known is not None and (not delta or self.find_dependency(plugin) is Reads.NODES):
-                verdicts[plugin.name] = known
+            known_verdict = known_verdicts.get(plugin.name) if known_verdicts else None
+            if known_verdict is not None and (not delta or self.get_dependency(plugin) is Reads.NODES):
+                verdicts[plugin.name] = known_verdict
             else:
                 verdicts[plugin.name] = self._judge_with_plugin(plugin, delta)
         return verdicts
@@ -457,21 +457,21 @@ class Filtering:
     @cached_property
     def _own_row_plugins(self) -> list[FilterPlugin]:
         """The plugins that read nothing but a node's own row."""
-        return [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.OWN_ROW]
+        return [plugin for plugin in self.plugins if self.get_dependency(plugin) is Reads.OWN_ROW]
 
     def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
         """Return a mask (N,) of the nodes that plugins reject whatever pods run there.
 
         Verdicts in `known_verdicts` are reused. Raises PluginError if a plugin fails.
         """
-        plugins = [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.NODES]
+        plugins = [plugin for plugin in self.plugins if self.get_dependency(plugin) is Reads.NODES]
         rejected = np.zeros(len(self.view.nodes), np.bool_)
         for plugin in plugins:
             verdict = known_verdicts.get(plugin.name) or self._judge_with_plugin(plugin, NO_CHANGE)
             rejected |= verdict.rejected
         return rejected
 
-    def find_dependency(self, plugin: FilterPlugin) -> Reads:
+    def get_dependency(self, plugin: FilterPlugin) -> Reads:
         """Return what the plugin's verdict on this pod depends on, as the plugin or its PreFilter declares."""
         return get_reads(plugin, self.pre_filter.results.get(plugin.name))
 

@@ -334,7 +334,7 @@ class FilterAnswer(NamedTuple):
 class HTTPExtender:
     """An extender of the configuration.
 
-    `call` makes HTTP calls, and is None if the extender is not asked. `url` identifies the extender in messages, and
+    `call` makes HTTP calls, and is None if the extender is not called. `url` identifies the extender in messages, and
     `document` is the extender as in the configuration.
     """
 

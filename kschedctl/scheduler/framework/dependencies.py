@@ -90,7 +90,7 @@ def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple
 
     # What every answer depends on.
     for dependency in (*ALWAYS_NEEDED, *_iter_manifest_dependencies(info.pod, view)):
-        gap = objects.gap(dependency.kind)
+        gap = objects.find_gap(dependency.kind)
         if gap:
             unknowns.append(Unknown(dependency, gap))
 
@@ -99,7 +99,7 @@ def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple
         if not offers(plugin, DependentPlugin):
             continue
         for dependency in dict.fromkeys(plugin.dependencies(info, view)):
-            gap = objects.gap(dependency.kind, info.namespace)
+            gap = objects.find_gap(dependency.kind, info.namespace)
             if gap:
                 unknowns.append(Unknown(dependency, gap, plugin.name))
     return tuple(dict.fromkeys(unknowns))

@@ -43,7 +43,7 @@ from kschedctl.snapshot.snapshot import compute_offer
 
 
 class QueueingStrategy(StrEnum):
-    """What happens to a pod after an event: it stays, is tried again after its backoff, or at once."""
+    """The reaction of the queue to an event: the pod stays, is tried again after its backoff, or is tried at once."""
 
     SKIP = "QueueSkip"
     AFTER_BACKOFF = "QueueAfterBackoff"
@@ -89,7 +89,7 @@ def choose_strategy(
     changed. Any other event must pass the pre-check, unless the pod is `in_flight`: it was being tried when the event
     came.
     """
-    # Old versions check some events before they ask for hints.
+    # Old versions check some events before they call hint functions.
     if occurrence.event.resource in registrations.pre_checked:
         if occurrence.itself:
             return AFTER_BACKOFF if is_pod_updated(occurrence.change) else SKIP
@@ -268,7 +268,7 @@ def _may_affect_waiting_pod(pod: Pod, info: PodInfo, view: Fork, *, heeds_namesp
 
 
 class QueuePlugins:
-    """The plugins of all profiles as the queue asks them. `info` returns a pod's current PodInfo."""
+    """The plugins of all profiles as the queue calls them. `info` returns a pod's current PodInfo."""
 
     def __init__(self, scheduler: Scheduler, view: Fork, info: Callable[[Position], PodInfo]) -> None:
         self._scheduler, self._view, self._info = scheduler, view, info
@@ -317,7 +317,7 @@ class QueuePlugins:
         return map(self._scheduler.get_registrations, self._scheduler.configuration.profiles)
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
-        """Return whether the plugins that rejected the pod are asked about an event, because it concerns the pod."""
+        """Return whether an event concerns the pod, so that the queueing hints of its rejectors have to be called."""
         info = self._info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return does_event_concern_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)

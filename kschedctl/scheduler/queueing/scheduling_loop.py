@@ -190,7 +190,7 @@ class SchedulingLoop(ABC):
             self.put_back(position, _build_permit_failure(outcome))
 
     def end_completed_waits(self, gang: GangKey | None = None) -> None:
-        """Ask Permit again, and bind or put back the pods that no longer need to wait.
+        """Run Permit again, and bind or put back the pods that no longer need to wait.
 
         With `gang`, only its pods are considered.
         """

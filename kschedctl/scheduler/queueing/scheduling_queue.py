@@ -40,7 +40,7 @@ class QueueAdvice(Protocol):
     def find_gating_plugin(self, pod: QueuedPod) -> str:
         """Return the plugin that keeps a pod out of the active queue, or an empty string.
 
-        The pod's current gating plugin is asked first.
+        The pod's current gating plugin runs first.
         """
 
     def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
@@ -351,7 +351,7 @@ class SchedulingQueue:
     def _back_off(self, pod: QueuedPod) -> None:
         """Put the pod into the backoff queue unless a plugin gates it.
 
-        Gates are asked only if pods may be popped from that queue.
+        The gates are checked only if pods may be popped from that queue.
         """
         if not self.rules.backoff.pops_early or not self._park_if_gated(pod):
             self.unschedulable.delete(pod.position)

@@ -1,6 +1,6 @@
 """Pods that wait at Permit on the node where they are assumed, before they are bound.
 
-Upstream, a plugin may allow or reject a waiting pod at any time. Here, the plugins for which it waits are asked again
+Upstream, a plugin may allow or reject a waiting pod at any time. Here, the plugins for which it waits run again
 after each cycle. Upstream: pkg/scheduler/framework/runtime/waiting_pods_map.go, bindingCycle and
 handleBindingCycleError in pkg/scheduler/schedule_one.go (v1.36).
 """

@@ -11,7 +11,7 @@ from kschedctl.api.arrays import NO_ROW, Counts, Position
 from kschedctl.api.gangs import GangKey, find_coscheduling_gang
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import CoschedulingPodGroup, Pod
-from kschedctl.api.quantity import MILLI, Quantity, QuantityError, parse
+from kschedctl.api.quantity import MILLI, Quantity, QuantityError, parse_quantity
 from kschedctl.api.resource_names import CPU, PODS
 from kschedctl.api.times import format_go_duration
 from kschedctl.errors import InputError
@@ -467,7 +467,7 @@ def _parse_min_resources(group: CoschedulingPodGroup) -> dict[str, Quantity]:
     quantities = {}
     for name, amount in (group.spec.min_resources or {}).items():
         try:
-            quantities[name] = parse(amount)
+            quantities[name] = parse_quantity(amount)
         except QuantityError as error:
             field = f"PodGroup {group.metadata.namespace}/{group.metadata.name}, spec.minResources"
             raise InputError(error.what, where=field, hint=error.hint) from None

@@ -54,14 +54,14 @@ GROUPING_THRESHOLD = 4
 
 
 class _ScorePlugins(NamedTuple):
-    """The Score plugins for pods like one example, by how often they have to be asked."""
+    """The Score plugins for pods identical to an example, by how often they have to run."""
 
     uniform_sum: Scores
     """The sum of the weighted scores that are equal on all nodes, (N,)."""
     fixed: list[tuple[ScorePlugin, object, Scores]]
     """Plugins whose raw scores (N,) never change, each with its state and its raw scores."""
     changing: list[tuple[ScorePlugin, Prepare]]
-    """Plugins to ask for each pod, each with the function that prepares scoring."""
+    """Plugins to run for each pod, each with the function that prepares scoring."""
 
 
 class AlikePods:
@@ -340,7 +340,7 @@ class AlikePods:
         return total
 
     def _list_plugins(self, point: str) -> list[Plugin]:
-        """Return the plugins of an extension point, without the plugins that `claims` asks."""
+        """Return the plugins of an extension point, without the plugins that `claims` runs."""
         return [p for p in self.framework.plugins_at(point) if self.claims is None or not reads_claims(p, self.info)]
 
     # -- filters -------------------------------------------------------------------------------------------------

@@ -250,7 +250,8 @@ class Attempts(PodsOnNodes):
 
         These pods are still on the node and have the victim's priority and start time. Upstream sorts such ties with an
         unstable sort (MoreImportantPod in pkg/scheduler/util/utils.go). Evicting any one of these pods frees enough of
-        every resource. Pods that were placed in this simulation are left out because their start time is not known.
+        every resource. Pods that were placed in this simulation have no known start time, so they are left out. If the
+        victim is such a pod, return ().
         """
         view, pods, initial_rows = self.view, self.view.pods, self.scheduler.view.node
 

@@ -348,7 +348,7 @@ class _Listeners:
 class _SharedQueuePlugins(QueuePlugins):
     """Queue plugins whose answers are shared by identical pods and by events of identical pods.
 
-    Gates are asked with an unshared PodInfo of the pod, which `own` returns. A pod is gated only while its evictions
+    Gates are checked with an unshared PodInfo of the pod, which `own` returns. A pod is gated only while its evictions
     are under way.
     """
 

@@ -205,7 +205,7 @@ class KnownFailures:
 
     @property
     def _current_failures(self) -> dict[Hashable, Rejectors | None]:
-        """The rejectors of pods that fit nowhere, by failure key, emptied when a pod has moved."""
+        """Failure key of pods that fit nowhere -> their rejectors, or None if unknown. Emptied when a pod has moved."""
         if self._seen != len(self.view.trail):
             self._seen = len(self.view.trail)
             self._rejectors_by_key = {}

@@ -102,8 +102,8 @@ def test_objects() -> None:
     cluster = Cluster.from_objects([*GROUPS, *PODS], assume_complete=False)
     check(cluster)
     part = Cluster.from_objects([build_list("PodGroupList", VOLCANO, [group(VOLCANO)])], assume_complete=False)
-    assert part.gap("VolcanoPodGroup") is None
-    assert part.gap("PodGroup") is not None
+    assert part.find_gap("VolcanoPodGroup") is None
+    assert part.find_gap("PodGroup") is not None
 
 
 def test_other_versions_are_passed_over(tmp_path: Path) -> None:
@@ -163,4 +163,4 @@ def test_a_live_cluster_is_asked_for_the_groups_that_its_pods_name(server_at: An
     found, asked = lists(PODS[:2], served)
     assert asked == set(paths.values())
     assert [each.spec.min_member for each in found.coscheduling_pod_groups] == [3]
-    assert found.gap("VolcanoPodGroup") is None  # not installed, so there is none
+    assert found.find_gap("VolcanoPodGroup") is None  # not installed, so there is none

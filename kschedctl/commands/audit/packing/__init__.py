@@ -73,7 +73,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
     pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
     stranded = find_stranded_capacity(audited.scheduler, pools, pending)
     emptying = find_removable_nodes(audited.scheduler, pools, pending, limits, audited.progress)
-    if audited.cluster.gap("Pod"):  # unread pods may run on any node
+    if audited.cluster.find_gap("Pod"):  # unread pods may run on any node
         emptying = emptying._replace(emptied=(), empty=emptying.empty[:0])
     uncounted = find_uncounted_workloads(audited.scheduler, pending)
     facts = _collect_pool_facts(view, pools, stranded, emptying, uncounted)
@@ -184,7 +184,7 @@ def _build_headline(
     workers = int(pools.workers.sum())
     if not workers:
         return f"no worker node is ready: {left_out}" if unready else "no worker nodes are known"
-    if view.cluster.gap("Pod"):
+    if view.cluster.find_gap("Pod"):
         which = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
         return f"not known {which} can be removed"
     parts = []

@@ -135,7 +135,7 @@ def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
         return _find_kueue_terms(view, key)
     gang = find_gang_object(view, key)
     if gang is None:
-        gap = view.cluster.gap(GROUP_KINDS[key.project], key.namespace)
+        gap = view.cluster.find_gap(GROUP_KINDS[key.project], key.namespace)
         return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "its PodGroup does not exist")
 
     tasks = gang.spec.min_task_member if isinstance(gang, VolcanoPodGroup) else {}

@@ -93,7 +93,7 @@ class PlacementFeasiblePlugin(Plugin, Protocol):
 
 
 def run_placement_feasible(framework: FrameworkLike, group: AnyGroup, progress: GroupProgress) -> Status:
-    """Ask the PlacementFeasible plugins, and return the first status that is not Success, otherwise Success."""
+    """Run the PlacementFeasible plugins, and return the first status that is not Success, otherwise Success."""
     plugins = [plugin for plugin in framework.plugins_at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
     statuses = (plugin.check_placement_feasibility(group, progress) for plugin in plugins)
     return next((status for status in statuses if status.code is not Code.SUCCESS), SUCCESS)

@@ -118,8 +118,8 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     victims = Victims.from_pods(cycle, pods[order], violating[order])
     has_victims = np.zeros(len(potential), np.bool_)
     has_victims[victims.node] = True
-    without = filtering.run_filters(victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
-    promising = potential & has_victims & without.passing
+    without_victims = filtering.run_filters(victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
+    promising = potential & has_victims & without_victims.passing
 
     # The selection may reject further nodes.
     rejected_counts: dict[str, int] = {}
@@ -134,13 +134,13 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     rows = np.flatnonzero(promising)
     rows = rows[~np.isin(rows, list(failed))] if failed else rows
     candidates = victims.build_candidates(rows, by_importance=selection.sorts_by_importance(cycle.framework.release))
-    hopeless = potential & has_victims & ~without.passing
+    hopeless = potential & has_victims & ~without_victims.passing
     return DryRun(
         candidates,
         potential & ~has_victims,
         rejected_counts=rejected_counts,
         hopeless=hopeless,
-        filter_without_victims=lambda: without,
+        filter_without_victims=lambda: without_victims,
         failed=failed,
     )
 

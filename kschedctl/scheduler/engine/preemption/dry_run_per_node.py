@@ -33,7 +33,7 @@ def is_decided_per_node(selection: Selection, filtering: Filtering) -> TypeGuard
     """Return whether the verdict on a node with fewer pods depends only on the pods of this node."""
     if not selection.filters_decide or has_backed_resources(filtering.info, filtering.view):
         return False
-    return all(filtering.find_dependency(plugin) is not Reads.PODS for plugin in filtering.plugins)
+    return all(filtering.get_dependency(plugin) is not Reads.PODS for plugin in filtering.plugins)
 
 
 def dry_run_changed_nodes(

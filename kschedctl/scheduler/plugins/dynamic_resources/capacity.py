@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
-from kschedctl.api.quantity import INT64_MAX, MILLI, Format, Quantity, parse
+from kschedctl.api.quantity import INT64_MAX, MILLI, Format, Quantity, parse_quantity
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import Quantities
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError
 from kschedctl.scheduler.plugins.helper.device_features import Features
@@ -214,4 +214,4 @@ def _is_off_step(amount: Quantity, valid: CapacityRequestPolicyRange, step: str 
 
 def _parse_quantity(amount: str | int | float) -> Quantity:
     """Parse a quantity, which may be written as a number."""
-    return parse(str(amount))
+    return parse_quantity(str(amount))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from kschedctl.api.objects import Device, DeviceAttribute
 from kschedctl.cel.compilation import compiler
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
-from kschedctl.cel.library.quantities_and_versions import parse_quantity, parse_version
+from kschedctl.cel.library.quantities_and_versions import parse_cel_quantity, parse_version
 from kschedctl.cel.types import ANY, BOOL, DYN, STRING, Type, map_of, parse_type
 from kschedctl.cel.values import DefaultMap, Map, Value, get_type_name
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import CostAllowance
@@ -44,7 +44,7 @@ class DeviceInput:
         capacity: dict[str, Map] = {}
         for name, device_capacity in device.capacity.items():
             domain, identifier = _split_name(name, driver)
-            capacity.setdefault(domain, Map()).put(identifier, parse_quantity(str(device_capacity.value)))
+            capacity.setdefault(domain, Map()).put(identifier, parse_cel_quantity(str(device_capacity.value)))
         fields = {
             "driver": driver,
             "allowMultipleAllocations": bool(device.allow_multiple_allocations),

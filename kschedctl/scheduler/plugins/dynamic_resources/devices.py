@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Device, DeviceClass, DeviceSelector, DeviceTaintRule, ResourceSlice
-from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.api.quantity import QuantityError, parse_quantity
 from kschedctl.cel.errors import CompileError
 from kschedctl.errors import InputError
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, PoolId
@@ -360,7 +360,7 @@ class Devices:
 def _check_capacities(device: Device) -> None:
     """Raise QuantityError for an invalid quantity in a capacity of the device, and for a step that is not positive."""
     for name, capacity in device.capacity.items():
-        parse(str(capacity.value))
+        parse_quantity(str(capacity.value))
         valid_range = capacity.request_policy.valid_range if capacity.request_policy else None
-        if valid_range and valid_range.step is not None and parse(str(valid_range.step)).value() <= 0:
+        if valid_range and valid_range.step is not None and parse_quantity(str(valid_range.step)).value() <= 0:
             raise QuantityError(f"device {device.name}, capacity {name}: validRange.step must be greater than zero")

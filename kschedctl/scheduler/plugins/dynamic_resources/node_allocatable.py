@@ -11,7 +11,7 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.objects import Device, NodeAllocatableResourceMapping, Pod, ResourceClaim
 from kschedctl.api.pod_requests import Quantities, compute_pod_requests
-from kschedctl.api.quantity import Quantity, parse
+from kschedctl.api.quantity import Quantity, parse_quantity
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import add_quantities
 from kschedctl.scheduler.plugins.dynamic_resources.claims import format_claim_key, iter_pod_claims
@@ -177,9 +177,9 @@ def _compute_mapped_amount(
     The amount is the consumed amount of the mapping's capacity times its multiplier. Return None if the device's claim
     does not consume this capacity. If the mapping has no capacity, the amount is the multiplier, by default 0.
     """
-    multiplier = None if mapping.allocation_multiplier is None else parse(str(mapping.allocation_multiplier))
+    multiplier = None if mapping.allocation_multiplier is None else parse_quantity(str(mapping.allocation_multiplier))
     if not mapping.capacity_key:
-        return multiplier or parse("0")
+        return multiplier or parse_quantity("0")
     amount = consumed.get(mapping.capacity_key)
     if amount is None or multiplier is None:
         return amount

@@ -13,7 +13,7 @@ from functools import cached_property
 from kschedctl.api.copying import replace
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import Device, ResourceSlice
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId, PoolId
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
@@ -111,7 +111,7 @@ def to_billionths(amount: str | int | float) -> int:
     >>> to_billionths("1500m"), to_billionths("1Ki")
     (1500000000, 1024000000000)
     """
-    quantity = parse(str(amount))
+    quantity = parse_quantity(str(amount))
     return int(quantity.mantissa * 10 ** (quantity.scale + 9))
 
 

@@ -197,7 +197,7 @@ def _get_cached_weights(
 
 def _get_tally(purpose: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
     """Return the running count of matched terms in each domain of one topology key, shared by identical pods."""
-    return view.find_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)
+    return view.get_or_build_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)
 
 
 Infos = Bools | int

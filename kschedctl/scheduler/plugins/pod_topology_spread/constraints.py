@@ -180,7 +180,7 @@ def find_pod_services(info: PodInfo, objects: ClusterObjects) -> list[Service]:
     """Return the Services of the pod's namespace that select it. A Service without a selector selects nothing."""
     return [
         service
-        for service in objects.in_namespace("Service", info.namespace)
+        for service in objects.list_in_namespace("Service", info.namespace)
         if service.spec.selector and service.spec.selector.items() <= info.labels.items()
     ]
 
@@ -239,8 +239,8 @@ def tally_matching_pods(
 
     name = (NAME, constraint.selector, info.namespace)
     if key is None:
-        return view.find_tally(name, compute_weights, domains)
-    return view.find_tally((*name, key), compute_weights, domains, info, by_node=name)
+        return view.get_or_build_tally(name, compute_weights, domains)
+    return view.get_or_build_tally((*name, key), compute_weights, domains, info, by_node=name)
 
 
 def find_nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:

@@ -28,7 +28,7 @@ from kschedctl.api.objects import (
     VolumeAttachment,
 )
 from kschedctl.api.ownership import find_controller
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PORTWORX, CSINodes, InTreePlugin
@@ -372,6 +372,6 @@ def _parse_storage(resources: Resources, kind: str, name: str) -> Quantity | Non
 def parse_size(text: str | int | float, kind: str, name: str) -> Quantity:
     """Parse a quantity of an object. Raises InputError, which names the object, if it is invalid."""
     try:
-        return parse(str(text).strip())
+        return parse_quantity(str(text).strip())
     except QuantityError as error:
         raise InputError(error.what, where=f"{kind} {name}", hint=error.hint) from None
