@@ -35,7 +35,7 @@ class QueueChecks:
     _results: dict[frozenset[Fix], QueueResult | None] = field(default_factory=dict)
 
     def check_in_queue(self, trial: RemedyTrial) -> QueueResult | None:
-        """Return the outcome of the trial's fix when all waiting pods are tried, or None if this was not replayed.
+        """Return the outcome of scheduling all waiting pods with the trial's fix, or None if this was not replayed.
 
         The queue is not replayed if extenders would have to be called for all pods, or after `MOST_RUNS` replays.
         Outcomes are cached.

@@ -90,7 +90,7 @@ class CheckedFix(NamedTuple):
 
 
 def move_holding_fixes_forward(ranked_fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
-    """Return the fixes, with each fix that holds in the queue moved before better ranked fixes that fail there.
+    """Return the fixes, with each fix that holds in the queue moved ahead of better ranked fixes that fail there.
 
     A fix stays behind a failing fix if it is much more expensive or harms other pods.
     """

@@ -78,9 +78,9 @@ def check_configuration(
         return
 
     profiles = array_at(document, "profiles") or ({},)
-    for i, (profile, written) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
+    for i, (profile, profile_document) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
         checked = _CheckedProfile(
-            subject, ("profiles", i), profile, object_at(written), gates, mismatches, len(profiles) > 1
+            subject, ("profiles", i), profile, object_at(profile_document), gates, mismatches, len(profiles) > 1
         )
         yield from ((WITHOUT_STATE, problem) for problem in _find_plugins_without_state(checked))
         yield from ((DISABLED, problem) for problem in _find_disabled_defaults(checked))

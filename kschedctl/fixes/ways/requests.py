@@ -47,7 +47,8 @@ class PodRequest(NamedTuple):
 def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that each lower one of the pod's requests for the insufficient resource until the pod fits.
 
-    For extended resources and huge pages, a fix that drops all requests for the resource follows.
+    For extended resources and huge pages, a fix that drops all requests for the resource follows. Nothing is yielded
+    for rejections other than insufficient resources.
     """
     fact = rejection.fact
     if not isinstance(fact, Insufficient):
@@ -63,7 +64,10 @@ def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[F
 
 
 def iter_cpu_unit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine."""
+    """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine.
+
+    Nothing is yielded for rejections other than insufficient CPU.
+    """
     fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.resource != CPU:
         return
