@@ -213,8 +213,7 @@ class GangScheduling(DeclaredPlugin):
         return Status(Code.WAIT, (NO_QUORUM,))
 
     def check_placement_feasibility(self, group: AnyGroup, progress: GroupProgress) -> Status:
-        """Return Success if enough pods of the group are placed, and Wait if the remaining pods may still make up the
-        number.
+        """Return Success if enough pods of the group are placed, and Wait if the remaining pods may still suffice.
 
         Return Unschedulable if the placed and all remaining pods together are too few. For a group of groups, child
         groups are counted instead of pods.
