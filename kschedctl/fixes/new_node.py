@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Pod
-from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, find_node_groups, has_node_groups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, discover_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -178,7 +178,7 @@ def get_node_groups(cluster: Cluster, user_groups: UserGroups) -> NodeGroups:
 
     Raises InputError if the groups are invalid, and UsageError if there are none.
     """
-    groups = find_node_groups(cluster, user_groups)
+    groups = discover_node_groups(cluster, user_groups)
     if not groups.groups and not groups.faults:
         raise UsageError("no node groups are known", hint="specify --pool-label KEY or --node-groups FILE")
     return groups

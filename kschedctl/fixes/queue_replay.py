@@ -35,7 +35,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class RunWithoutFix(NamedTuple):
-    """The result of trying all waiting pods in the unchanged cluster."""
+    """The result of scheduling all waiting pods in the unchanged cluster."""
 
     node_by_pod: dict[str, str]
     """Names of the nodes by the keys of the pods that get them. A key is `namespace/name`."""

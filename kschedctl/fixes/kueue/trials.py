@@ -1,4 +1,4 @@
-"""Replays of Kueue and kube-scheduler with changed objects, and what they change for other Workloads."""
+"""Replays of Kueue and kube-scheduler with changed objects, and the harm that the changes do to other Workloads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_OF_ALL_TREES = 500
 
 
 class AdmissionTrial(NamedTuple):
-    """What Kueue does with the objects of a changed cluster."""
+    """A replay of Kueue in a changed cluster."""
 
     cluster: Cluster
     outlook: Outlook

@@ -1,4 +1,6 @@
-"""Guesses about nodes: the devices that a taint promises, an image's platform, and the sizes of unseen machines."""
+"""Guesses about nodes: the devices that a label or taint indicates, an image's platform, and plausible machine
+sizes.
+"""
 
 from __future__ import annotations
 

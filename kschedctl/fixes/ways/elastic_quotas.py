@@ -37,7 +37,7 @@ def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
     # Raise max to what the namespace would use.
     if quota.max_amounts is not None:
-        used = add_requests(use.sum_namespace(quota.namespace), state.same_quota)
+        used = add_requests(use.sum_namespace_requests(quota.namespace), state.same_quota)
         limits = find_applicable_limits(state.same_quota, quota.max_amounts, INT64_MAX)
         new_max = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
         if new_max:
@@ -45,7 +45,7 @@ def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
             return
 
     # Raise min by what all namespaces would use beyond the sum of all mins.
-    used = add_requests(use.sum_all_namespaces(), state.all_quotas)
+    used = add_requests(use.sum_all_requests(), state.all_quotas)
     min_sum = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
     limits = find_applicable_limits(used, min_sum, 0)
     new_min = {

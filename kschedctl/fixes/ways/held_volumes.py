@@ -1,4 +1,4 @@
-"""Fixes for what other pods hold: raise a node's volume limit, detach volumes, or stop the holder."""
+"""Fixes for volumes that other pods use: raise a node's volume limit, detach volumes, or stop the other pod."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Fixes that add storage: a PersistentVolume for a claim, or capacity in a driver's storage pool
-(CSIStorageCapacity).
-"""
+"""Fixes that add storage: a PersistentVolume for a claim, or capacity in a CSI driver's storage pool."""
 
 from __future__ import annotations
 

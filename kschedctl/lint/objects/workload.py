@@ -22,7 +22,7 @@ from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, UpdateStrategy
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
-from kschedctl.snapshot.pod_info import to_amounts
+from kschedctl.snapshot.pod_info import convert_to_amounts
 
 T = TypeVar("T")
 _TYPE_WORDS = {
@@ -364,7 +364,7 @@ def explain_uncountable_requests(workload: Workload) -> str:
     The reason is an invalid or negative quantity, or a total too large for any node.
     """
     try:
-        to_amounts(compute_pod_requests(workload.pod))
+        convert_to_amounts(compute_pod_requests(workload.pod))
     except QuantityError as error:
         return f"{format_path(workload.get_path('containers'))}: {error.what}"
     return ""

@@ -88,7 +88,7 @@ class GangPods(NamedTuple):
 
 def find_gang_pods(view: Fork, key: GangKey) -> GangPods:
     """Return the pods of a gang that have not ended, divided into pods without a node and pods on nodes."""
-    positions = view.pods.by_gang.get(key, NO_MEMBERS)
+    positions = view.pods.positions_by_gang.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
     assigned = mask_placed_pods(view, positions)
@@ -150,7 +150,7 @@ def _get_kueue_minimum(view: Fork, key: GangKey) -> GangMinimum:
     With fast admission, the group needs only the pods that exist. If an annotation is missing or invalid, or if the
     annotations disagree, the result names the problem.
     """
-    positions = view.pods.by_gang.get(key, NO_MEMBERS).tolist()
+    positions = view.pods.positions_by_gang.get(key, NO_MEMBERS).tolist()
     annotations = [view.pods.objects[position].metadata.annotations for position in positions]
     counts: set[int] = set()
     for text in dict.fromkeys(annotation.pod_group_total_count for annotation in annotations):
