@@ -200,7 +200,7 @@ def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
 
 
 def _find_listed_pods(reading: ReadResult) -> PodTable:
-    """Return the pods from long lists. They are decoded as a table instead of as manifests."""
+    """Return the pods that are only in long lists, which are decoded as a table instead of as manifests."""
     pods = (
         m.document["metadata"]
         for m in reading.manifests

@@ -194,7 +194,7 @@ class _Balancing:
     def _count_pods_to_move(self, small_size: int, large_size: int) -> int:
         """Return how many pods should move from a large domain to a small one, given the domains' sizes.
 
-        The number is 0 if the skew is allowed. Neither domain should pass the average by the move.
+        The number is 0 if the skew is allowed. The move should take neither domain past the average.
         """
         skew = large_size - small_size
         max_skew = self.rule.max_skew

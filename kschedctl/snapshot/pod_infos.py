@@ -409,7 +409,7 @@ class DistinctInfos(Sequence[PodInfo]):
     def __getitem__(self, number: int | slice) -> PodInfo | Sequence[PodInfo]:
         if isinstance(number, slice):
             return [self[i] for i in range(*number.indices(len(self)))]
-        return self._made[number] or self._build_info(int(number))
+        return self._made[number] or self._build_pod_info(int(number))
 
     def __iter__(self) -> Iterator[PodInfo]:
         return map(self.__getitem__, range(len(self)))
@@ -426,7 +426,7 @@ class DistinctInfos(Sequence[PodInfo]):
         has_name = [bool(name) for name in self._pods.node.values]
         return [has_name[code] for code in self._pods.node.codes[self.rows].tolist()]
 
-    def _build_info(self, number: int) -> PodInfo:
+    def _build_pod_info(self, number: int) -> PodInfo:
         """Build the info with this number, and store it for later use."""
         pod = self._pods[int(self.rows[number])]
         info = PodInfo(self._stored(pod), self._options, number, self._first_equivalents.get(number, number))

@@ -382,7 +382,9 @@ def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[s
 
 def _build_requirement_terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
     """Convert requirements to the report's terms, sorted by key."""
-    return tuple(RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].to_terms())
+    return tuple(
+        RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].to_selector_terms()
+    )
 
 
 def _build_claim_taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:

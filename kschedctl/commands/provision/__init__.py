@@ -37,7 +37,7 @@ def provision(
     are known, without prices, and it is uncertain whether another type would fit. ``options`` are preferencePolicy,
     minValuesPolicy, maxInstanceTypes and featureGates. ``now`` is an RFC 3339 time and defaults to the time at which
     the cluster was read. If nodes would be launched, kube-scheduler's queue is replayed with them, to see which pods
-    stay pending nevertheless. Raises InputError.
+    stay pending nevertheless. Raises InputError if an argument or object is malformed.
 
     >>> str(provision(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No pending pods: Karpenter would launch no node'

@@ -170,7 +170,8 @@ def _add_objects_waiting_elsewhere(
 ) -> reports.SimulationReport:
     """Return the report with workloads that wait for other components. Workloads in Kueue's queues come first.
 
-    `new_only` leaves out workloads that the cluster already had.
+    `new_only` leaves out workloads that the cluster already had. The report becomes undecided if the state of a
+    workload is unknown, unless it is certainly bad.
     """
     queued = {entry.resource: entry for entry in shared.queued}
     all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
@@ -256,7 +257,9 @@ def run_once(
 
 
 def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
-    """Return the PodDisruptionBudgets of which more pods are evicted than they allow now, and what they allow."""
+    """Return the PodDisruptionBudgets that the evictions violate, as `namespace/name`, with the disruptions each allows
+    now.
+    """
     pods_by_budget: dict[str, set[str]] = {}
     for eviction in evicted:
         for name in eviction.budgets:
@@ -273,7 +276,7 @@ def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> d
 
 
 def _iter_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
-    """Yield the workloads with evicted pods of which no pod has a node at the end of the simulation."""
+    """Yield the workloads that lost pods and have no pod with a node at the end of the simulation, in order of name."""
     affected = {eviction.workload for eviction in evicted if not eviction.workload.startswith("Pod ")}
     if not affected:
         return
@@ -329,10 +332,12 @@ def _build_report_basis(
 
 
 def _iter_created_pods(shared: PreparedCluster) -> Iterator[str]:
-    """Yield the arriving pods, and a pod for each workload whose pods are denied, all as `namespace/name`."""
+    """Yield the keys of the arriving pods, and the key of each workload whose pods are denied, all as
+    `namespace/name`.
+    """
     yield from shared.workload_by_pod
     for denied in shared.not_created:
-        _, _, key = denied.workload.partition(" ")
+        _kind, _, key = denied.workload.partition(" ")
         yield key
 
 
@@ -488,7 +493,7 @@ def prepare_simulation(
     current_workloads = map(existing.with_current_replicas, sorted_manifests.workloads.values())
     autoscaled = [clamp_replicas_to_autoscaler(cluster, workload) for workload in current_workloads]
     workloads = [entry.workload for entry in autoscaled]
-    queued = _admit_through_queues(cluster, workloads, include_waiting=pending)
+    queued = _admit_workloads_through_queues(cluster, workloads, include_waiting=pending)
     cluster, workloads = queued.cluster, queued.workloads
     creation = create_objects(cluster, workloads, include_denied=replays_admission)
 
@@ -539,7 +544,7 @@ def prepare_simulation(
 
 
 def _iter_suspended_jobs(workloads: Iterable[Struct], outlooks: Mapping[Owner, JobOutlook]) -> Iterator[StoredJob]:
-    """Yield the workloads that are suspended Jobs and that wait in none of Kueue's queues."""
+    """Yield the suspended Jobs among the workloads, except Jobs that wait in one of Kueue's queues."""
     for job in workloads:
         if isinstance(job, Job) and job.spec.suspend and get_identity(job) not in outlooks:
             spec = StoredJobSpec(job.spec.parallelism, job.spec.completions, suspend=True)
@@ -562,7 +567,9 @@ class _QueuedWorkloads(NamedTuple):
     """The pods that Kueue starts, other than those of the workloads."""
 
 
-def _admit_through_queues(cluster: Cluster, workloads: list[Struct], *, include_waiting: bool) -> _QueuedWorkloads:
+def _admit_workloads_through_queues(
+    cluster: Cluster, workloads: list[Struct], *, include_waiting: bool
+) -> _QueuedWorkloads:
     """Let Kueue admit or suspend the new workloads that name a queue.
 
     CronJobs are skipped, because they create no pods yet. Existing objects are skipped, because Kueue has already

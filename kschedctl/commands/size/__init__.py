@@ -166,8 +166,8 @@ def apply_steps(
 ) -> tuple[Cluster, list[NotCreated]]:
     """Apply the steps of a scenario. Return the cluster, and the workloads whose pods the API server would deny.
 
-    Nothing is scheduled between the steps, because all pods are placed anew afterwards. Raises KschedctlError that
-    names the step.
+    Nothing is scheduled between the steps, because all pods are placed anew afterwards. Raises a KschedctlError that
+    names the step if a step cannot be carried out.
     """
     run = ScenarioRun(SettledCluster(cluster, {}), files.__getitem__, where, 0, None)
     for number, (name, part) in enumerate(map(get_step_name_and_parameters, scenario.steps), 1):

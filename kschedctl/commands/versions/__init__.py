@@ -89,7 +89,7 @@ def list_all_changes() -> VersionChanges:
                 *_, newest_release = change.since
                 minor = KubeVersion.parse(newest_release).minor
                 earlier = KubeVersion.parse(f"1.{max(minor - 1, OLDEST_MINOR)}")
-                changes.append(_with_switch(change, aspect, earlier, KubeVersion.parse(f"1.{minor}")))
+                changes.append(_add_default_switch(change, aspect, earlier, KubeVersion.parse(f"1.{minor}")))
     return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), compared=False, changes=_sort_newest_first(changes))
 
 
@@ -106,16 +106,17 @@ def compare_versions(first: str, second: str) -> VersionChanges:
         if before and after and before != after:
             since, _ = aspect.values.find_step(max(first_version, second_version))
             change = _build_version_change(aspect, since, before, after)
-            changes.append(_with_switch(change, aspect, first_version, second_version))
+            changes.append(_add_default_switch(change, aspect, first_version, second_version))
     return VersionChanges((str(first_version), str(second_version)), compared=True, changes=_sort_newest_first(changes))
 
 
-def _with_switch(
+def _add_default_switch(
     change: VersionChange, aspect: VersionedAspect, first_version: KubeVersion, second_version: KubeVersion
 ) -> VersionChange:
     """Return the change with the release that switched a gate's or plugin's default, if the versions differ in it.
 
-    In this release, the default became that of the newer version, and it stayed so up to the newer version.
+    In this release, the default became that of the newer version, and it stayed so up to the newer version. Also say
+    whether the second version has removed the gate.
     """
     get_default = DEFAULT_GETTERS.get((aspect.sort, aspect.values.what))
     if get_default is None:
@@ -176,9 +177,10 @@ def _build_version_change(aspect: VersionedAspect, since: str, before: str, afte
 
 
 def _sort_newest_first(changes: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
-    """Group changes by sort, in the order of `SORTS`, and put the newest change first within each sort."""
+    """Sort the changes by their kind, in the order of `SORTS`, and within each kind by release, newest first."""
 
     def get_sort_key(change: VersionChange) -> tuple[int, int]:
+        """Return the rank of the change's kind, and the negative minor version of its newest release."""
         *_, newest_release = change.since
         return SORTS.index(change.sort), -KubeVersion.parse(newest_release).minor
 

@@ -45,7 +45,9 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     kind = kinds.pop()
     if kind not in KINDS:
         return None
-    objects = {side: default_object(kind, convert_document(document), view) for side, document in documents.items()}
+    objects = {
+        side: apply_object_defaults(kind, convert_document(document), view) for side, document in documents.items()
+    }
     old, new = objects.get("old"), objects.get("new")
     if old is None or new is None:
         return ChangedObject(kind, old, new)
@@ -93,8 +95,8 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
             continue
         if difference.new is None and after.cluster.find_gap(difference.kind, namespace):
             continue
-        old = None if difference.old is None else default_object(difference.kind, difference.old, before)
-        new = None if difference.new is None else default_object(difference.kind, difference.new, after)
+        old = None if difference.old is None else apply_object_defaults(difference.kind, difference.old, before)
+        new = None if difference.new is None else apply_object_defaults(difference.kind, difference.new, after)
         if difference.is_recreated:
             yield ChangedObject(difference.kind, old, None)
             yield ChangedObject(difference.kind, None, new)
@@ -157,7 +159,7 @@ def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None
     return None
 
 
-def default_object(kind: str, obj: Any, view: Fork) -> Any:
+def apply_object_defaults(kind: str, obj: Any, view: Fork) -> Any:
     """Apply the API server's defaults to an object of the kind.
 
     Raises InputError if the object has no name, or if a quantity in it is malformed.
@@ -188,7 +190,7 @@ def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:
     if change.new is None or change.kind in ("Node", "Pod"):
         return view
     after = view.fork()
-    after.objects.replace({change.kind: [change.new]})
+    after.objects.replace_objects({change.kind: [change.new]})
     return after
 
 

@@ -70,7 +70,7 @@ def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUp
 
 
 def build_not_created_report(scheduler: Scheduler, pod: Pod, failure: NotCreated) -> WakeUps:
-    """Build the report for a pod that cannot be created and that no scheduler will see."""
+    """Build the report for a pod that cannot be created, so that no scheduler sees it."""
     return WakeUps(
         pod=pod.key,
         headline=f"Not created: {failure.headline}",

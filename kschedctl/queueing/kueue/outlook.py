@@ -251,7 +251,7 @@ class _StateHistory:
         return is_repeated
 
     def _build_queue_key(self, name: str) -> Hashable:
-        """Build a hashable key for everything in a ClusterQueue's waiting Workloads that affects the next cycles."""
+        """Build a hashable key of the state of a ClusterQueue's waiting Workloads that affects later cycles."""
         queue = self._replay.queues.pending[name]
         generation = self._replay.cache.queues[name].generation
         waiting = [*queue.active.items(), *queue.inadmissible.items()]
@@ -274,7 +274,7 @@ def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:
 
 
 def _build_workload_key(workload: WorkloadState) -> Hashable:
-    """Build a hashable key for everything in a Workload that affects the next cycles.
+    """Build a hashable key of the state of a Workload that affects later cycles.
 
     The time of a condition is included only if it determines the Workload's place in its queue.
     """

@@ -250,7 +250,7 @@ class CohortNode(QuotaNode):
                 self.usage[key] = add_amounts(self.usage.get(key, 0), carried)
 
 
-def find_covering_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
+def compute_covering_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
     """Return the height of the lowest enclosing subtree whose quota covers the amount, and whether it has a parent.
 
     The height is 0 if the node itself needs to borrow nothing. If no subtree covers the amount, return the root's
