@@ -216,8 +216,8 @@ def _split_scheme(text: str) -> tuple[str, str]:
 
 def _split_authority(text: str) -> tuple[str, str]:
     """Split user information from the host. Raises ValueError if one of the two is invalid."""
-    user, at, host = text.rpartition("@")
-    if at and not _USER.fullmatch(user):
+    user, separator, host = text.rpartition("@")
+    if separator and not _USER.fullmatch(user):
         raise ValueError("net/url: invalid userinfo")
     if _BAD_ESCAPE.search(user) or _BAD_ESCAPE.search(host):
         raise ValueError("invalid URL escape")
