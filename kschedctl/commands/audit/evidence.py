@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kschedctl.api.resource_names import format_for_sentence
@@ -283,7 +284,10 @@ def _build_tiers_table(report: PrioritiesSection, style: Style) -> Page:
 
 
 def _build_tier_row(tier: PriorityTier, resources: tuple[str, ...]) -> tuple[Cell, ...]:
-    """Return the cells for a tier."""
+    """Build the row of a tier: its name and counts, its requests of the `resources`, and whether it preempts.
+
+    The cell of a resource is empty if the tier requests none of it.
+    """
     amounts = (format_rounded(name, tier.requests[name]) if name in tier.requests else "" for name in resources)
     name = Marked(tier.name or "no class", Tone.FAINT if tier.system else Tone.STRONG)
     counts = (f"{tier.priority:,}", f"{tier.pods:,}", f"{tier.pending:,}", f"{tier.nodes:,}")
@@ -319,9 +323,11 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
 
 
 def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a workload whose pods are evicted. Wide output also has the names of the pods."""
-    fate_counts = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in EvictionFate}
-    outcomes = ", ".join(_describe_fate(fate, number) for fate, number in fate_counts.items() if number)
+    """Build the row of a workload whose pods are evicted. Wide output also has the names of the pods."""
+    pods_by_outcome = Counter(pod.fate for pod in workload.pods)
+    outcomes = ", ".join(
+        _format_outcome_count(outcome, pods_by_outcome[outcome]) for outcome in EvictionFate if pods_by_outcome[outcome]
+    )
     pods = Marked(names([pod.pod for pod in workload.pods]), Tone.FAINT) if style.wide else ""
     return (
         Stack((workload.workload, pods)),
@@ -332,14 +338,14 @@ def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | S
     )
 
 
-def _describe_fate(fate: EvictionFate, pods: int) -> str:
-    """Describe the number of evicted pods with the same fate, such as `3 get no node`."""
+def _format_outcome_count(outcome: EvictionFate, pods: int) -> str:
+    """Describe how many evicted pods met with this outcome, such as `3 get no node`."""
     words = {
         EvictionFate.MOVED: agreeing(pods, "moves", "move"),
         EvictionFate.PENDING: agreeing(pods, "gets no node", "get no node"),
         EvictionFate.LOST: agreeing(pods, "is lost", "are lost"),
     }
-    return f"{pods:,} {words[fate]}"
+    return f"{pods:,} {words[outcome]}"
 
 
 # -- what room is left -------------------------------------------------------------------------------------------------
@@ -348,7 +354,8 @@ def _describe_fate(fate: EvictionFate, pods: int) -> str:
 def build_packing_evidence(report: PackingSection, style: Style) -> Page:
     """Build tables of the room by pool, of stranded capacity, and of the nodes that were drained on trial.
 
-    The typical pods by which capacity counts as stranded are shown if capacity is stranded, and in wide output.
+    Wide output also has the typical pods, which decide what counts as stranded. Other output has them only if capacity
+    is stranded.
     """
     typical_pods: Page = ()
     if style.wide or report.stranded:
@@ -359,7 +366,7 @@ def build_packing_evidence(report: PackingSection, style: Style) -> Page:
         *_plot_use_by_pool(report.pools),
         *build_struct_table(report.stranded, style),
         *typical_pods,
-        *_build_trial_drains(report, style),
+        *_build_trial_drains_part(report, style),
         *build_struct_table(report.kept, style, {"why": lambda node: build_why_cell(node.why, style)}, limit=MAX_ROWS),
     )
 
@@ -425,7 +432,7 @@ def _format_example_workloads(pods: TypicalPods) -> str:
     return ", ".join(pods.examples) + suffix
 
 
-def _build_trial_drains(report: PackingSection, style: Style) -> Page:
+def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
     """Build the part about trial drains: how many nodes were tried, which were emptied, and what removing them saves.
 
     If some candidates were not tried, the command that tries the others is included.

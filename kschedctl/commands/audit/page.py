@@ -144,7 +144,10 @@ COMMANDS_SHOWN = 3
 
 
 def build_section_page(section: Section, style: Style) -> Page:
-    """Build the page of a single section."""
+    """Build the page of a single section: its headline, caveats, evidence and findings.
+
+    If the section was interrupted, the page says so first.
+    """
     interruption = build_interruption_line(section.interrupted)
     answer = paragraph(Marked(section.headline, _find_section_tone(section)))
     blocks = build_section_blocks(section, style)

@@ -84,7 +84,7 @@ def find_gate_holders(pod: Pod) -> tuple[GateHolder, ...]:
 
 
 def _find_gate_holder(gate: str, namespace: str) -> GateHolder:
-    """Return a gate with its holder, who is looked up by the gate's name, then by the gate's domain.
+    """Look up the holder of a gate by the gate's name, then by the gate's domain.
 
     An unknown holder is described by the domain, or left empty if the gate has no domain.
     """
@@ -429,7 +429,7 @@ def _format_other_count(group: Sequence[WaitingPod]) -> str:
 
 
 def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:
-    """Return the numbers of pending pods by cause, and of workloads held back before scheduling, as text."""
+    """Summarize the pending pods by cause, and the workloads held back before scheduling."""
     elsewhere_text = describe_state_counts(elsewhere)
     if not waiting:
         return f"no pod is pending; {elsewhere_text}" if elsewhere_text else "nothing is pending"

@@ -49,7 +49,7 @@ class TabLine(Widget):
             self.tab = tab
 
     def render(self) -> Text:
-        """Render the tabs."""
+        """Render the numbered tabs, and highlight the current one."""
         line = Text(no_wrap=True)
         for number, tab in enumerate(TABS, 1):
             if tab != self.current_tab:

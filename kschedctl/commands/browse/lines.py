@@ -186,7 +186,7 @@ class LineList(ScrollView, can_focus=True):
 
     @property
     def chosen(self) -> Openable | None:
-        """The subject under the cursor, or None."""
+        """The subject under the cursor, or None if no line has a subject."""
         if not 0 <= self.cursor < len(self.starts):
             return None
         first_row = self.starts[self.cursor]

@@ -88,7 +88,7 @@ class ConsolidationOptions:
         return float(text)
 
     def build_wishes(self) -> ConsolidationWishes:
-        """Return the wishes that these options express."""
+        """Build the conditions for removing nodes from the options. Raises UsageError for an invalid --headroom."""
         return ConsolidationWishes(self.keep_zone_loss, self.parse_headroom(), pool=self.pool, seconds=self.seconds)
 
     def read_manifests(self) -> list[JsonObject]:

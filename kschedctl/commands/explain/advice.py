@@ -79,13 +79,13 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
             text = "A finalizer or an unresponsive kubelet keeps the pod: check metadata.finalizers"
             yield Advice("LookAtFinalizers", text)
         case "Gated":
-            yield from _advise_on_gated(report, pod)
+            yield from _advise_on_gated_pod(report, pod)
         case "Schedulable":
-            yield from _advise_on_schedulable(pod)
+            yield from _advise_on_schedulable_pod(pod)
         case "Unschedulable" if framework is not None:
             yield from _advise_on_missing_drivers(scheduler, report)
             yield from _advise_on_taints(scheduler, framework, pod, report)
-            yield from _advise_on_unschedulable(report, pod, scheduler)
+            yield from _advise_on_unschedulable_pod(report, pod, scheduler)
 
 
 def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
@@ -100,8 +100,12 @@ def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
     yield Advice("AskWhoDecides", f"Ask {group.decided_by}: {command}")
 
 
-def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
-    """Yield advice for a gated pod: how to get the gates removed, and whether the pod would then fit."""
+def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
+    """Yield advice for a gated pod: how to get its gates removed, and what happens once it is released.
+
+    Devices that hold the pod back are also advised on. The last advice says how many nodes would fit, or why none
+    would.
+    """
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
         text = f"Find the controller that removes {gates}; until it does, the scheduler ignores the pod"
@@ -118,7 +122,7 @@ def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
         yield Advice("OnceReleased", text)
 
 
-def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
+def _advise_on_schedulable_pod(pod: Pod) -> Iterator[Advice]:
     """Yield advice for a pod that fits but is still pending. A pod that is not created yet gets none."""
     if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
         text = (
@@ -131,10 +135,11 @@ def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
         yield Advice("CheckScheduler", text)
 
 
-def _advise_on_unschedulable(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
-    """Yield advice for an unschedulable pod: on a deadlock of gangs, else on preemption, else on the causes.
+def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
+    """Yield advice for an unschedulable pod: about a deadlock of gangs, or else about preemption, or else about the
+    causes.
 
-    A DaemonSet pod that cannot preempt anything gets the advice to raise its priority first.
+    A DaemonSet pod that cannot preempt any pod first gets the advice to raise its priority.
     """
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
@@ -144,7 +149,7 @@ def _advise_on_unschedulable(report: Explanation, pod: Pod, scheduler: Scheduler
     if report.pod_group is not None and report.pod_group.deadlocked_with:
         yield Advice("EndDeadlock", suggest_deadlock_end(report.pod_group))
     elif preemption is not None and preemption.terminating:
-        yield from _advise_on_preemption(preemption, scheduler.cluster)
+        yield from _advise_on_terminating_victims(preemption, scheduler.cluster)
     elif preemption is not None and preemption.chosen and preemption.asked:
         victims = len(preemption.candidates[preemption.chosen].victims)
         text = f"Preemption would make room on {preemption.chosen} by evicting {counted(victims, 'pod')}"
@@ -153,7 +158,7 @@ def _advise_on_unschedulable(report: Explanation, pod: Pod, scheduler: Scheduler
         yield from _advise_on_causes(report.causes)
 
 
-def _advise_on_preemption(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:
+def _advise_on_terminating_victims(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:
     """Yield advice for a pod whose victims are still terminating."""
     node = preemption.nominated
     text = f"Wait: the pod gets {node} once the victims are gone, unless a pod of higher priority comes first"
@@ -166,7 +171,7 @@ def _advise_on_preemption(preemption: PreemptionReport, cluster: Cluster) -> Ite
 
 
 def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
-    """Yield advice on the first few causes, without duplicates.
+    """Yield advice on the first CAUSES_ADVISED causes, without duplicates.
 
     If several causes together exclude all nodes, the advice starts with a sentence that says so.
     """
@@ -198,7 +203,9 @@ def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Ite
 
 
 def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list[DeviceClass]:
-    """Return the distinct DeviceClasses that the pod requests but that no node has a device of."""
+    """Return the DeviceClasses that the pod's claims request although no node has a device of them, without
+    duplicates.
+    """
     # The requests without devices, as claim and request
     without_devices = set()
     for cause in report.causes:
@@ -291,7 +298,7 @@ def _find_next_step(cause: Cause) -> NextStep | None:
 def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
     """Yield advice on the closest node if its taints or its cordon are the first cause.
 
-    If some objects were not read, nothing is yielded. Uncordoning the node or tolerating its taints is advised only if
+    Nothing is yielded if some objects were not read. Uncordoning the node or tolerating its taints is advised only if
     the pod would then fit.
     """
     cause = report.causes[0] if report.causes else None

@@ -175,11 +175,11 @@ def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, s
     In narrow tables, the call is stacked below the extender's name.
     """
     in_full = " in full" if call.full else ""
-    asked = f"{call.verb}, {count(len(call.nodes), 'node')}{in_full}"
+    request = f"{call.verb}, {count(len(call.nodes), 'node')}{in_full}"
     answer: Cell = Marked(error, Tone.BAD) if error else _describe_answer(call, report)
     if style.narrow:
-        return (Stack((call.extender, Marked(f"  {asked}", Tone.FAINT))), answer)
-    return (call.extender, asked, answer)
+        return (Stack((call.extender, Marked(f"  {request}", Tone.FAINT))), answer)
+    return (call.extender, request, answer)
 
 
 def _describe_answer(call: ExtenderCallReport, report: Explanation) -> str:

@@ -71,7 +71,7 @@ def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...
 def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     """Add the best fixes to an explanation. If there are none, add the reasons why.
 
-    The explanation stays as it is if no change could help.
+    The explanation stays as it is if no change could help. Raises KeyboardInterrupt if the user interrupts the search.
     """
     if not should_search_fixes(report, target):
         return report
@@ -98,13 +98,14 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 
     unknown = merge_unknown_kinds((report.unknown, find_uncalled_extenders(fix.ranked for fix in best)))
     report = replace(report, remedies=shown, impossible=impossible, unknown=unknown)
-    return _add_rivals_for_preempted_room(report)
+    return _mention_rivals_for_preempted_room(report)
 
 
-def _add_rivals_for_preempted_room(report: Explanation) -> Explanation:
-    """Say that the pod does not get the node on which preemption is under way, if other waiting pods take it first.
+def _mention_rivals_for_preempted_room(report: Explanation) -> Explanation:
+    """Correct the headline and advice if other waiting pods would take the room that preemption is making for the pod.
 
-    The replay of the fix to wait for the terminating pods names these pods.
+    The pods are known from the replay of the fix to wait for the terminating pods. Otherwise the report is returned
+    unchanged.
     """
     preemption = report.preemption
     if preemption is None or not preemption.terminating:
@@ -143,14 +144,15 @@ def search_fixes(
 ) -> tuple[RemedySearch, list[RankedFix]]:
     """Search for fixes, and return the search and the fixes, best first.
 
-    If the target's workload has no pods yet, all of its replicas are pending. Fixes are then checked with all of them.
+    If the target's workload has no pods yet, all of its replicas are pending, and fixes are checked with all of them.
+    `progress` is called with 1 for each set of changes that is tried.
     """
     if target.workload is not None:
         from kschedctl.replay.controllers.other_replicas import add_other_replicas  # noqa: PLC0415 - not for a pod
 
         target = add_other_replicas(target)
     search = RemedySearch(
-        Trials(target.scheduler, find_unchanged_pod(target)),
+        Trials(target.scheduler, choose_pod_to_change(target)),
         iter_fixes_at_node,
         iter_fixes_anywhere,
         wishes,
@@ -159,7 +161,7 @@ def search_fixes(
     return search, rank_trials(search.run())
 
 
-def find_unchanged_pod(target: TargetPod) -> Pod:
+def choose_pod_to_change(target: TargetPod) -> Pod:
     """Return the pod as its manifest or the cluster has it, so that fixes change that object.
 
     If the question changed the pod's spec, for example by --as-if, return the changed pod.

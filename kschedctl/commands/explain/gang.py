@@ -306,7 +306,10 @@ def _add_placement_result(
 
 
 def _find_gang_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult) -> str:
-    """Return the verdict on a gang after the attempt to place it. An error or preemption comes before missing pods."""
+    """Return the verdict on a gang after the attempt to place it.
+
+    An error or a wait for preemption takes precedence over missing pods.
+    """
     if result.status.code is Code.ERROR:
         return ERROR
     if result.waiting_on_preemption:

@@ -182,7 +182,10 @@ def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
 
 
 def describe_bound_gang_failure(group: PodGroupReport) -> str:
-    """Describe why a gang whose pods are bound together is not placed. Return an empty string if it is placed."""
+    """Describe why a gang whose pods are bound together is not placed. Return an empty string if it is placed.
+
+    If the gang's required number of pods cannot be determined, the text says why.
+    """
     if group.problem or group.verdict == PLACED:
         return group.problem
     if group.deadlocked_with:
@@ -253,7 +256,7 @@ def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str
 
 
 def _describe_gang_shortage(group: PodGroupReport) -> str:
-    """Describe how many of the gang's pods fit, or which gangs make it wait at Permit."""
+    """Describe how many of the gang's pods fit, or, if enough of them fit, which gangs make it wait at Permit."""
     if group.waits_for and _count_fitting_members(group) + group.scheduled >= group.min_count:
         return _describe_gang_wait(group)
     domain = f" in one {group.topology}" if group.topology else ""

@@ -386,7 +386,10 @@ class _TreeTrial:
 
     @cached_property
     def results(self) -> GroupResults:
-        """The results by group; empty if there are no pods to try. A validation error is the result of all groups."""
+        """The result of each group, or no results if there are no pods to try.
+
+        If the tree is invalid, every group has the validation error as its result.
+        """
         tried = {position: self.infos[position] for members in self.members.values() for position in members.tried}
         if not tried:
             return {}
@@ -428,7 +431,9 @@ class _TreeTrial:
 
 
 def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTree:
-    """Report on one group of the tree."""
+    """Report on one group of the tree: its policy, parent, topology, and verdict. `result` is None if it was not
+    tried.
+    """
     constraints = node.group.spec.scheduling_constraints
     parent = find_parent_key(node.group)
     return GroupOfTree(

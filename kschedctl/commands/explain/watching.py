@@ -117,7 +117,7 @@ def _get_creation_figures(creation_failure: NotCreated | None) -> object:
 
 
 def _print_answer(answer: Answer, is_update: bool) -> None:
-    """Print the answer, preceded by the time if it updates an earlier answer."""
+    """Print the answer. In a text format, the time precedes an answer that updates an earlier one."""
     if is_update and answer.format not in DATA:
         sys.stdout.write(f"\n--- {datetime.now():%H:%M:%S}\n")
     sys.stdout.write(str(answer.render()))

@@ -207,7 +207,7 @@ class Failures(Report, frozen=True):
         )
 
     def build_csv_table(self) -> CsvTable:
-        """Return a table with a row for each simulated failure, the worst first."""
+        """Build a table with a row for each simulated failure, the worst first."""
         rows = [
             (
                 rank,

@@ -174,7 +174,7 @@ def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> It
 def _build_headline(
     view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
 ) -> str:
-    """Return the numbers of removable nodes and the share of free cpu and memory that is stranded, as text.
+    """Summarize how many nodes can be removed, and the stranded share of the free CPU and memory.
 
     The stranded share comes first if no node can be removed. `uncounted` are waiting workloads that are not replayed.
     """
@@ -197,7 +197,7 @@ def _build_headline(
         not_tried_text = f" ({not_tried:,} not tried)" if not_tried else ""
         parts.append(f"{len(emptying.emptied):,} of {emptying.tried:,}{others} tried can be removed{not_tried_text}")
     needed = [kept.node for kept in emptying.kept if kept.lets_run]
-    if needed:
+    if needed:  # these nodes were tried, so the last part is about the tried nodes
         parts[-1] += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
     is_removable = bool(empty_count or emptying.emptied)
     if is_removable:
@@ -214,7 +214,7 @@ def _node_noun(number: int) -> str:
 
 
 def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity) -> str:
-    """Return a clause with the stranded shares of free CPU and memory, such as `8% of the free CPU is stranded`.
+    """Format the stranded shares of free CPU and memory as a clause, such as `8% of the free CPU is stranded`.
 
     If neither is stranded, the clause is `no free capacity is stranded`.
     """

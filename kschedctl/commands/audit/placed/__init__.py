@@ -348,9 +348,9 @@ def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster)
 
 
 def _build_headline(section: PlacedSection) -> str:
-    """Return the numbers of nodes, devices and pods with problems as text.
+    """Summarize how many nodes, devices and pods have problems.
 
-    Without problems, the text says so. If no pods were judged, the text says that instead.
+    Without problems, the text says so. If no pods were judged, the text says that no pods are on nodes.
     """
     counts = ", ".join(f"{number:,} {words}" for number, words in _iter_headline_counts(section) if number)
     if counts:

@@ -110,7 +110,7 @@ def _build_orphaned_pods(table: PodTable, rows: Rows) -> OrphanedPods:
 
 
 def iter_shared_devices(cluster: Cluster) -> Iterator[SharedDevice]:
-    """Yield devices that are allocated to several claims.
+    """Yield the devices that are allocated to several claims, ordered by driver, pool and name.
 
     Allocations for admin access and shares of a device do not count.
     """
@@ -140,10 +140,10 @@ class _NodePod(NamedTuple):
 
 
 def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
-    """Yield each overcommitted resource of each node. Nodes without any allocatable resource are left out.
+    """Yield a report for each overcommitted resource of each node. Nodes without any allocatable resource are left out.
 
-    As in kube-scheduler, an allocatable amount beyond int64 wraps to a negative amount. A resource that no pod of the
-    node requests is not overcommitted because of that.
+    As in kube-scheduler, an allocatable amount beyond int64 wraps to a negative amount. Such a resource is not
+    overcommitted if no pod of the node requests it.
     """
     has_resources = view.allocatable.any(axis=1, keepdims=True)
     is_overcommitted = (view.requested > np.maximum(view.allocatable, 0)) & has_resources

@@ -228,7 +228,7 @@ def _build_headline(
     inactive: Sequence[InactiveQueue],
     unplaced: Sequence[UnplacedWorkload],
 ) -> str:
-    """Return the numbers of waiting Workloads, inactive queues and Workloads without nodes, and the longest wait."""
+    """Summarize the waiting Workloads with the longest wait, the inactive queues, and the Workloads without nodes."""
     queue_count = counted(len(report.queues), "ClusterQueue")
     if not waiting:
         parts = [f"no Workload waits in {queue_count}"]

@@ -87,7 +87,7 @@ def _build_race_results(
 ) -> list[RaceResult]:
     """Build the result of each expiry from the counts of each run by expiry. Without runs there are no results."""
     setting = _build_setting(question, nodes, rate)
-    counts_by_expiry = zip(*counts_by_run, strict=True)
+    counts_by_expiry = zip(*counts_by_run, strict=True)  # empty without runs, unlike the expiries
     return [
         _build_race_result(setting, expiry.text, expiry.ttl(nodes), counts)
         for expiry, counts in zip(question.expiries, counts_by_expiry, strict=False)
@@ -129,7 +129,7 @@ def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Se
 
 
 def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
-    """Return the advice and the worst case that it avoids, as text, or that no pod is double-booked.
+    """Give the advice and the worst case that it avoids in one line, or say that no pod is double-booked.
 
     If pods are double-booked even with the best expiry, the advice is to run a single instance. There is no advice if
     the worst case has the best expiry.

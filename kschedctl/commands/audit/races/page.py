@@ -43,10 +43,10 @@ def build_race_tables(results: Sequence[RaceResult], style: Style) -> Page:
     """
     is_single_setting = len({(result.nodes, result.pods_per_second) for result in results}) == 1
     if not (style.wide or is_single_setting):
-        return (_build_expiry_table(results), *_plot_by_size(results))
+        return (_build_expiry_table(results), *_plot_double_booking_by_size(results))
     return (
         *build_struct_table(results, style, {"expiry": _format_expiry, "share": _format_share}, limit=None),
-        *_plot_by_size(results),
+        *_plot_double_booking_by_size(results),
     )
 
 
@@ -96,7 +96,7 @@ def format_short_percent(share: float) -> str:
     return "< 0.1%" if share < 0.0005 else f"{share * 100:.1f}%"
 
 
-def _plot_by_size(results: Sequence[RaceResult]) -> Page:
+def _plot_double_booking_by_size(results: Sequence[RaceResult]) -> Page:
     """Plot the share of double-booked pods over cluster sizes, at the highest rate.
 
     Return () if there is only one size or if no pod is double-booked.

@@ -53,7 +53,7 @@ def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
 
 
 def _build_headline(report: SamplingCosts) -> str:
-    """Return the loss of the profile that loses most, as text.
+    """Describe the loss of the profile that loses most.
 
     If no profile samples nodes, return the report's headline, which begins with a small letter here.
     """

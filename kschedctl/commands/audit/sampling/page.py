@@ -103,7 +103,9 @@ def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:
 
 
 def _build_kinds_table(profile: SampledProfile) -> Table:
-    """Build a table of the kinds of pods."""
+    """Build a table of the kinds of pods, with their scores and their losses at the current and the advised
+    percentage.
+    """
     columns = [Column("workload"), Column("pods", right=True), Column("fit on", right=True)]
     then = f"at {profile.advice.percentage}%" if profile.advice.percentage else "advised"
     columns += [Column("scores", right=True), Column("lost now", right=True), Column(then, right=True)]
@@ -111,7 +113,7 @@ def _build_kinds_table(profile: SampledProfile) -> Table:
 
 
 def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a kind of pods. A kind that could not be measured has the reason instead of numbers."""
+    """Build the row of a kind of pods. A kind that could not be measured has the reason instead of numbers."""
     if kind.unmeasured or not kind.fitting:
         reason = Marked(kind.unmeasured or "fits on no node: all are evaluated", Tone.WARNING)
         return (Stack((kind.workload, reason)), f"{kind.pods:,}", "", "", "", "")

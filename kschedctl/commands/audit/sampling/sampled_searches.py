@@ -182,7 +182,7 @@ def iter_default_pod_kinds(
 
 
 def _iter_distinct_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """Return one pod for each PodInfo of pending ungated pods, with the number of pods that share the PodInfo."""
+    """Yield one pod for each PodInfo of pending ungated pods, with the number of pods that share the PodInfo."""
     columns = scheduler.view.pods
     pods_by_info: dict[int, list[Pod]] = {}
     for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
@@ -274,7 +274,7 @@ def compute_sampling_costs_of_targets(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for pods that were named. Pods that are never created are only listed."""
+    """Return the costs for the pods that the user named. Pods that are never created are only listed."""
     targets = list(targets)
     not_created = tuple(target.never_created for target in targets if target.never_created is not None)
     kinds = build_named_kinds(target for target in targets if target.never_created is None)
