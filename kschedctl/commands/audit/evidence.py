@@ -119,8 +119,8 @@ def _iter_group_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
 
 def _format_other_wake_ups(rejector: RejectorReport) -> str:
     """Return how many other changes wake a rejector's pods, as the end of a line. Return "" if there are none."""
-    further = len(rejector.wake_ups) - 1
-    return f", or {counted(further, 'other change')}" if further else ""
+    other_count = len(rejector.wake_ups) - 1
+    return f", or {counted(other_count, 'other change')}" if other_count else ""
 
 
 def build_queues_evidence(section: QueuesSection, style: Style) -> Page:
@@ -306,8 +306,8 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
     if grown.message:
         reason, *_ = describe_message(grown.message, style)
-        others = "" if not grown.placed else "the others: "
-        outcome += f"; {others}{reason}"
+        subject = "the others: " if grown.placed else ""
+        outcome += f"; {subject}{reason}"
 
     columns = (
         Column("evicted", keep=True),
@@ -386,19 +386,22 @@ def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
 
     Wide output has all resources. Otherwise there are only CPU, memory and resources with stranded amounts.
     """
-    rows = [
-        (
-            _format_pool(pool.pool),
-            f"{pool.nodes:,}",
-            room.resource,
-            format_rounded(room.resource, room.allocatable),
-            format_rounded(room.resource, room.free),
-            Marked(format_rounded(room.resource, room.stranded), Tone.WARNING) if room.stranded else "0",
-        )
-        for pool in pools
-        for room in pool.resources
-        if style.wide or room.resource in MAIN_RESOURCES or room.stranded
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for pool in pools:
+        for room in pool.resources:
+            is_important = room.resource in MAIN_RESOURCES or room.stranded
+            if not is_important and not style.wide:
+                continue
+            stranded = format_rounded(room.resource, room.stranded) if room.stranded else ""
+            row = (
+                _format_pool(pool.pool),
+                f"{pool.nodes:,}",
+                room.resource,
+                format_rounded(room.resource, room.allocatable),
+                format_rounded(room.resource, room.free),
+                Marked(stranded, Tone.WARNING) if room.stranded else "0",
+            )
+            rows.append(row)
     amount_columns = [Column(name, right=True) for name in ("allocatable", "free", "stranded")]
     return build_table(
         rows,
@@ -416,7 +419,8 @@ def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
     percentages = {}
     for pool in pools:
         for room in pool.resources:
-            if room.allocatable and (room.resource in MAIN_RESOURCES or room.stranded):
+            is_important = room.resource in MAIN_RESOURCES or room.stranded
+            if room.allocatable and is_important:
                 percentages[f"{_format_pool(pool.pool)} {room.resource}"] = {
                     "requested": round(100 * room.requested / room.allocatable, 1),
                     "stranded": round(100 * room.stranded / room.allocatable, 1),
@@ -427,8 +431,8 @@ def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
 
 def _format_example_workloads(pods: TypicalPods) -> str:
     """Return example workloads of typical pods, and how many more there are."""
-    further = pods.workloads - len(pods.examples)
-    suffix = f" and {further:,} more" if further else ""
+    further_count = pods.workloads - len(pods.examples)
+    suffix = f" and {further_count:,} more" if further_count else ""
     return ", ".join(pods.examples) + suffix
 
 

@@ -423,9 +423,9 @@ def _format_other_count(group: Sequence[WaitingPod]) -> str:
 
     They may need other amounts than the first pod, which the text before the clause describes.
     """
-    others = len(group) - 1
-    waits = agreeing(others, "waits", "wait")
-    return f"; {counted(others, 'other pod')} {waits} for the same reason" if others else ""
+    other_count = len(group) - 1
+    waits = agreeing(other_count, "waits", "wait")
+    return f"; {counted(other_count, 'other pod')} {waits} for the same reason" if other_count else ""
 
 
 def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:

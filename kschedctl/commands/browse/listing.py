@@ -70,12 +70,12 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
     """
     hits = session.search(pod_listing.text) if pod_listing.text else None
     namespace_prefix = f"{pod_listing.namespace}/" if pod_listing.namespace else ""
-    pods = {
-        pod: member
-        for group in session.pods_by_cause.groups
-        for pod, member in zip(group.pods, group.members, strict=True)
-        if (hits is None or pod in hits.pods) and pod.startswith(namespace_prefix)
-    }
+    pods = {}
+    for group in session.pods_by_cause.groups:
+        for pod, member in zip(group.pods, group.members, strict=True):
+            is_hit = hits is None or pod in hits.pods
+            if is_hit and pod.startswith(namespace_prefix):
+                pods[pod] = member
     missing = [
         Openable(NOT_CREATED, name)
         for name, failure in session.missing_workloads.items()

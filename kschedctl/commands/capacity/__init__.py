@@ -403,9 +403,10 @@ def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[
     `feasible_counts` has the number of nodes that fit each pod. Only changes of this number are points, and if there
     are too many changes, only some of them. With `ended`, one more pod fits on no node.
     """
+    # The numbers of placed pods at which the number of nodes changes, starting with 0
     changes = [i for i, nodes in enumerate(feasible_counts) if i == 0 or nodes != feasible_counts[i - 1]]
-    thinning = len(changes) // MAX_CURVE_POINTS + 1
-    for i in changes[::thinning]:
+    step = len(changes) // MAX_CURVE_POINTS + 1  # leaves out points if there are too many
+    for i in changes[::step]:
         yield RoomLeft(i, feasible_counts[i])
     if ended:
         yield RoomLeft(len(feasible_counts), 0)

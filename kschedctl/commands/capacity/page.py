@@ -42,8 +42,8 @@ def build_page(report: Capacity, style: Style) -> Page:
         condition = describe_missing_namespaces(report.missing_namespaces)
         shapes += _build_shape_part(report.shapes[0], style, named=True, condition=condition)
     elif report.shapes:
-        what, numbers = report.build_first_line()
-        shapes.append(paragraph(Marked(what, Tone.STRONG), numbers))
+        subject, numbers = report.build_first_line()
+        shapes.append(paragraph(Marked(subject, Tone.STRONG), numbers))
         for shape in report.shapes:
             shapes += build_subsection(shape.shape, _build_shape_part(shape, style, named=False))
     doubt_line = paragraph(Marked("Not certain:", Tone.WARNING), describe_verdict_doubts(report.unknown))

@@ -96,10 +96,12 @@ class ShapeCapacity(Document, frozen=True):
     def binding_limit(self) -> CapacityLimit:
         """The limit that is reached first in every run: the nodes, admission, or Kueue's quota."""
         fits = self.over_runs.least if self.over_runs else self.fits
-        is_created_less = self.created is not None and (self.created < fits or self.limited)
-        if is_created_less and self.created == self.most:
+        # With `limited`, more pods than `fits` might get a node, so that admission ends first
+        admission_ends_before_nodes = self.created is not None and (self.created < fits or self.limited)
+        if admission_ends_before_nodes and self.created == self.most:
             return CapacityLimit.QUOTA if EXCEEDED in self.refused[0] else CapacityLimit.ADMISSION
-        return CapacityLimit.KUEUE if self.by_quota is not None and self.by_quota < fits else CapacityLimit.NODES
+        kueue_ends_before_nodes = self.by_quota is not None and self.by_quota < fits
+        return CapacityLimit.KUEUE if kueue_ends_before_nodes else CapacityLimit.NODES
 
     @property
     def limit_sentence(self) -> str:
@@ -142,9 +144,10 @@ class ShapeCapacity(Document, frozen=True):
     @property
     def numbered_name(self) -> str:
         """The number of pods that fit and the shape, such as ``3 of Deployment shop/web``."""
-        more = " or more" if self.binding_limit is CapacityLimit.NODES and self.limited else ""
-        number = self.over_runs if self.over_runs and self.binding_limit is CapacityLimit.NODES else f"{self.most:,}"
-        return f"{number}{more} of {self.shape}"
+        is_limited_by_nodes = self.binding_limit is CapacityLimit.NODES
+        or_more = " or more" if is_limited_by_nodes and self.limited else ""
+        number = self.over_runs if self.over_runs and is_limited_by_nodes else f"{self.most:,}"
+        return f"{number}{or_more} of {self.shape}"
 
     @property
     def sentence_about_pods_ahead(self) -> str:
@@ -208,8 +211,8 @@ class Capacity(Report, frozen=True):
             return (*first, f"{last}{condition}")
         numbered = [shape.numbered_name for shape in self.shapes]
         if len(numbered) > MAX_NAMED_SHAPES:
-            others = len(numbered) - MAX_NAMED_SHAPES + 1
-            numbered[MAX_NAMED_SHAPES - 1 :] = [f"and {counted(others, 'other workload')}"]
+            other_count = len(numbered) - MAX_NAMED_SHAPES + 1
+            numbered[MAX_NAMED_SHAPES - 1 :] = [f"and {counted(other_count, 'other workload')}"]
         return (
             f"{counted(len(self.shapes), 'workload')}, each as if it had all the room to itself:",
             f"{', '.join(numbered)}{condition}",

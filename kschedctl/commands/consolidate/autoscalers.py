@@ -147,9 +147,9 @@ def _describe_replacements(command: DisruptionCommand) -> str:
         names = [name for name, _ in claim.instance_types]
         if claim.cheapest:
             names = [claim.cheapest.options[0].partition("|")[0], *names]
-        others = len(dict.fromkeys(names)) - 1
+        other_count = len(dict.fromkeys(names)) - 1
         if names:
-            types.append(f"{names[0]} or {counted(others, 'other type')}" if others > 0 else names[0])
+            types.append(f"{names[0]} or {counted(other_count, 'other type')}" if other_count > 0 else names[0])
     new_nodes = counted(len(command.replacements), "new node")
     return f"{new_nodes} ({first_few(types)})" if types else new_nodes
 

@@ -307,9 +307,9 @@ class ConsolidationRun:
                 excessive_count = middle
         self.zones = self._simulate_zone_losses(base, acceptable_count, workers)
 
-        kept = self.removable[acceptable_count:]
-        self.staying += [StayingNode(node.node, node.pool, KEEPS_ZONE_LOSS) for node in kept]
-        self.remaining[[self.view.nodes.index[node.node] for node in kept]] = True
+        kept_nodes = self.removable[acceptable_count:]
+        self.staying += [StayingNode(node.node, node.pool, KEEPS_ZONE_LOSS) for node in kept_nodes]
+        self.remaining[[self.view.nodes.index[node.node] for node in kept_nodes]] = True
         del self.removable[acceptable_count:]
 
     def _simulate_zone_losses(self, base: Cluster, removed_count: int, workers: Workers) -> list[ZoneLoss]:

@@ -38,7 +38,11 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
     ranked = sorted(report.total, key=lambda node: -report.total[node])
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else NODES_SHOWN)
     scorers = {**report.weighted, **report.extender_scores}
-    distinguishing = [p for p, by_node in scorers.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
+    distinguishing = []
+    for plugin, score_by_node in scorers.items():
+        scores_differ = len({score_by_node[node] for node in nodes}) > 1
+        if scores_differ or style.wide:
+            distinguishing.append(plugin)
 
     columns = [Column("node", keep=True), *number_columns("total")]
     has_plugin_columns = OTHER_WIDTH + PLUGIN_WIDTH * len(distinguishing) <= style.width

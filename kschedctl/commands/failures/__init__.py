@@ -182,11 +182,11 @@ def simulate_failures(
             failures.append(_combine_runs_of_failure(completed_runs))
     worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
     # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
-    others = (
+    less_severe = (
         replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=(), pinned_volumes=())
         for failure in worst_first[1:]
     )
-    reported = [*worst_first[:1], *others]
+    reported = [*worst_first[:1], *less_severe]
     covered_nodes = {name for loss in losses for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
@@ -292,7 +292,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         evicted=len(list_evicted_elsewhere(simulation, frozenset(loss.nodes))),
         lost=len(lost) + len(lost_victims),
         lost_victims=len(lost_victims),
-        ending=sum(find_owner(view.pods.objects[each]).kind in ("DaemonSet", "Node") for each in ending),
+        ending=sum(find_owner(view.pods.objects[position]).kind in ("DaemonSet", "Node") for position in ending),
         reasons=reasons,
         evicted_pods=report_evictions(simulation),
         lost_pods=(*(view.pods.objects[position].key for position in lost), *lost_victims),

@@ -192,10 +192,10 @@ def _build_headline(
     if empty_count:
         parts.append(f"{empty_count:,} of {counted(workers, 'node')} {agreeing(empty_count, 'is', 'are')} empty")
     if emptying.tried:
-        others = f" {agreeing(emptying.tried, 'other', 'others')}" if empty_count else f" {_node_noun(emptying.tried)}"
+        noun = agreeing(emptying.tried, "other", "others") if empty_count else _node_noun(emptying.tried)
         not_tried = emptying.candidates - emptying.tried
         not_tried_text = f" ({not_tried:,} not tried)" if not_tried else ""
-        parts.append(f"{len(emptying.emptied):,} of {emptying.tried:,}{others} tried can be removed{not_tried_text}")
+        parts.append(f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} tried can be removed{not_tried_text}")
     needed = [kept.node for kept in emptying.kept if kept.lets_run]
     if needed:  # these nodes were tried, so the last part is about the tried nodes
         parts[-1] += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"

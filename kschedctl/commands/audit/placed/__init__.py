@@ -262,8 +262,8 @@ def _group_by_workload(positions: Rows, view: Fork) -> dict[str, Rows]:
 def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
     """Build the finding about misplaced pods of a workload. Its rule depends on the rejecting plugin and the reason."""
     rule = find_broken_rule(misplaced.refuses, misplaced.reason)
-    further = misplaced.pods - len(misplaced.examples)
-    suffix = f" and {further:,} more" if further else ""
+    further_count = misplaced.pods - len(misplaced.examples)
+    suffix = f" and {further_count:,} more" if further_count else ""
     message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{suffix}: {misplaced.reason}"
     _, _, key = misplaced.workload.partition(" ")  # of a title such as "Deployment shop/web"
     namespace, _, _ = key.partition("/")

@@ -132,7 +132,8 @@ def _iter_pod_info_groups(view: Fork) -> Iterator[_PodInfoGroup]:
         number = int(infos[start])
         info = view.pods.infos[number]
         owner = find_controller(info.pod.metadata)
-        if not info.terminating and (owner is None or owner.kind not in ("DaemonSet", "Node")):
+        is_daemon_or_static_pod = owner is not None and owner.kind in ("DaemonSet", "Node")
+        if not info.terminating and not is_daemon_or_static_pod:
             positions = bound_positions[start:stop]
             yield _PodInfoGroup(number, info, positions, view.node[positions].astype(np.int64))
 

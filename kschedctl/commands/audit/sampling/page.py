@@ -65,12 +65,12 @@ def build_sampling_page(report: SamplingCosts, style: Style) -> Page:
 
 def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
     """Build the setting, kinds and curve of each profile for an audit, except profiles that evaluate all nodes."""
-    return tuple(
-        block
-        for profile in section.profiles
-        if profile.advice.verdict != "idle"
-        for block in (_build_setting_line(profile.setting), *_build_profile_blocks(profile, "kinds of pods"))
-    )
+    blocks: list[Block] = []
+    for profile in section.profiles:
+        evaluates_all_nodes = profile.advice.verdict == "idle"
+        if not evaluates_all_nodes:
+            blocks += (_build_setting_line(profile.setting), *_build_profile_blocks(profile, "kinds of pods"))
+    return tuple(blocks)
 
 
 def _build_setting_line(setting: SamplingSetting) -> Block:
@@ -107,8 +107,8 @@ def _build_kinds_table(profile: SampledProfile) -> Table:
     percentage.
     """
     columns = [Column("workload"), Column("pods", right=True), Column("fit on", right=True)]
-    then = f"at {profile.advice.percentage}%" if profile.advice.percentage else "advised"
-    columns += [Column("scores", right=True), Column("lost now", right=True), Column(then, right=True)]
+    advised = f"at {profile.advice.percentage}%" if profile.advice.percentage else "advised"
+    columns += [Column("scores", right=True), Column("lost now", right=True), Column(advised, right=True)]
     return Table(tuple(columns), tuple(_build_kind_row(kind, profile) for kind in profile.kinds))
 
 

@@ -387,9 +387,10 @@ def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloa
     message += (
         f": the constraint over {constraint.key} (maxSkew {constraint.max_skew}) still counts this domain with 0 pods"
     )
-    further = len(affected) - 1
-    if further:
-        message += f"; {counted(further, 'more constraint')} {agreeing(further, 'has', 'have')} the same effect"
+    further_count = len(affected) - 1
+    if further_count:
+        verb = agreeing(further_count, "has", "have")
+        message += f"; {counted(further_count, 'more constraint')} {verb} the same effect"
     yield STRANDED_WHILE_DOWN.build_finding(str(owner), message, namespace=owner.namespace, path=constraint.key)
 
 
