@@ -117,7 +117,7 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
         without_objects = {name for name, has_objects in OPTIONAL_SECTIONS.items() if not has_objects(audited)}
         selected = [name for name in SECTIONS if name not in missing_options and name not in without_objects]
 
-    sections = _run_until_interrupted(audited, selected)
+    sections = _run_sections_until_interrupted(audited, selected)
     interrupted = len(sections) < len(selected) or any(section.interrupted for section in sections)
     return Audit(
         headline=f"{_describe_lack_of_nodes(audited)}{_build_headline(sections, interrupted)}",
@@ -134,7 +134,7 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
     )
 
 
-def _run_until_interrupted(audited: AuditedCluster, names: Sequence[str]) -> list[AnySection]:
+def _run_sections_until_interrupted(audited: AuditedCluster, names: Sequence[str]) -> list[AnySection]:
     """Run sections in order, and return them. If the user interrupts, the remaining sections are missing."""
     done = audited.progress.begin("Auditing", len(names))
     sections: list[AnySection] = []

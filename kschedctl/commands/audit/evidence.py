@@ -217,7 +217,7 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
 
 
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:
-    """Return a spread constraint's row of the table.
+    """Build the row of a spread constraint.
 
     The cells are the workload, the key and action, the allowed and actual skew, the fullest and emptiest domain, and
     the pods that would be stranded.

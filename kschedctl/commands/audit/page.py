@@ -329,7 +329,7 @@ def _iter_waiting_rows(section: PendingSection) -> Iterator[WaitingRow]:
 
 
 def _build_waiting_row(row: WaitingRow, findings_above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a row of the table of waiting pods. Fixes of the row above are not repeated.
+    """Build a row of the table of waiting pods. Fixes of the row above are not repeated.
 
     A row without pods shows the object and the message of its finding.
     """

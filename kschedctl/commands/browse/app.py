@@ -191,7 +191,7 @@ class Browser(TidyApp):
             self._note_why_chosen_pod_is_not_pending()
 
     def _note_why_chosen_pod_is_not_pending(self) -> None:
-        """Note what happened to the chosen pod if it is no longer pending.
+        """Note why the chosen pod is no longer pending. Note nothing if it still is.
 
         If the list no longer contains the pod, choose the pod under the cursor instead, except during a search.
         """

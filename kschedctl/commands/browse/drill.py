@@ -1,4 +1,6 @@
-"""The screens of a node and of a workload, as lines that open each other's screens, and of what waits without pods."""
+"""The detail screens of a node, of a workload, and of an object that waits without pods, as lines that open each
+other.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def _list_node_facts(contents: NodeContents, width: int) -> list[ListLine]:
 
 
 def _list_labels(contents: NodeContents, width: int) -> list[ListLine]:
-    """List the node's labels."""
+    """List the node's labels below a heading. Long labels are wrapped."""
     lines: list[ListLine] = []
     for key, value in contents.labels.items():
         lines += [ListLine(line) for line in wrap_text(f" {key}={value}", width, "   ")]

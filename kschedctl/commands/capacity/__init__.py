@@ -261,7 +261,7 @@ def prepare_shapes(
 def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
     """Create one pod of each workload, or many if each pod needs claims of its own.
 
-    Return them with a flag for each workload: whether its pods need claims of their own.
+    Return the created objects and, for each workload, whether its pods need claims of their own.
     """
     creation = create_objects(cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True)
     has_own_claims = []

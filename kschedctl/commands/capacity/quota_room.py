@@ -1,4 +1,4 @@
-"""How many more pods of a workload Kueue admits at once without preemption."""
+"""Count how many more pods of a workload Kueue admits at once without preemption."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def add_flavors_of_queue(cluster: Cluster, workload: Struct, pods: list[Pod]) ->
 def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom | None:
     """Count how many of at most ``most`` pods of a workload Kueue would admit behind all pods that wait ahead of them.
 
-    The pods of one Job are admitted together. Return None if Kueue does not manage the workload, or is not replayed.
+    The pods of one Job are admitted together. Return None if Kueue does not manage the workload, or if its admission is
+    not replayed.
     """
     first = _predict_outlook_of_pods(cluster, workload, 1)
     if first is None or first.report.state is WaitingState.NOT_CHECKED or not (first.report.replayed or first.admitted):

@@ -172,7 +172,7 @@ class Drain(Report, frozen=True):
         if self.blocked:
             cannot = counted(len(self.blocked), "pod cannot be evicted", "pods cannot be evicted")
             counts.insert(0, f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
-        counts += self._describe_evicted_elsewhere()
+        counts += self._describe_pods_evicted_elsewhere()
         if self.delayed:
             waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
             counts.append(f"{waits} once replacements of others are ready ({first_few([d.pod for d in self.delayed])})")
@@ -207,7 +207,7 @@ class Drain(Report, frozen=True):
         worst = next((text for number, text in drawbacks if number), "with disruption")
         return f"Can be drained, {worst}"
 
-    def _describe_evicted_elsewhere(self) -> list[str]:
+    def _describe_pods_evicted_elsewhere(self) -> list[str]:
         """Describe how many pods of other nodes are evicted, and how many of them get no node, in at most one text.
 
         The list is empty if no pod of another node is evicted.
@@ -265,7 +265,7 @@ class Drain(Report, frozen=True):
             harms.append(f"evicts {first_few(self.ask_to_stay)}, whose annotations ask not to be evicted")
         return tuple(harms)
 
-    def _describe_order(self) -> tuple[str, ...]:
+    def _describe_drain_order(self) -> tuple[str, ...]:
         """Return a text that says which nodes to drain later than others, or () if the order does not matter."""
         later = list(dict.fromkeys(pod.node for pod in self.delayed))
         first = [node for node in self.nodes if node not in later]
@@ -323,7 +323,7 @@ class Drain(Report, frozen=True):
             warnings=(
                 *((outcomes,) if self.blocked else ()),
                 *self._describe_lost_pods(),
-                *self._describe_order(),
+                *self._describe_drain_order(),
                 *describe_data_on_nodes(self.pinned_volumes),
                 *self.list_harms(),
                 *describe_evictions(self.evicted),

@@ -54,7 +54,9 @@ _EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: c
 
 
 def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
-    """Yield advice that suits the verdict on an explained pod. `framework` is None if no profile serves the pod."""
+    """Yield advice on what to do next, depending on the verdict on the pod. `framework` is None if no profile serves
+    the pod.
+    """
     match report.verdict:
         case "Bound" if report.kubelet_rejection:
             text = "Remove spec.nodeName so that the scheduler chooses a node with room for the pod"
@@ -159,7 +161,9 @@ def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Sched
 
 
 def _advise_on_terminating_victims(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:
-    """Yield advice for a pod whose victims are still terminating."""
+    """Yield the advice to wait for the pod's terminating victims, and what to check if they outlast their grace
+    period.
+    """
     node = preemption.nominated
     text = f"Wait: the pod gets {node} once the victims are gone, unless a pod of higher priority comes first"
     yield Advice("AwaitPreemption", text, node)
@@ -187,7 +191,8 @@ def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
 def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Iterator[Advice]:
     """Yield advice on DRA drivers that the pod needs and that publish no ResourceSlice.
 
-    There is no advice unless all ResourceSlices were read.
+    For a DeviceClass that names no driver, there is advice only if no driver publishes a ResourceSlice. There is no
+    advice at all unless all ResourceSlices were read.
     """
     if scheduler.cluster.gap("ResourceSlice") is not None:
         return

@@ -12,7 +12,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Volume
 from kschedctl.commands.explain.advice import iter_advice
-from kschedctl.commands.explain.eliminations import find_causes, group_nodes, report_eliminations, report_nodes
+from kschedctl.commands.explain.eliminations import find_causes, group_rejected_nodes, report_eliminations, report_nodes
 from kschedctl.commands.explain.headline import build_headline
 from kschedctl.commands.explain.preemption import report_preemption
 from kschedctl.commands.explain.reach import Obstacle, find_obstacles
@@ -261,7 +261,7 @@ def _add_node_results(
         report,
         eliminations=report_eliminations(rejections, cycle),
         nodes=nodes,
-        groups=group_nodes(nodes),
+        groups=group_rejected_nodes(nodes),
         volumes=_report_volumes_by_node(reserved),
         allocations=_report_devices_by_node(reserved),
         filter=_report_all_rejections(cycle),

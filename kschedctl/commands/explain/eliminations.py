@@ -1,4 +1,4 @@
-"""Why nodes are rejected: reports by reason and by node, and the main causes that keep a pod pending."""
+"""Report why nodes are rejected, by reason and by node, and find the main causes that keep a pod pending."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[El
     closeness = measure_node_closeness(obstacles, len(cycle.view.nodes))
     leveled = [
         _build_elimination(obstacles_of_reason, closeness, cycle)
-        for obstacles_of_reason in group_by_reason(o for o in obstacles if o.reported.any())
+        for obstacles_of_reason in group_obstacles_by_reason(o for o in obstacles if o.reported.any())
     ]
     leveled.sort(key=lambda entry: (entry.level, -entry.elimination.nodes, entry.elimination.reason))
     return tuple(entry.elimination for entry in leveled)
 
 
-def group_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
+def group_obstacles_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
     """Group obstacles by plugin and reason.
 
     Several obstacles may share a reason, such as one for full nodes and one for small nodes.
@@ -139,7 +139,7 @@ def _report_refusal(obstacle: Obstacle, row: int) -> Refusal:
     return Refusal(obstacle.plugin if obstacle.looked_at else "", obstacle.reason, describe_fact(fact), fact)
 
 
-def group_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
+def group_rejected_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
     """Group rejected nodes that have the same reasons. Groups are ordered by their closest node."""
     groups: dict[object, list[NodeReport]] = {}
     for node in nodes:
@@ -197,7 +197,7 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     eligible = closeness.level == lowest_level
     reasons = [
         Reason(obstacles_of_reason, _find_rejected_nodes(obstacles_of_reason, obstacles, NEAR) & eligible)
-        for obstacles_of_reason in group_by_reason(obstacles)
+        for obstacles_of_reason in group_obstacles_by_reason(obstacles)
     ]
 
     # Few reasons that account for all eligible nodes, counted only where they are as severe as the node's level

@@ -126,7 +126,7 @@ COLUMNS = (Column("node", keep=True), Column("claim", keep=True), Column("gets")
 
 
 def build_reservations_section(report: Explanation, style: Style) -> Page:
-    """Build the table of what would be bound for the pod on the best nodes, one row per claim."""
+    """Build the table of volumes and devices that would be bound for the pod on the best nodes, one row per claim."""
     ranked = [node for node in report.feasible if node in report.volumes or node in report.allocations]
     ranked.sort(key=lambda node: -report.total.get(node, 0))
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else RESERVING_SHOWN)
@@ -180,13 +180,13 @@ def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, s
     """
     in_full = " in full" if call.full else ""
     request = f"{call.verb}, {count(len(call.nodes), 'node')}{in_full}"
-    answer: Cell = Marked(error, Tone.BAD) if error else _describe_answer(call, report)
+    answer: Cell = Marked(error, Tone.BAD) if error else _describe_extender_answer(call, report)
     if style.narrow:
         return (Stack((call.extender, Marked(f"  {request}", Tone.FAINT))), answer)
     return (call.extender, request, answer)
 
 
-def _describe_answer(call: ExtenderCallReport, report: Explanation) -> str:
+def _describe_extender_answer(call: ExtenderCallReport, report: Explanation) -> str:
     """Describe the extender's answer to a call: the nodes that it rejects, or just "answered" if it rejects none.
 
     The extender's messages are quoted for the first few nodes.

@@ -65,10 +65,10 @@ def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
     Only one of the pod's unbound claims is named.
     """
     first, *further_claims = report.claims_without_scheduler
-    further_count = f" and {len(further_claims)} more" if further_claims else ""
+    further_text = f" and {len(further_claims)} more" if further_claims else ""
     wait = "wait" if further_claims else "waits"
     claims = (
-        f"claim {first.claim} of class {first.storage_class}{further_count} {wait} for the scheduler to choose a node"
+        f"claim {first.claim} of class {first.storage_class}{further_text} {wait} for the scheduler to choose a node"
     )
     return f"spec.nodeName {pod.spec.node_name} bypasses the scheduler, but {claims} (WaitForFirstConsumer)"
 
@@ -148,7 +148,8 @@ def describe_group_failure(group: PodGroupReport, report: Explanation) -> str:
 def describe_group_placement(report: Explanation) -> str:
     """Describe where the pod is placed with its group.
 
-    Return an empty string if the group is not placed, or is nothing but the pod, without a topology.
+    Return an empty string if the group is not placed, or if the pod is its only placed member and no topology is
+    demanded.
     """
     group = report.pod_group
     if group is None or group.project or group.verdict != PLACED:

@@ -83,7 +83,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
 
     The command for more fixes follows the best fix, unless that fix already has a command.
     """
-    advice = [suggestion for suggestion in report.advice if not _is_shown_elsewhere(suggestion, report)]
+    advice = [suggestion for suggestion in report.advice if not _is_advice_shown_elsewhere(suggestion, report)]
     best_fix = build_best_fix(report.remedies, style)
     more_fixes = () if style.patches else _build_more_fixes_line(report, style)
     if best_fix and not any(isinstance(block, Command) for block in best_fix):
@@ -133,7 +133,7 @@ def _build_new_node_section(new: NewNode | None, style: Style) -> Page:
     return build_new_node_section(new, style)
 
 
-def _is_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
+def _is_advice_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
     """Return whether another section of the page already covers the advice."""
     preemption = report.preemption
     if advice.kind == "AwaitPreemption" and preemption and preemption.chosen and not preemption.terminating:

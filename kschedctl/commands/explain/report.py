@@ -362,7 +362,7 @@ class ClaimWithoutScheduler(Document, frozen=True):
 
 
 class ReplicaCount(Document, frozen=True):
-    """How many pods of a workload get a node once its manifest is applied, if not all of them do."""
+    """The number of pods of a workload that get a node once its manifest is applied, if not all of them do."""
 
     workload: str
     placed: int

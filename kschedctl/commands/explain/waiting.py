@@ -387,9 +387,9 @@ def _report_terminating_victim(pod: Pod, audited: ReplayedCluster) -> Terminatin
 
 
 def find_volcano_schedulers(cluster: Cluster) -> frozenset[str]:
-    """Return the scheduler names that pods of Volcano's PodGroups ask for.
+    """Return the scheduler names in the pods of Volcano's PodGroups.
 
-    Its PodGroups exist only where Volcano runs, so these schedulers run even if no event or lease shows it.
+    PodGroups of Volcano exist only where it runs, so these schedulers run even if no event or lease shows it.
     """
     groups = {(group.metadata.namespace, group.metadata.name) for group in cluster.volcano_pod_groups}
     if not groups:

@@ -38,7 +38,8 @@ def watch_cluster(
 
     `answer` builds the answer for a cluster. An answer is printed again only if more than its figures changed.
 
-    Raises KschedctlError, also if the explained pod no longer exists.
+    Raises UsageError if the output or the source cannot be watched, and KschedctlError, for example if the explained
+    pod no longer exists.
     """
     if output_format in PICTURES:
         raise UsageError(f"-o {output_format} shows a single moment and cannot be updated", where="--watch")

@@ -154,7 +154,7 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
 
 
 def _iter_own_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield the finding that the replayed scheduler's lease was released or is stale, if this is so.
+    """Yield a finding if the replayed scheduler's lease was released or is stale.
 
     A stale lease is only a warning if no other lease was renewed since, because the time of the cluster may be wrong.
     """

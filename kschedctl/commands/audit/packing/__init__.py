@@ -119,7 +119,7 @@ class PoolFacts(NamedTuple):
 def _collect_pool_facts(
     view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
 ) -> PoolFacts:
-    """Collect the facts that decide which pools or nodes may be removed."""
+    """Collect the pools whose stranded nodes can all be removed, and the waiting workloads that are not replayed."""
     is_needed = stranded.nodes.copy()
     is_needed[emptying.empty] = False
     is_needed[[view.nodes.index[emptied.node] for emptied in emptying.emptied]] = False
@@ -128,7 +128,7 @@ def _collect_pool_facts(
 
 
 def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> Iterator[PoolRoom]:
-    """Yield how much of each resource is used, free and stranded in each pool with workers, largest pool first."""
+    """Yield how much of each resource is requested, free and stranded in each pool with workers, largest pool first."""
     free = compute_free_resources(view)
     is_worker = pools.workers[:, None]
     is_stranded = stranded.nodes[:, None]

@@ -228,7 +228,7 @@ def _iter_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
 def _iter_misplaced_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
     """Yield the pods that a plugin rejects for one reason, grouped by workload, most pods first."""
     pods = view.pods.objects
-    positions_by_workload = _group_by_workload(misplaced.positions, view)
+    positions_by_workload = _group_positions_by_workload(misplaced.positions, view)
     for workload in sorted(positions_by_workload, key=lambda workload: -len(positions_by_workload[workload])):
         positions = positions_by_workload[workload]
         example_pods = [pods[position] for position in positions[:MAX_EXAMPLES].tolist()]
@@ -241,7 +241,7 @@ def _iter_misplaced_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[Mi
         )
 
 
-def _group_by_workload(positions: Rows, view: Fork) -> dict[str, Rows]:
+def _group_positions_by_workload(positions: Rows, view: Fork) -> dict[str, Rows]:
     """Return the positions of pods by workload. A pod without a controller is its own workload."""
     pods = view.pods.objects
     templates = pods.table.template[pods.rows[positions]]

@@ -175,7 +175,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
         requested=int(view.requested[row, column]),
         allocatable=allocatable,
         pods=len(ordered),
-        arrivals=tuple(_iter_arrivals(view, ordered, first_beyond)),
+        arrivals=tuple(_iter_arrivals_around_excess(view, ordered, first_beyond)),
         gap=gap,
         deferred_resizes=find_deferred_resizes(resource, row, view),
     )
@@ -203,7 +203,7 @@ def _parse_time(time: str) -> int | None:
         return None
 
 
-def _iter_arrivals(view: Fork, ordered: Sequence[_NodePod], first_beyond: int) -> Iterator[Arrival]:
+def _iter_arrivals_around_excess(view: Fork, ordered: Sequence[_NodePod], first_beyond: int) -> Iterator[Arrival]:
     """Yield at most MAX_ARRIVALS pods in order, beginning with the pod before the first that exceeded the node.
 
     `first_beyond` is the index of the first pod that exceeded the node. If it is the number of pods, no pod did, and

@@ -19,7 +19,7 @@ from kschedctl.commands.audit.priorities.preemptions import (
     Growth,
     find_exposed_workloads,
     find_preempted_workloads,
-    grow_tier,
+    simulate_tier_growth,
 )
 from kschedctl.commands.audit.priorities.report import (
     EvictedWorkload,
@@ -168,7 +168,9 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
     """Build the section about the priority tiers, starvation and preemption."""
     limits = audited.thresholds.priorities
     tiers = Tiers(audited.scheduler.view)
-    growth = grow_tier(audited.scheduler, tiers, limits, audited.progress.begin("Growing a tier", limits.grow))
+    growth = simulate_tier_growth(
+        audited.scheduler, tiers, limits, audited.progress.begin("Growing a tier", limits.grow)
+    )
     starving = find_starving_pods(audited, tiers)
     exposed = find_exposed_workloads(tiers)
     preempted = find_preempted_workloads(tiers)

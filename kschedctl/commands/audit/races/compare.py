@@ -26,7 +26,7 @@ def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -
     for nodes, rate in sizes_and_rates:
         counts_by_run: list[list[RaceCounts]] = []
         try:
-            for counts in _iter_runs(question, nodes, rate):
+            for counts in _iter_run_counts(question, nodes, rate):
                 counts_by_run.append(counts)
                 done(1)
         except KeyboardInterrupt:
@@ -71,7 +71,7 @@ def _build_setting(question: RaceQuestion, nodes: int, rate: float) -> RaceSetti
     )
 
 
-def _iter_runs(question: RaceQuestion, nodes: int, rate: float) -> Iterator[list[RaceCounts]]:
+def _iter_run_counts(question: RaceQuestion, nodes: int, rate: float) -> Iterator[list[RaceCounts]]:
     """Simulate a size and a rate in several runs, and yield the counts of each run by expiry.
 
     Each run has its own seed. All expiries of a run have the same random draws.
@@ -79,7 +79,7 @@ def _iter_runs(question: RaceQuestion, nodes: int, rate: float) -> Iterator[list
     setting = _build_setting(question, nodes, rate)
     ttls = [expiry.ttl(nodes) for expiry in question.expiries]
     for seed in range(question.seed, question.seed + question.runs):
-        yield _simulate_ttls(setting, RandomDraws.from_seed(setting, seed), ttls)
+        yield _simulate_each_ttl(setting, RandomDraws.from_seed(setting, seed), ttls)
 
 
 def _build_race_results(
@@ -94,7 +94,7 @@ def _build_race_results(
     ]
 
 
-def _simulate_ttls(setting: RaceSetting, draws: RandomDraws, ttls: Sequence[float]) -> list[RaceCounts]:
+def _simulate_each_ttl(setting: RaceSetting, draws: RandomDraws, ttls: Sequence[float]) -> list[RaceCounts]:
     """Simulate the same draws with each TTL, and return the counts in the order of the TTLs.
 
     A TTL that no informer lag exceeds has the same result as never expiring and is not simulated separately.

@@ -25,7 +25,7 @@ def build_races_page(report: Races, style: Style) -> Page:
         paragraph(Marked(report.headline, Tone.BAD if has_double_booked else Tone.GOOD)),
         paragraph(report.recommendation),
         *section("Double-booked pods", *build_race_tables(report.results, style)),
-        *section("Simulated", *build_assumptions(report.assumptions)),
+        *section("Simulated", *build_assumption_lines(report.assumptions)),
     )
 
 
@@ -33,7 +33,7 @@ def build_races_evidence(races: RacesSection, style: Style) -> Page:
     """Build the results and assumptions of the audit's simulation. Return () if nothing was simulated."""
     if races.races is None:
         return ()
-    return (*build_race_tables(races.races.results, style), *build_assumptions(races.races.assumptions))
+    return (*build_race_tables(races.races.results, style), *build_assumption_lines(races.races.assumptions))
 
 
 def build_race_tables(results: Sequence[RaceResult], style: Style) -> Page:
@@ -113,7 +113,7 @@ def _plot_double_booking_by_size(results: Sequence[RaceResult]) -> Page:
     return (Plot(title, Axis("nodes"), Axis("% of pods"), series),)
 
 
-def build_assumptions(assumptions: RaceAssumptions) -> Page:
+def build_assumption_lines(assumptions: RaceAssumptions) -> Page:
     """Build lines about the assumptions, about values taken from the cluster, and about measured latencies."""
     parts = [
         count(assumptions.instances, "scheduler instance"),

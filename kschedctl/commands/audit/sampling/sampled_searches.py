@@ -67,7 +67,7 @@ def measure_sampling_costs(kind: PodKind, framework: Framework, percentages: Seq
     curve = []
     try:
         for percentage in percentages:
-            curve.append(_measure_percentage(percentage, starts, kind.scheduler, framework))
+            curve.append(_measure_costs_at_percentage(percentage, starts, kind.scheduler, framework))
             done(1)
     except PluginError as error:
         return replace(sampled, unmeasured=str(error))
@@ -85,7 +85,7 @@ def _explain_why_not_comparable(cycle: Cycle) -> str:
     return ""
 
 
-def _measure_percentage(
+def _measure_costs_at_percentage(
     percentage: int, starts: EveryStart, scheduler: Scheduler, framework: Framework
 ) -> SamplingPoint:
     """Measure the costs of searching with one percentage, over all nodes at which the search may start."""
@@ -256,7 +256,8 @@ def compute_default_sampling_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for pending pods of the largest workloads, or for running pods if no pending pod fits.
+    """Return the costs of sampling for pending pods of the largest workloads, or for running pods if no pending pod
+    fits.
 
     There are at most `max_kinds` workloads. `namespace` limits the pods to one namespace.
     """
@@ -274,7 +275,7 @@ def compute_sampling_costs_of_targets(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for the pods that the user named. Pods that are never created are only listed."""
+    """Return the costs of sampling for the pods that the user named. Pods that are never created are only listed."""
     targets = list(targets)
     not_created = tuple(target.never_created for target in targets if target.never_created is not None)
     kinds = build_named_kinds(target for target in targets if target.never_created is None)

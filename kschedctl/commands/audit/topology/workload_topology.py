@@ -248,7 +248,7 @@ def iter_constraint_reports(scheduler: Scheduler, workloads: Workloads) -> Itera
 def _explain_unusable_domain(
     constraint: SpreadPromise, domain_counts: DomainCounts, info: PodInfo, view: Fork
 ) -> SpreadPromise:
-    """Return the constraint with the reason why its emptiest domain counts although it takes no pods.
+    """Add to the constraint the reason why its emptiest domain counts although it takes no pods.
 
     The constraint is returned unchanged if it is satisfied, if it has too few domains, or if its emptiest domain can
     take pods.
