@@ -47,11 +47,13 @@ def check_fixes_in_queue(
     but only the first ones are checked. `on_checked` is called with 1 for each checked fix.
     """
     fixes: list[CheckedFix] = []
+    enough = count or CHECKED
     for ranked_fix in ranking:
         some_fix_works = not all(fix.fails for fix in fixes)
-        if len(fixes) >= (count or CHECKED) and some_fix_works:
-            if count is not None:
-                break
+        has_enough = len(fixes) >= enough and some_fix_works
+        if has_enough and count is not None:
+            break
+        if has_enough:
             fixes.append(CheckedFix(ranked_fix, None))  # unchecked
             continue
         fix = checks.find_best_variant(ranked_fix)

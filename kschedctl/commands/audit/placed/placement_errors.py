@@ -163,7 +163,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
     if all(pod.nanoseconds is not None for pod in pods):
         ordered = sorted(pods, key=lambda pod: pod.nanoseconds or 0)
         cumulative_requests = np.cumsum([pod.requests for pod in ordered])
-        first_beyond = int(np.argmax(cumulative_requests > allocatable))
+        first_beyond = int(np.argmax(cumulative_requests > allocatable))  # the first index where this is true
         gap = _compute_gap_before_excess(ordered, first_beyond)
     else:
         ordered = sorted(pods, key=lambda pod: pod.requests)
