@@ -31,7 +31,7 @@ class KubeVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> KubeVersion:
-        """Parse ``1.34``, ``1.34.1`` or ``v1.34.1-eks-…``. Raises ValueError.
+        """Parse ``1.34``, ``1.34.1`` or ``v1.34.1-eks-…``. Raises ValueError for any other text.
 
         A version without a patch stands for the newest patch.
         """

@@ -182,7 +182,7 @@ class PodTable(Sequence[Pod]):
         return self.take(np.delete(np.arange(len(self)), rows)).drop_unused_templates()
 
     def drop_unused_templates(self) -> PodTable:
-        """Return the table without templates that no pod has."""
+        """Return the table without the templates that no pod uses."""
         is_used = np.bincount(self.template, minlength=len(self.templates)) > 0
         if is_used.all():
             return self
@@ -229,7 +229,7 @@ class PodTable(Sequence[Pod]):
 
     @cached_property
     def _row_range_by_namespace(self) -> dict[str, tuple[int, int]]:
-        """Return the first row of each namespace, and the row after its last."""
+        """The first row of each namespace and the row after its last."""
         code_by_namespace: dict[str, int] = {}
         codes = [code_by_namespace.setdefault(pod.metadata.namespace, len(code_by_namespace)) for pod in self.templates]
         row_codes = np.array(codes, np.int64)[self.template]

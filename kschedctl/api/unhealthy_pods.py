@@ -60,15 +60,19 @@ def explain_strict_budget(budget: PodDisruptionBudget) -> str:
 def describe_used_up_budget(budget: PodDisruptionBudget, pods: Sequence[Pod]) -> str:
     """Return a clause that names the unhealthy pods that use up the budget, or "" if all its pods are healthy.
 
-    If the budget demands that all its pods are healthy, the clause says so. `pods` are the pods that it selects.
+    The clause also says if the budget would allow no disruption even if all pods were healthy. ``pods`` are the pods
+    that the budget selects.
     """
     unhealthy = describe_unhealthy_pods(pods)
     if not unhealthy:
         return ""
-    total, min_available = sum(not pod.terminated for pod in pods), budget.spec.min_available
+    total = sum(not pod.terminated for pod in pods)
+    min_available = budget.spec.min_available
     allows_none = isinstance(min_available, int) and total <= min_available
-    still = f"; with all {counted(total, 'pod')} healthy it would still allow none" if allows_none and total > 1 else ""
-    return f"{unhealthy}, which uses up the budget{still}"
+    suffix = (
+        f"; with all {counted(total, 'pod')} healthy it would still allow none" if allows_none and total > 1 else ""
+    )
+    return f"{unhealthy}, which uses up the budget{suffix}"
 
 
 def explain_used_up_budgets(

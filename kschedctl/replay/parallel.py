@@ -433,8 +433,9 @@ def run_to_completion(scenario: Callable[[Context, Task], Report], context: Cont
 def compute_spreads(numbers_by_run: Sequence[Mapping[str, int]]) -> dict[str, Spread]:
     """Return the lowest and highest value of each number over the runs, or {} for a single run.
 
-    >>> compute_spreads([{"moved": 1}, {"moved": 3}])
-    {'moved': Spread(least=1, most=3)}
+    A number that a run does not have counts as 0.
+
+    >>> compute_spreads([{"moved": 1}, {"moved": 3}]) {'moved': Spread(least=1, most=3)}
     """
     if len(numbers_by_run) < 2:
         return {}

@@ -240,7 +240,7 @@ class QueueCycle(Document, frozen=True, omit_defaults=True):
     evaluated: int | None = None
     """How many nodes were evaluated for a single pod that was placed."""
     batched: bool = False
-    """Whether the pod got a node left over from the cycle of the pod before."""
+    """Whether the pod got the node that the cycle of an identical pod found next best."""
     waiting: dict[str, str] = {}
     """Pod -> node on which Permit lets it wait; a later cycle binds it or lets it fail."""
     nominations_cleared: tuple[str, ...] = ()

@@ -31,9 +31,8 @@ Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset
 
 
 def recreate_evicted_pods(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
-    """Let the simulation recreate evicted pods, as their controllers do, while it runs the queue.
-
-    Return the simulation.
+    """Let the simulation recreate evicted pods, as their controllers do, while it runs the queue. Return the
+    simulation.
 
     Pods in ``scaled_down`` are not recreated, since their workload replaces or drops them.
     """

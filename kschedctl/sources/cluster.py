@@ -43,10 +43,10 @@ class Cluster(cluster.Cluster):
         is used, else the default. ``kube_version`` is as in from_objects. Raises InputError if a file cannot be read,
         and ConfigurationError if the configuration is invalid.
         """
-        from kschedctl.sources.read import load_configuration_file, read  # noqa: PLC0415 - not all clusters are files
+        from kschedctl.sources.read import load_configuration_file, read_paths  # noqa: PLC0415 - not all clusters are files
 
         KubeVersion.parse_supported(kube_version)
-        files = read([os.fspath(path) for path in paths], recursive=recursive)
+        files = read_paths([os.fspath(path) for path in paths], recursive=recursive)
         if config is not None and not isinstance(config, Mapping):
             config = load_configuration_file(os.fspath(config))
         return cls.of(

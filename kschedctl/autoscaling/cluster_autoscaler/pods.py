@@ -117,7 +117,10 @@ def is_mirror_pod(pod: Pod) -> bool:
 
 
 def describe_pod_source(pod: Pod) -> str:
-    """Return the ``namespace/name`` of the pod's controller, or "(mirror)" as the name for a mirror pod."""
+    """Return the ``namespace/name`` of the pod's controller.
+
+    The name is "(mirror)" for a mirror pod, and empty for a pod without a controller.
+    """
     namespace = pod.metadata.namespace
     if is_mirror_pod(pod):
         return f"{namespace}/(mirror)"

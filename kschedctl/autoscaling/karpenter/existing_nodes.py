@@ -126,7 +126,7 @@ class RunNodes:
         """The nodes that took pods in this run, in the order of their rows."""
         return [self._used[row] for row in sorted(self._used)]
 
-    def place_on_accepting_node(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
+    def place_pod_on_accepting_node(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
         """Add the pod to the first node that accepts it, and return whether any node does.
 
         ``movable`` says whether settling nodes may also take the pod.

@@ -145,15 +145,15 @@ class Rehearsal:
             self._schedule_waiting_pods(simulation)
         is_recreated = bool(recreate_gone_pods(simulation, [position]))
         if terminating_position is None:
-            return simulation.attempt(position) if is_recreated else None
+            return simulation.attempt_pod(position) if is_recreated else None
 
         outcome = None
         if is_recreated:
             simulation.preemption = True
-            outcome = simulation.attempt(position)
+            outcome = simulation.attempt_pod(position)
             simulation.preemption = False
         self.view.forget(terminating_position)
-        return outcome or simulation.attempt(position)
+        return outcome or simulation.attempt_pod(position)
 
     def _schedule_waiting_pods(self, simulation: Simulation) -> None:
         """Schedule the waiting pods that have no node yet, without preemption if it is off in the simulation.

@@ -182,7 +182,7 @@ class RoomMaking:
             position for position in failed if simulation.view.node[position] < 0 and position not in simulation.gone
         ]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
-        nodes = Pools.of(simulation.view).select_nodes_in(wishes.pool)
+        nodes = Pools.from_view(simulation.view).select_nodes_in_pool(wishes.pool)
         return cls(
             stage.with_cordoned(NO_NODES),
             simulation,
@@ -202,7 +202,7 @@ class RoomMaking:
         """
         deadline = time.monotonic() + self.wishes.seconds
         for unit in self._list_unplaced_units():
-            self._adopt_if_it_works(unit, (), NO_NODES)
+            self._adopt_plan_if_it_works(unit, (), NO_NODES)
         hopeless_infos: set[int] = set()
         for unit in self._list_unplaced_units():
             infos = {int(self.before.view.pods.info[position]) for position in unit}
@@ -229,7 +229,7 @@ class RoomMaking:
         The plan is adopted if it works. No moves are searched if kube-scheduler does not try one of the pods at all, as
         for a gated pod.
         """
-        if self._adopt_if_it_works(unit, (), NO_NODES):
+        if self._adopt_plan_if_it_works(unit, (), NO_NODES):
             return True
         if any(find_reason_not_tried(self.stage.build_simulation(), position) for position in unit):
             return False
@@ -256,12 +256,12 @@ class RoomMaking:
                 return False
             plan += further_moves
             emptied |= {_get_emptied_row(stage, further_moves)}
-        return self._adopt_if_it_works(unit, plan, emptied)
+        return self._adopt_plan_if_it_works(unit, plan, emptied)
 
     def _build_search(
         self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build the search for moves that let the last of some members of a gang fit in addition to the other members.
+        """Build the search for further moves that let the last of these members of a gang fit together with the others.
 
         The moves come after those of `plan`, while the nodes `emptied` are cordoned. Also sets `held` to the numbers of
         pods that may not move, by reason, and adds the search to `searches`.
@@ -314,20 +314,21 @@ class RoomMaking:
         members of a gang is replayed only once.
         """
         if draft.whole:
-            return bool(self._replay_in_all_ways(draft.members, draft.moves, draft.emptied))
+            return bool(self._replay_all_outcomes(draft.members, draft.moves, draft.emptied))
         return self._place_gang_after_plan(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
         """Adopt the plans found by another process, in their order, so that this process reaches the same state."""
         for unit, plan, emptied in plans:
-            self._adopt_if_it_works(unit, plan, emptied)
+            self._adopt_plan_if_it_works(unit, plan, emptied)
 
     def _get_last_pod_of_unit(self, members: Unit) -> Unit:
         """Return the last pod of the gang that contains the members, as a tuple of one pod."""
         return next(unit[-1:] for unit in self._list_unplaced_units() if members[0] in unit)
 
     def _find_pods_placed_by_replay(self, stage: Rehearsal) -> list[Position]:
-        """Return the pods whose node in `stage` was assigned by the replay, on the nodes that may be touched.
+        """Return the pods that the replay has placed in `stage`, on nodes whose pods may be moved, in order of
+        position.
 
         These are waiting pods and pods that waiting pods preempt. They cannot be evicted from these nodes, because they
         do not run there. Pods that the adopted plans move are left out: the replacements run before the next move.
@@ -366,11 +367,11 @@ class RoomMaking:
         uncordoned_nodes = stage.view.nodes.objects  # what a further plan restores after its cordons
         return PlacedMembers(replace(stage, nodes=uncordoned_nodes), row)
 
-    def _replay_in_all_ways(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+    def _replay_all_outcomes(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """Return the replays of a plan for a gang or single pod, one for each possible outcome of random choices.
 
-        The list is empty if a pod of the gang does not fit in one of the replays. The replays in which evicted pods
-        linger come last. The latest result is cached.
+        The list is empty if the plan fails in one of the replays: a move is not safe, or a pod of the gang does not
+        fit. The replays in which evicted pods linger come last. The latest result is cached.
         """
         key = unit, plan, emptied, len(self.adopted), len(self.unplaced)
         if key not in self.latest_replays:
@@ -378,11 +379,9 @@ class RoomMaking:
         return self.latest_replays[key]
 
     def _compute_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan for all outcomes of random choices.
+        """Replay a plan for all outcomes of random choices, and again with lingering pods if evicted pods may linger.
 
-        If evicted pods may linger, replay the plan with lingering pods, too.
-
-        The list is empty if a pod for which room is made does not fit in one of the replays.
+        The list is empty if the plan fails in one of the replays.
         """
         course = PlanCourse(self.stage, unit, tuple(self.unplaced), plan)
         replays = self._replay_course(course, emptied)
@@ -399,7 +398,7 @@ class RoomMaking:
     def _replay_course(self, course: PlanCourse, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """Replay a course with several seeds, and with waiting pods tried after and before the replacements.
 
-        The list is empty if a pod for which room is made does not fit in one of the replays.
+        The list is empty if the plan fails in one of the replays.
         """
         replays = []
         queue_orders = (False, True) if course.plan else (False,)  # without moves, nothing wakes waiting pods
@@ -427,12 +426,12 @@ class RoomMaking:
             self.plan_replays[key] = PlanReplays(stage)
         return self.plan_replays[key]
 
-    def _adopt_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Adopt the plan if the gang or single pod fits with it in all replays, and return whether it does.
+    def _adopt_plan_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
+        """Adopt the plan if all its replays give the gang or single pod a node, and return whether this is so.
 
         The first replay decides the nodes of the pods, also of other waiting pods that now fit.
         """
-        replays = self._replay_in_all_ways(unit, plan, emptied)
+        replays = self._replay_all_outcomes(unit, plan, emptied)
         if not replays:
             return False
         self.stage, moved, rows = replays[0]

@@ -153,13 +153,13 @@ class EvictionReplay:
         self.simulation.remove([position])
         recreate_gone_pods(self.simulation, [position])
         terminating_pod = self.lingering.start_termination(position, source)
-        outcome = self.simulation.attempt(position)
+        outcome = self.simulation.attempt_pod(position)
         if terminating_pod is None:
             return outcome
         self.lingering.finish_termination(terminating_pod)
         if outcome is not None and outcome.row >= 0:
             return outcome
-        return self.simulation.attempt(position)
+        return self.simulation.attempt_pod(position)
 
     def _try_pending_pods(self) -> None:
         """Try the pending pods again and record the pods that get a node."""

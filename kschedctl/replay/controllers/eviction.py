@@ -58,7 +58,8 @@ class Evictions:
         healthy = desired + headroom
 
         # An unhealthy pod may go if enough others are healthy, or always with the policy AlwaysAllow
-        if not _is_ready(self._get_pod(position)) and (_always_allows_unhealthy(pdb) or healthy >= desired > 0):
+        may_evict_unhealthy = _always_allows_unhealthy(pdb) or healthy >= desired > 0
+        if may_evict_unhealthy and not _is_ready(self._get_pod(position)):
             return ""
         if pdb.status.observed_generation < pdb.metadata.generation:
             return f"PodDisruptionBudget {name} was changed, and its status is not up to date yet"

@@ -47,16 +47,16 @@ class WorkloadPodCounts:
 
     def find_created_workloads(self, owner: Owner) -> Sequence[Owner]:
         """Return the ReplicaSets of a Deployment, or the Jobs of a CronJob. Return () if none were read."""
-        return self._created.get(owner, ())
+        return self._created_by_controller.get(owner, ())
 
     def find_top_owner(self, owner: Owner) -> Owner:
-        """Return the Deployment or CronJob that created the owner, or the owner if there is none.
+        """Return the Deployment or CronJob that created the owner, or the owner itself if it has no such creator.
 
-        If a ReplicaSet was not read, one of its pods tells its Deployment.
+        If a ReplicaSet was not read, one of its pods tells which Deployment created it.
         """
-        above = self._find_workload_controller(owner)
-        if above is not None and above.kind in CREATED_KINDS:
-            return above
+        controller = self._find_workload_controller(owner)
+        if controller is not None and controller.kind in CREATED_KINDS:
+            return controller
         pods = self._pods_by_owner.get(owner, ())
         return find_owner(pods[0]) if pods and owner.kind == "ReplicaSet" else owner
 
@@ -90,7 +90,7 @@ class WorkloadPodCounts:
         return None if controller is None else Owner(controller.kind, owner.namespace, controller.name)
 
     @cached_property
-    def _created(self) -> dict[Owner, list[Owner]]:
+    def _created_by_controller(self) -> dict[Owner, list[Owner]]:
         """The created workloads by their controller."""
         created: dict[Owner, list[Owner]] = {}
         for owner in self.workloads:
@@ -103,8 +103,8 @@ class WorkloadPodCounts:
     def _pods_by_owner(self) -> dict[Owner, list[Pod]]:
         """The pods by their controller and by the workload behind it, including pods that have ended.
 
-        Only pods of certain workloads are included: the ``owners`` asked for, the workloads that created these, and all
-        workloads that those created.
+        Only pods of certain workloads are included: the ``owners`` given to the constructor, the workloads that created
+        these, and all workloads that those created.
         """
         # A Deployment's pods are counted over all its ReplicaSets. A pod may name a Deployment that was not read.
         owners = frozenset(self._owners)

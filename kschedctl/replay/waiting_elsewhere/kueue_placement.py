@@ -104,7 +104,7 @@ def build_started_pods(
 ) -> StartedPods:
     """Return the pods of an admitted Workload with the node labels and tolerations of their flavors.
 
-    Pods that wait behind a gate of Kueue are started. A job without such pods gets new ones.
+    Existing pods that wait behind a gate of Kueue are returned without the gate. If there are none, new pods are built.
     """
     flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
     owner = str(job or Owner("Workload", workload.metadata.namespace, workload.metadata.name))

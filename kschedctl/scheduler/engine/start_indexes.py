@@ -246,7 +246,7 @@ def iter_window_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
         if get_peers(plugin) is Peers.EXTREMES:
             yield weight, ExtremesScorer(plugin, raw)
         elif get_peers(plugin) is Peers.DOMAINS:
-            yield weight, DomainsScorer(plugin.row_scores(cycle.info, cycle.view), cycle.scores.rows)
+            yield weight, DomainsScorer(plugin.build_row_scores(cycle.info, cycle.view), cycle.scores.rows)
 
 
 def sum_independent_scores(cycle: Cycle) -> Scores:

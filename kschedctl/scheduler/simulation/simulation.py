@@ -241,7 +241,7 @@ class SettlingLoop(SchedulingLoop):
             return
         assert framework is not None
         outcome_count = len(self.outcomes)
-        self.attempt(position, framework)
+        self.attempt_pod(position, framework)
 
         # A pod that completes its gang releases the others, whose outcomes are sorted by name.
         is_scheduled = len(self.outcomes) > outcome_count and self.outcomes[-1].verdict == SCHEDULED

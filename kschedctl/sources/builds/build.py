@@ -96,9 +96,10 @@ def find_program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
 
 
 def run_program(command: Sequence[str], subject: str, environment: Mapping[str, str] = NO_VARIABLES) -> Content:
-    """Run the command without a shell and return its output as a text about ``subject``.
+    """Run the command without a shell, and return what it prints as content named ``subject``.
 
-    Raises InputError if the command fails, takes too long, or prints too much.
+    ``environment`` contains additional variables. Raises InputError if the command fails, takes too long, or prints too
+    much.
     """
     try:
         completed = subprocess.run(
@@ -129,7 +130,10 @@ def _describe_command(command: Sequence[str]) -> str:
 
 
 def _shorten_error_output(stderr: bytes) -> str:
-    """Return the end of a program's error output on one line, without "Error: " at its beginning."""
+    """Return the end of a program's error output on one line, without "Error: " at its beginning.
+
+    Return a substitute message if the output is empty.
+    """
     message = " ".join(stderr.decode(errors="replace").split()).removeprefix("Error: ").removeprefix("error: ")
     if not message:
         return "failed without a message"

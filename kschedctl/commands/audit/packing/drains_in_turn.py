@@ -116,7 +116,7 @@ class EmptyingDrain(NodeDrain):
         if simulation.gangs.find_group_key(position) is not None:
             return super()._try_to_place(position)
         simulation.preemption = False
-        outcome = simulation.attempt(position)
+        outcome = simulation.attempt_pod(position)
         simulation.preemption = True
         if outcome is not None:
             return outcome

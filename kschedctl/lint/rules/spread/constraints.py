@@ -337,7 +337,7 @@ def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[
     """Find hard spread constraints that also count the pods of another workload, which differs only in one label.
 
     Both workloads have the same constraint, and matchLabelKeys does not tell their pods apart. Workloads with different
-    constraints are left to ``ts-inconsistent-group``.
+    constraints are left to ``ts-inconsistent-group``. Only the first ``_MAX_COMPARED`` selected workloads are compared.
     """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)

@@ -88,7 +88,7 @@ class GangPods(NamedTuple):
 
 def find_gang_pods(view: Fork, key: GangKey) -> GangPods:
     """Return the pods of a gang that have not ended, divided into pods without a node and pods on nodes."""
-    positions = view.pods.by_gang.get(key, NO_MEMBERS)
+    positions = view.pods.positions_by_gang.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
     assigned = mask_placed_pods(view, positions)
@@ -135,7 +135,7 @@ def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
         return _find_kueue_terms(view, key)
     gang = find_gang_object(view, key)
     if gang is None:
-        gap = view.cluster.gap(GROUP_KINDS[key.project], key.namespace)
+        gap = view.cluster.find_gap(GROUP_KINDS[key.project], key.namespace)
         return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "its PodGroup does not exist")
 
     tasks = gang.spec.min_task_member if isinstance(gang, VolcanoPodGroup) else {}
@@ -150,7 +150,7 @@ def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
     With fast admission, the group needs only the pods that exist. If the pods' annotations disagree, the result names
     that as a problem.
     """
-    positions = view.pods.by_gang.get(key, NO_MEMBERS).tolist()
+    positions = view.pods.positions_by_gang.get(key, NO_MEMBERS).tolist()
     annotations = [view.pods.objects[position].metadata.annotations for position in positions]
     counts: set[int] = set()
     for text in dict.fromkeys(annotation.pod_group_total_count for annotation in annotations):

@@ -33,7 +33,7 @@ def is_decided_per_node(selection: Selection, filtering: Filtering) -> TypeGuard
     """Return whether the verdict on a node with fewer pods depends only on the pods of this node."""
     if not selection.filters_decide or has_backed_resources(filtering.info, filtering.view):
         return False
-    return all(filtering.find_dependency(plugin) is not Reads.PODS for plugin in filtering.plugins)
+    return all(filtering.get_dependency(plugin) is not Reads.PODS for plugin in filtering.plugins)
 
 
 def dry_run_changed_nodes(
@@ -70,7 +70,7 @@ def dry_run_changed_nodes(
 
 def _drop_outdated_results(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
     """Drop cached results for nodes whose pods or PDB violations changed."""
-    state = cached.for_unchanged_nodes(view, nominated)
+    state = cached.restrict_to_unchanged_nodes(view, nominated)
     differs = get_budgets(view).find_violations(state.pods) != state.violating
     if not differs.any():
         return state
