@@ -126,7 +126,7 @@ class Rehearsal:
             outcome = self._place_replacement(simulation, position, source)
             if outcome is None or outcome.row < 0 or outcome.victims:
                 break
-            evictions.count_recovery(position)
+            evictions.record_recovery(position)
             moved.append(PlayedMove(position, source, outcome.row, outcome.tied))
             self._schedule_waiting_pods(simulation)
         return moved
