@@ -1,29 +1,32 @@
-"""kschedctl replays kube-scheduler on a snapshot of a cluster: why a pod is Pending, where it would go.
+"""kschedctl replays kube-scheduler on a snapshot of a cluster: why a pod is Pending, and where it would go.
 
 A Cluster comes from objects (dicts, as kubectl prints them), files, a snapshot or an API server:
 
     kschedctl.Cluster.from_objects([...])        kschedctl.Cluster.from_paths(["state.json", "pods/"])
     kschedctl.Cluster.from_snapshot("x.ksnap")   kschedctl.Cluster.from_live(context="prod")
 
-Every command is a function, which the command calls: ``explain`` answers for a pod, or for a manifest (dict) of a pod,
-or of what makes pods; ``pending`` for all that wait; ``remedies`` says which smallest changes would let a pod schedule,
-``pending_remedies`` which clear most of those that wait, ``make_room`` which pods have to move for it; ``wake_ups``
-what makes the scheduler try a refused pod again, ``pending_wake_ups`` of all that wait, ``wakes`` and ``wakes_by``
-whether these events do, ``wakes_between`` which between two moments did; ``simulate``,
-``capacity``, ``drain``, ``failures`` and ``whatif`` what would happen, ``follow_rollout`` what did; ``lint`` and
-``audit`` what is wrong; ``diff`` what changed; ``pools`` which node pools there are, ``queues`` who
-holds Kueue's quota, ``consolidate`` which nodes could
-go, ``size`` which nodes would be needed anew, ``rebalance`` what the descheduler evicts; ``scale_up`` and
-``scale_down`` what the Cluster Autoscaler does in its next loop, ``provision`` and ``disrupt`` what Karpenter does in
-its next rounds; ``admit`` what the API server makes of a manifest; ``cluster_metrics`` the numbers for a dashboard;
-``packing``, ``priorities`` and ``topology`` are sections of the audit by themselves, ``latency`` reads kube-scheduler's
-metrics, ``sampling_costs`` says what looking at a part of the nodes costs, ``races`` how many pods are double-booked;
-``check_configuration`` and ``effective_configuration`` are about a KubeSchedulerConfiguration, ``version_changes``
-about versions of kube-scheduler; ``run_queue`` works off the scheduling queue, ``kueue_admission`` Kueue's.
+The commands of the command line are functions, and each returns a report:
 
-Reports have the fields of the JSON documents, which ``to_dict()`` gives, and ``summary()``, ``to_markdown()``,
-``to_html()`` and ``to_frame()``; ``str(report)`` is the answer in a line. What goes wrong by what was given is a
-KschedctlError, whose text is one line.
+- ``explain`` a pod or manifest, ``pending``: why pods are Pending and which nodes they fit
+- ``remedies``, ``pending_remedies``, ``make_room``: the smallest changes that let pods schedule
+- ``wake_ups``, ``pending_wake_ups``: the events that make the scheduler retry rejected pods
+- ``wakes``, ``wakes_by``, ``wakes_between``: whether an event, changes, or the time between two snapshots make it retry
+- ``simulate``, ``whatif``, ``capacity``, ``drain``, ``failures``: what would happen
+- ``follow``, ``follow_rollout``: scheduling pods one after the other, or as recorded events demand
+- ``size``, ``consolidate``, ``rebalance``: which nodes are needed, and which pods the descheduler evicts
+- ``scale_up``, ``scale_down``: the next loop of the Cluster Autoscaler
+- ``provision``, ``disrupt``: the next rounds of Karpenter
+- ``run_queue``, ``kueue_admission``, ``queues``: the scheduling queue, Kueue's queues and quota
+- ``lint``, ``audit`` and its sections ``packing``, ``priorities``, ``topology``: problems of manifests and clusters
+- ``races``, ``sampling``, ``sampling_costs``: double-booking by several schedulers, searching a part of the nodes
+- ``latency``: kube-scheduler's metrics
+- ``pools``, ``diff``, ``cluster_metrics``: node pools, changes between clusters, numbers for a dashboard
+- ``admit``: what the API server makes of a manifest
+- ``check_configuration``, ``effective_configuration``, ``version_changes``: the scheduler's configuration and versions
+
+A report has the fields of the JSON output. ``to_dict()``, ``summary()``, ``to_markdown()``, ``to_html()`` and
+``to_frame()`` convert it, and ``str(report)`` is the answer in one line. Invalid input raises a KschedctlError, whose
+text is one line.
 
 >>> import kschedctl
 >>> cluster = kschedctl.Cluster.from_objects([])

@@ -25,7 +25,7 @@ def main() -> int:
 
 
 def _import_and_run() -> int:
-    """Import the program and run it."""
+    """Import the program, run it and return its exit code."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts a thread for each core; sums of integers use none
     from kschedctl.api.garbage import without_garbage_collection  # noqa: PLC0415 - what takes a while to import
 

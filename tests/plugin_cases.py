@@ -90,7 +90,7 @@ def pre_filter(plugin: Any, info: PodInfo, view: Fork) -> tuple[Json, Any]:
 def filtered(plugin: Any, info: PodInfo, view: Fork, state: Any = None, delta: Delta = NO_CHANGE) -> Json:
     """Return the Filter status of each node in the table's form."""
     verdict = PluginVerdict.from_rejections(plugin.filter(info, view, state, delta), len(view.nodes))
-    return {name: shown(verdict.status(row)) for row, name in enumerate(view.nodes.names)}
+    return {name: shown(verdict.get_status(row)) for row, name in enumerate(view.nodes.names)}
 
 
 def answer(plugin: Any, info: PodInfo, view: Fork, delta: Delta = NO_CHANGE) -> Json:

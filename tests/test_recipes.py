@@ -173,7 +173,7 @@ class Legendary(Fact, frozen=True):
 
     legend: str
 
-    def words(self) -> str:
+    def describe(self) -> str:
         return f"a legend of {self.legend}"
 
 
@@ -195,7 +195,7 @@ class NodeLegend(DeclaredPlugin):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(NODE, ActionType.ADD)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         yield WakeTrigger(NODE, ADD, "a node is added that is no legend")
 '''
 REMEDY = '''"""Nodes of legend: take the label off."""

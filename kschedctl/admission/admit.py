@@ -91,8 +91,8 @@ def iter_admission_outcomes(
     ``quotas`` are by default the quotas of the namespace. ``skipped`` names steps to skip, such as VALIDATION. With
     ``annotated``, outcomes that differ only in LimitRanger's annotation are yielded as well.
     """
-    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
-    all_quotas = tuple(cluster.in_namespace("resource_quotas", namespace) if quotas is None else quotas)
+    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.list_in_namespace("limit_ranges", namespace)))
+    all_quotas = tuple(cluster.list_in_namespace("resource_quotas", namespace) if quotas is None else quotas)
     kind = str(manifest["kind"])
 
     def run(
@@ -248,7 +248,7 @@ class _AdmissionRun:
 
         Raises NotAdmittedError if a pod violates the enforced level. Violations of the warn level are warnings.
         """
-        from kschedctl.admission import pod_security  # noqa: PLC0415 - only if the plugin is asked
+        from kschedctl.admission import pod_security  # noqa: PLC0415 - only if the plugin runs
 
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}
@@ -265,7 +265,7 @@ class _AdmissionRun:
 
 
 def _validate_object(request: AdmissionRequest) -> Sequence[object]:
-    """Return the validation errors of the object. Objects of other kinds than the known ones have none."""
+    """Return the validation errors of the object. Objects of kinds that cannot be validated have none."""
     from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields  # noqa: PLC0415 - only if validated
     from kschedctl.api.validation import around_pods, manifests  # noqa: PLC0415 - only if validated
 
@@ -307,11 +307,11 @@ def _build_stored_object(request: AdmissionRequest) -> JsonObject:
     metadata: Writable = {name: meta[name] for name in names if meta.get(name)}
     if not meta.get("name") and meta.get("generateName"):
         metadata["name"] = f"{meta['generateName']}*"
-    stored: Writable = {"metadata": metadata, "spec": request.spec}
+    stored_object: Writable = {"metadata": metadata, "spec": request.spec}
     if request.is_pod:
-        stored["qosClass"] = _compute_qos_class(request)
-        stored["tokenVolume"] = service_account.has_token_volume(request)
-    return stored
+        stored_object["qosClass"] = _compute_qos_class(request)
+        stored_object["tokenVolume"] = service_account.has_token_volume(request)
+    return stored_object
 
 
 def _compute_qos_class(request: AdmissionRequest) -> str:
@@ -337,10 +337,10 @@ def check_namespace(request: AdmissionRequest) -> None:
 
     Raises NotAdmittedError if the namespace does not exist or is being terminated.
     """
-    stored = request.namespace_object
-    if stored is None:
+    namespace = request.namespace_object
+    if namespace is None:
         raise NotAdmittedError(NOT_FOUND, f'namespaces "{request.namespace}" not found')
-    if stored.status.phase == "Terminating" or stored.metadata.deletion_timestamp:
+    if namespace.status.phase == "Terminating" or namespace.metadata.deletion_timestamp:
         message = f"unable to create new content in namespace {request.namespace} because it is being terminated"
         raise request.forbidden(message)
 

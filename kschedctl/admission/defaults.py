@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.pod_requests import Options, aggregate_container_requests
-from kschedctl.api.quantity import MILLI, Quantity, parse
+from kschedctl.api.quantity import MILLI, Quantity, parse_quantity
 from kschedctl.api.resource_names import is_pod_level
 
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
@@ -18,7 +18,10 @@ _ROLLING_UPDATE = {"maxSurge": "25%", "maxUnavailable": "25%"}
 
 
 def set_defaults(request: AdmissionRequest) -> None:
-    """Set the defaults of the object in place, as the API server does for its kind. Raises QuantityError."""
+    """Set the defaults of the object in place, as the API server does for its kind.
+
+    Raises QuantityError if an amount is invalid.
+    """
     if request.is_pod:
         set_pod_spec_defaults(request.spec, is_pod=True)
         set_pod_level_requests(request)
@@ -157,7 +160,7 @@ def _canonicalize_resources(resources: object) -> None:
 
 def _canonicalize_amounts(amounts: dict[str, object]) -> dict[str, str]:
     """Return amounts in their canonical form, rounded up to thousandths."""
-    return {name: str(parse(_strip_blanks(amount)).round_up(MILLI)) for name, amount in amounts.items()}
+    return {name: str(parse_quantity(_strip_blanks(amount)).round_up(MILLI)) for name, amount in amounts.items()}
 
 
 def _strip_blanks(amount: object) -> object:
@@ -181,4 +184,4 @@ def _list_objects(value: object) -> list[Writable]:
 
 def parse_amounts(resources: dict[str, object]) -> dict[str, Quantity]:
     """Parse amounts by name. Raises QuantityError."""
-    return {name: parse(_strip_blanks(amount)) for name, amount in resources.items()}
+    return {name: parse_quantity(_strip_blanks(amount)) for name, amount in resources.items()}

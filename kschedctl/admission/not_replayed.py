@@ -36,7 +36,10 @@ class CreatedObject(NamedTuple):
 
 
 def iter_matching_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """Yield the name of each webhook configuration that may call a webhook for one of the objects."""
+    """Yield the name of each webhook configuration that may call a webhook for one of the objects.
+
+    With ``mutating``, only mutating webhooks are considered, and otherwise only validating ones.
+    """
     created = list(objects)
     configurations: Sequence[WebhookConfiguration] = getattr(cluster, FIELDS[WEBHOOK_KINDS[mutating]])
     for configuration in configurations:
@@ -50,9 +53,9 @@ def iter_matching_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *
 
 
 def iter_matching_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """Yield the name of each policy in force that may change or deny one of the objects.
+    """Yield the name of each bound policy that may change or deny one of the objects.
 
-    Without ``mutating``, only validating policies are considered.
+    With ``mutating``, only mutating policies are considered, and otherwise only validating ones.
     """
     created = list(objects)
     kind = POLICY_KINDS[mutating]
@@ -117,7 +120,7 @@ def _find_namespace_labels(cluster: Cluster, name: str) -> Mapping[str, str] | N
     namespace = _find_namespace(cluster, name)
     if namespace is not None:
         return {NAME_LABEL: name, **namespace.metadata.labels}
-    return None if cluster.gap("Namespace") else {NAME_LABEL: name}
+    return None if cluster.find_gap("Namespace") else {NAME_LABEL: name}
 
 
 BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -130,8 +133,12 @@ def iter_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
     namespace_object = _find_namespace(cluster, namespace)
     if namespace_object is None:
         yield NAMESPACE_LIFECYCLE  # a missing namespace is reported when manifests are read
-    accounts = cluster.in_namespace("service_accounts", namespace)
-    if cluster.gap("ServiceAccount", namespace) or not cluster.service_accounts or not (accounts or namespace_object):
+    accounts = cluster.list_in_namespace("service_accounts", namespace)
+    if (
+        cluster.find_gap("ServiceAccount", namespace)
+        or not cluster.service_accounts
+        or not (accounts or namespace_object)
+    ):
         yield SERVICE_ACCOUNT_PLUGIN
 
 
@@ -141,11 +148,11 @@ def iter_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: Jso
     ServiceAccount also cannot decide if the pod uses the default account of a namespace that was not read.
     """
     priority_class = str(spec.get("priorityClassName") or "")
-    if cluster.gap("PriorityClass") and find_priority_class(priority_class, cluster.priority_classes) is None:
+    if cluster.find_gap("PriorityClass") and find_priority_class(priority_class, cluster.priority_classes) is None:
         yield "Priority"
     runtime_class = spec.get("runtimeClassName")
     known_runtime_classes = {known_class.metadata.name for known_class in cluster.runtime_classes}
-    if runtime_class and cluster.gap("RuntimeClass") and runtime_class not in known_runtime_classes:
+    if runtime_class and cluster.find_gap("RuntimeClass") and runtime_class not in known_runtime_classes:
         yield "RuntimeClass"
     account = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
     namespace_object = _find_namespace(cluster, namespace)
@@ -155,7 +162,7 @@ def iter_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: Jso
 
 def is_missing_namespace(cluster: Cluster, namespace: str) -> bool:
     """Return whether the namespace certainly does not exist. Returns False if namespaces were not read."""
-    were_read = bool(cluster.namespaces) and cluster.gap("Namespace") is None
+    were_read = bool(cluster.namespaces) and cluster.find_gap("Namespace") is None
     return were_read and namespace not in BUILT_IN_NAMESPACES and _find_namespace(cluster, namespace) is None
 
 

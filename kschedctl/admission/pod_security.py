@@ -188,13 +188,13 @@ def _check_added_capabilities(pod: CheckedPod) -> Iterator[Violation]:
 def _find_forbidden_capabilities(pod: CheckedPod, allowed: Container[str]) -> tuple[list[str], list[str]]:
     """Return the names of containers that add capabilities not in ``allowed``, and these capabilities."""
     names = []
-    found: set[str] = set()
+    forbidden_capabilities: set[str] = set()
     for name, added in pod.get_security_values("capabilities", "add").of_containers:
         forbidden = [capability for capability in _get_list(added) if capability not in allowed]
         if forbidden:
             names.append(name)
-            found.update(forbidden)
-    return list(dict.fromkeys(names)), sorted(found)
+            forbidden_capabilities.update(forbidden)
+    return list(dict.fromkeys(names)), sorted(forbidden_capabilities)
 
 
 _ADDED_CAPABILITIES = "securityContext.capabilities.add"
@@ -216,10 +216,10 @@ def _check_host_paths(pod: CheckedPod) -> Iterator[Violation]:
 
 def _check_host_ports(pod: CheckedPod) -> Iterator[Violation]:
     """Yield a violation if containers use host ports."""
-    used = {_get_name(container): _find_host_ports(container) for container in pod.containers}
-    names = [name for name, ports in used.items() if ports]
+    ports_by_container = {_get_name(container): _find_host_ports(container) for container in pod.containers}
+    names = [name for name, ports in ports_by_container.items() if ports]
     if names:
-        ports = sorted(set().union(*used.values()))
+        ports = sorted(set().union(*ports_by_container.values()))
         verb = "uses" if len(names) == 1 else "use"
         yield "hostPort", f"{_format_name_list(names)} {verb} {_pluralize('hostPort', ports)} {', '.join(ports)}"
 
@@ -231,10 +231,10 @@ def _find_host_ports(container: JsonObject) -> set[str]:
 
 def _check_probe_hosts(pod: CheckedPod) -> Iterator[Violation]:
     """Yield a violation if probes or lifecycle handlers of containers name a host."""
-    used = {_get_name(container): set(_iter_probe_hosts(container)) for container in pod.containers}
-    names = sorted(name for name, hosts in used.items() if hosts)
+    hosts_by_container = {_get_name(container): set(_iter_probe_hosts(container)) for container in pod.containers}
+    names = sorted(name for name, hosts in hosts_by_container.items() if hosts)
     if names:
-        hosts = sorted(set().union(*used.values()))
+        hosts = sorted(set().union(*hosts_by_container.values()))
         verb = "uses" if len(names) == 1 else "use"
         yield (
             "probe or lifecycle host",
@@ -308,7 +308,10 @@ def _is_forbidden_selinux(options: object, allowed: set[str]) -> bool:
 
 
 def _check_seccomp(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield a violation for forbidden seccomp profiles, which are in annotations before 1.19."""
+    """Yield a violation for forbidden seccomp profiles.
+
+    Pod Security standards before 1.19 check annotations instead of fields.
+    """
     if pod.minor >= SECCOMP_FIELDS_SINCE:
         yield from _check_seccomp_fields(pod)
         return
@@ -508,7 +511,7 @@ RESTRICTED: Mapping[str, Check] = {
 def describe_violations(pod: JsonObject, level: str, version: str) -> str:
     """Describe how a pod violates a level of a version, such as ``latest`` or ``v1.30``.
 
-    Returns "" if there are no violations.
+    Returns "" if there are no violations, or if the level is neither baseline nor restricted.
     """
     if level not in ("baseline", "restricted"):
         return ""

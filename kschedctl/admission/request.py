@@ -122,7 +122,7 @@ class AdmissionRequest:
     def sum_pod_resources(self, *, overhead: bool) -> tuple[Quantities, Quantities]:
         """Return the total requests and the total limits of the pod.
 
-        They include the overhead of the pod with ``overhead``.
+        With ``overhead``, the pod's overhead is added to the requests, and to the limits of resources that have one.
         """
         pod = self.decode_pod()
         requests = compute_pod_requests(pod, _SPEC_OPTIONS._replace(overhead=overhead))

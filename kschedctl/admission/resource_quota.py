@@ -25,7 +25,7 @@ from kschedctl.api.objects import (
     ScopeSelectorTerm,
 )
 from kschedctl.api.pod_requests import Quantities, parse_quantities
-from kschedctl.api.quantity import MILLI, Quantity, parse
+from kschedctl.api.quantity import MILLI, Quantity, parse_quantity
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, QUOTA_PREFIX, is_extended, is_native
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
@@ -117,7 +117,7 @@ def find_needed_quota_limits(request: AdmissionRequest, count: int) -> dict[str,
         needed_limits = {
             name: str(used_after[name])
             for name in usage
-            if name in hard and parse(used_after.get(name, 0)) > hard[name]
+            if name in hard and parse_quantity(used_after.get(name, 0)) > hard[name]
         }
         if needed_limits:
             needed_by_quota[quota.metadata.name] = needed_limits
@@ -125,9 +125,9 @@ def find_needed_quota_limits(request: AdmissionRequest, count: int) -> dict[str,
 
 
 def find_allowed_amounts(request: AdmissionRequest, count: int) -> Quantities:
-    """Return, for each resource that ``count`` objects like this one would exceed, how much each of them may use.
+    """Return how much of each resource one of ``count`` objects like this one may use without exceeding a quota.
 
-    CPU is rounded down to millicores, and bytes to MiB.
+    Resources of which the quotas have enough are left out. CPU is rounded down to millicores, and bytes to MiB.
     """
     usage = _compute_nonzero_usage(request)
     allowed: Quantities = {}
@@ -149,7 +149,7 @@ _MEBIBYTE = 1 << 20
 
 
 def _divide_amount(name: str, amount: Quantity, count: int) -> Quantity:
-    """Return the share of one of ``count`` objects in an amount, rounded down."""
+    """Divide an amount evenly among ``count`` objects, rounded down to millicores of CPU or to MiB, and not below 0."""
     if name.rpartition(".")[2] == "cpu":
         return Quantity(max(amount.milli_value() // count, 0), MILLI)
     share = max(amount.value() // count, 0)
@@ -245,8 +245,9 @@ def _compute_volume_claim_usage(request: AdmissionRequest) -> Quantities:
 def _is_resource_of_kind(name: str, request: AdmissionRequest) -> bool:
     """Return whether a resource name in a quota counts objects of the request's kind."""
     if request.is_pod:
-        extended = name.startswith(IMPLICIT_RESOURCE_PREFIX) or (name.startswith("requests.") and not is_native(name))
-        return name in POD_RESOURCES or name.startswith(HUGE_PAGES) or extended
+        is_extended_request = name.startswith("requests.") and not is_native(name)
+        is_extended_resource = name.startswith(IMPLICIT_RESOURCE_PREFIX) or is_extended_request
+        return name in POD_RESOURCES or name.startswith(HUGE_PAGES) or is_extended_resource
     if request.kind == "PersistentVolumeClaim":
         return name in (CLAIM_COUNT, f"count/{CLAIM_COUNT}", CLAIM_STORAGE) or CLASS_INFIX in name
     if request.kind == KIND:
@@ -316,13 +317,13 @@ def is_best_effort(request: AdmissionRequest) -> bool:
 
 
 def _has_cross_namespace_affinity(request: AdmissionRequest) -> bool:
-    """Return whether the pod has an affinity term for pods in other namespaces."""
+    """Return whether a pod affinity or anti-affinity term of the pod names namespaces or has a namespaceSelector."""
     affinity = request.spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(kind) or {}
         required = terms.get("requiredDuringSchedulingIgnoredDuringExecution") or []
         preferred = terms.get("preferredDuringSchedulingIgnoredDuringExecution") or []
-        for term in (*required, *((wish.get("podAffinityTerm") or {}) for wish in preferred)):
+        for term in (*required, *((weighted.get("podAffinityTerm") or {}) for weighted in preferred)):
             if term.get("namespaces") or term.get("namespaceSelector") is not None:
                 return True
     return False
@@ -372,7 +373,7 @@ def compute_device_claim_usage(request: AdmissionRequest) -> Quantities:
     spec = convert_builtins(drop_nulls(request.spec), ResourceClaimSpec)
     devices: Counter[str] = Counter()
     for device_request in spec.devices.requests:
-        devices.update(_count_devices(device_request))
+        devices.update(_count_devices_by_class(device_request))
     usage: Quantities = {COUNT: Quantity(1)}
     resource_by_class = _get_extended_resource_by_class(request)
     for name, count in devices.items():
@@ -396,10 +397,10 @@ def is_device_claim_resource(name: str, request: AdmissionRequest) -> bool:
     return name.startswith(QUOTA_PREFIX) and name.removeprefix(QUOTA_PREFIX) in resource_by_class.values()
 
 
-def _count_devices(device_request: DeviceRequest) -> Counter[str]:
+def _count_devices_by_class(device_request: DeviceRequest) -> Counter[str]:
     """Return the maximum number of devices that a request may get of each device class.
 
-    Only one of the alternatives of a request is allocated.
+    Only one of the alternatives of a request is allocated, so their numbers are not added up.
     """
     max_by_class: Counter[str] = Counter()
     alternatives: list[ExactDeviceRequest | DeviceSubRequest] = list(device_request.first_available)

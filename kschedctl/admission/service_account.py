@@ -46,7 +46,7 @@ def _require_service_account(request: AdmissionRequest, name: str) -> ServiceAcc
 
 def _find_service_account(request: AdmissionRequest, name: str) -> ServiceAccount | None:
     """Return the service account of this name in the request's namespace, or None if there is none."""
-    accounts: Sequence[ServiceAccount] = request.cluster.in_namespace("service_accounts", request.namespace)
+    accounts: Sequence[ServiceAccount] = request.cluster.list_in_namespace("service_accounts", request.namespace)
     for account in accounts:
         if account.metadata.name == name:
             return account

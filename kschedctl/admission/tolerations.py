@@ -140,10 +140,11 @@ def merge_tolerations(first: Sequence[Writable], second: Sequence[Writable]) -> 
     merged: list[Writable] = []
     all_tolerations = [*first, *second]
     for index, toleration in enumerate(all_tolerations):
-        is_covered = any(covers_toleration(kept, toleration) for kept in merged)
+        is_covered = any(covers_toleration(earlier, toleration) for earlier in merged)
         for later in all_tolerations[index + 1 :]:
             are_equal = drop_empty_fields(later) == drop_empty_fields(toleration)
-            is_covered = is_covered or (covers_toleration(later, toleration) and not are_equal)
+            if not are_equal and covers_toleration(later, toleration):
+                is_covered = True
         if not is_covered:
             merged.append(toleration)
     return merged

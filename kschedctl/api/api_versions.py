@@ -55,9 +55,9 @@ class ApiVersion(NamedTuple):
         return self.removed is not None and minor >= self.removed
 
     def describe_lifecycle(self, minor: int = VERIFIED_MINOR) -> str:
-        """Return a clause that says that a minor version removed or deprecated the API version.
+        """Return a clause such as "was removed in 1.25" or "is deprecated since 1.24" for a minor version.
 
-        Returns "" if it did neither.
+        Return "" if the API version is neither removed nor deprecated in the minor version.
         """
         if self.is_removed_in(minor):
             return f"was removed in 1.{self.removed}"
@@ -75,12 +75,12 @@ SCHEDULER_CONFIGURATION_VERSIONS = tuple(
 )
 
 
-def is_newer(api_version: str, known: Iterable[str]) -> bool:
+def is_newer_api_version(api_version: str, known: Iterable[str]) -> bool:
     """Return whether an API version is in the same group as all known versions and newer than each of them.
 
     Upstream: CompareKubeAwareVersionStrings in staging/src/k8s.io/apimachinery/pkg/version (v1.36).
 
-    >>> is_newer("resource.k8s.io/v1", ["resource.k8s.io/v1beta2"]), is_newer("v1beta9", ["v1"])
+    >>> is_newer_api_version("resource.k8s.io/v1", ["resource.k8s.io/v1beta2"]), is_newer_api_version("v1beta9", ["v1"])
     (True, False)
     """
     return all(

@@ -142,10 +142,11 @@ def build_time_column(values: Sequence[str]) -> TextColumn:
     return TimeColumn(seconds)
 
 
-def column_to_microseconds(column: TextColumn, describe_row: Callable[[int], str]) -> Rows:
+def convert_column_to_microseconds(column: TextColumn, describe_row: Callable[[int], str]) -> Rows:
     """Convert a column of times to microseconds since 1970, shape (P,), with NO_TIME for empty strings.
 
-    Raises InputError at ``describe_row(row)`` for the first row with an invalid time.
+    Raises InputError for the first row with an invalid time. ``describe_row`` returns the place of a row in the
+    message.
     """
     if isinstance(column, TimeColumn):
         return np.where(column.seconds == NEVER, NO_TIME, column.seconds * 10**6)

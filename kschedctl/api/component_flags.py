@@ -60,8 +60,8 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
         return tuple(name for name in OPTIONAL_PLUGINS if name in self.enabled and name not in self.disabled)
 
     @property
-    def describe(self) -> str:
-        """Describe the known flags that affect answers, each with its source. Return "" if no flag is known."""
+    def description(self) -> str:
+        """A description of the known flags that affect answers, each with its source, or "" if no flag is known."""
         settings = []
         if self.enabled_optional_plugins:
             settings.append(f"admission plugins {', '.join(self.enabled_optional_plugins)} ({self.told_by})")
@@ -97,7 +97,10 @@ def find_api_server(owners: Iterable[ContainerOwner], kind: str = "") -> ApiServ
 
 
 def read_api_server(document: JsonObject) -> ApiServerInstance | None:
-    """Return the flags of the kube-apiserver that a document describes, or None if it describes none."""
+    """Return the flags of the kube-apiserver that a document describes.
+
+    Return None if the document is not a pod of kube-apiserver or is malformed.
+    """
     if document.get("kind") != "Pod" or not may_run(document, API_SERVER):
         return None
     try:
@@ -202,7 +205,10 @@ def find_cluster_autoscaler(owners: Iterable[ContainerOwner], kind: str = "") ->
 
 
 def read_autoscaler(document: JsonObject) -> AutoscalerInstance | None:
-    """Return the flags of the Cluster Autoscaler that a document describes, or None if it describes none."""
+    """Return the flags of the Cluster Autoscaler that a document describes.
+
+    Return None if the document is not a pod or workload of the Cluster Autoscaler or is malformed.
+    """
     if document.get("kind") not in _AUTOSCALER_OWNERS or not may_run(document, AUTOSCALER):
         return None
     try:

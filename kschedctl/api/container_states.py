@@ -50,7 +50,9 @@ class NotableContainers(NamedTuple):
         """Return the statuses as JSON, or "" if there are none."""
         return _encode(self).decode() if any(self) else ""
 
-    def select(self, init_containers: bool = False, ephemeral_containers: bool = False) -> Iterator[ContainerStatus]:
+    def iter_statuses(
+        self, init_containers: bool = False, ephemeral_containers: bool = False
+    ) -> Iterator[ContainerStatus]:
         """Yield the statuses of the containers and, if requested, of the init and ephemeral containers."""
         yield from self.containers
         if init_containers:
@@ -107,7 +109,7 @@ def _select_notable_statuses(statuses: Statuses) -> Statuses:
 
 
 def _apply_notable_states(statuses: Statuses, notable_statuses: Statuses) -> Statuses:
-    """Return the statuses, with restart count and state taken from the notable status of the same name."""
+    """Return the statuses with the restart counts and states of the notable statuses of the same names."""
     notable_by_name = {status.name: status for status in notable_statuses}
     completed = list(statuses)
     for index, status in enumerate(statuses):

@@ -56,7 +56,8 @@ def is_kubelet_rejection(reason: str) -> bool:
 def is_irrelevant_object(obj: Struct) -> bool:
     """Return whether nothing reads the object.
 
-    It has no name, is an event about anything but scheduling, or is the heartbeat of a node.
+    This is the case if the object has no name, is an event about anything but scheduling, or is the heartbeat Lease of
+    a node.
     """
     if not obj.metadata.name:  # type: ignore[attr-defined]
         return True

@@ -99,7 +99,7 @@ def not_supported(path: Path, value: object, supported: Iterable[str]) -> FieldE
     return FieldError(path, f"Unsupported value: {format_value(value)}: supported values: {values}")
 
 
-def deduplicate(field_errors: ValidationErrors) -> list[FieldError]:
+def deduplicate_errors(field_errors: ValidationErrors) -> list[FieldError]:
     """Return the errors in order, without errors that read the same as an earlier one."""
     errors_by_text: dict[str, FieldError] = {}
     for error in field_errors:

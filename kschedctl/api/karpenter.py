@@ -203,7 +203,7 @@ class NodeClass(Struct, frozen=True):
 
     @property
     def root_disk_size(self) -> str | None:
-        """Return the size of the root volume, or None if the image or the machine type decides."""
+        """The size of the root volume, or None if the image or the machine type decides."""
         spec = self.spec
         if spec.instance_store_policy == RAID0:
             return None
@@ -216,9 +216,9 @@ class NodeClass(Struct, frozen=True):
 
     @property
     def not_ready_reason(self) -> str:
-        """Return why the NodeClass is not ready, in the words of its provider.
+        """The reason why the NodeClass is not ready, in the words of its provider.
 
-        Returns "" if the NodeClass is ready or has no conditions yet.
+        It is "" if the NodeClass is ready or has no conditions yet.
         """
         failed_conditions = [condition for condition in self.status.conditions if condition.status == "False"]
         if not any(condition.type == "Ready" for condition in failed_conditions):

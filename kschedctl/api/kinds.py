@@ -67,7 +67,7 @@ class ApiKind(NamedTuple):
 
     @property
     def event_resource(self) -> str:
-        """Return the name under which scheduler plugins register for events of the kind."""
+        """The name under which scheduler plugins register for events of the kind."""
         group, _, version = self.versions[0].rpartition("/")
         if is_custom_api(self.versions[0]):
             return f"{self.plural}.{version}.{group}"

@@ -152,7 +152,7 @@ def selector_from_set(labels: Mapping[str, str]) -> Selector:
 
 
 def selector_from_api(label_selector: LabelSelector | None) -> Selector:
-    """Build a selector from an API LabelSelector. Raises SelectorError.
+    """Build a selector from an API LabelSelector. Raises SelectorError if a requirement is invalid.
 
     None selects nothing, and an empty LabelSelector selects everything.
     """
@@ -178,7 +178,7 @@ def validate_requirement(key: str, operator: str, values: Sequence[str] | None, 
     values_path = join_path(path, "values")
     if problem := "; ".join(find_label_key_errors(key)):
         errors.append(format_invalid(join_path(path, "key"), key, problem))
-    if problem := _validate_value_count(operator, len(values or ())):
+    if problem := _describe_value_count_error(operator, len(values or ())):
         errors.append(format_invalid(values_path, values, problem))
     if operator in (GREATER_THAN, LESS_THAN):
         problem = "for 'Gt', 'Lt' operators, the value must be an integer"
@@ -195,8 +195,8 @@ def validate_requirement(key: str, operator: str, values: Sequence[str] | None, 
     return errors
 
 
-def _validate_value_count(operator: str, count: int) -> str:
-    """Return what is wrong with the number of values for an operator, or "" if nothing is."""
+def _describe_value_count_error(operator: str, count: int) -> str:
+    """Return the error in the number of values for an operator, or "" if the number is valid."""
     if operator in (IN, NOT_IN) and not count:
         return "for 'in', 'notin' operators, values set can't be empty"
     if operator in (EQUALS, DOUBLE_EQUALS, NOT_EQUALS) and count != 1:
@@ -232,9 +232,9 @@ def find_label_value_errors(value: str) -> tuple[str, ...]:
 
 
 def _find_syntax_errors(text: str, limit: int, pattern: str, error: str) -> tuple[str, ...]:
-    """Return the errors of a text.
+    """Return the syntax errors of a text, or () if it is valid.
 
-    The text must not have more than ``limit`` bytes and has to match ``pattern``, or else has ``error``.
+    A text of more than ``limit`` bytes is too long. A text that does not match ``pattern`` has the error ``error``.
     """
     errors = []
     if len(text.encode()) > limit:
@@ -306,7 +306,7 @@ class _Parser:
         return self.tokens[self.position - 1]
 
     def parse(self) -> list[Requirement]:
-        """Parse the whole selector. Raises SelectorError."""
+        """Parse the whole selector into its requirements. Raises SelectorError if it is malformed."""
         requirements: list[Requirement] = []
         if self.token and not self.starts_requirement():
             raise SelectorError(f"found '{self.token}', expected: !, identifier, or 'end of string'")
@@ -329,7 +329,10 @@ class _Parser:
         return self.token == "!" or _is_identifier(self.token)
 
     def parse_requirement(self) -> Requirement:
-        """Parse a requirement such as `a`, `!a`, `a=b` or `a in (b, c)`. Raises SelectorError."""
+        """Parse a requirement such as ``a``, ``!a``, ``a=b`` or ``a in (b, c)``.
+
+        Raises SelectorError if it is malformed.
+        """
         is_negated = self.token == "!"
         if is_negated:
             self.position += 1
@@ -360,7 +363,10 @@ class _Parser:
         return value
 
     def parse_values(self) -> set[str]:
-        """Parse a list of values in parentheses, in which a value may be empty. Raises SelectorError."""
+        """Parse a list of values in parentheses, in which a value may be empty.
+
+        Raises SelectorError if it is malformed.
+        """
         opening = self.next()
         if opening != "(":
             raise SelectorError(f"found '{opening}' expected: '('")

@@ -55,7 +55,7 @@ def is_read_annotation(annotation: str) -> bool:
 
 
 def strip_unread_data(obj: S) -> S:
-    """Return the object without the data that nothing reads, which the module docstring lists.
+    """Return a copy of the object without the data that nothing reads. The module docstring lists these data.
 
     An object without such data is returned itself.
     """

@@ -17,7 +17,7 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject, drop_nulls, object_at, objects_at, text_at
 from kschedctl.api.objects import Container, Int64, PodTemplateSpec, ResourceRequirements, Struct
 from kschedctl.api.pod_requests import parse_quantities
-from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.api.quantity import QuantityError, parse_quantity
 
 _REPLICA_TYPES = {
     "pytorchReplicaSpecs": ("Master", "Worker"),
@@ -86,7 +86,8 @@ def read_pod_sets(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedP
 def _read_pod_sets_by_fields(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
     """Read the pod sets of a resource whose kind is recognized by its fields.
 
-    Resources with no field of another kind are read as Ray's. Raises ValidationError and QuantityError.
+    Resources with no field of another kind are read as Ray's. Raises ValidationError if a template or count is invalid,
+    and QuantityError if a request is.
     """
     for field, roles in _REPLICA_TYPES.items():
         if field in spec:
@@ -190,7 +191,7 @@ def _with_container(pod_set: OperatedPodSet, container: Container) -> OperatedPo
 def _raise_requests_for_redis_cleanup(head: OperatedPodSet) -> OperatedPodSet:
     """Return Ray's head with its first container's requests raised to what the cleanup of Redis needs.
 
-    Raises QuantityError.
+    Raises QuantityError if a request cannot be parsed.
     """
     spec = head.template.spec
     if not spec.containers:
@@ -199,7 +200,7 @@ def _raise_requests_for_redis_cleanup(head: OperatedPodSet) -> OperatedPodSet:
     requests = dict(first.resources.requests or {})
     amounts = parse_quantities(requests)
     for name, text in _REDIS_CLEANUP.items():
-        if name not in amounts or amounts[name] < parse(text):
+        if name not in amounts or amounts[name] < parse_quantity(text):
             requests[name] = text
     first = replace(first, resources=replace(first.resources, requests=requests))
     return replace(head, template=replace(head.template, spec=replace(spec, containers=(first, *other_containers))))

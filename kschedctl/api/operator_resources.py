@@ -243,9 +243,9 @@ def _has_pod_template(value: object) -> bool:
 
 
 def _find_status_text(status: JsonObject, fields: tuple[str, ...]) -> str:
-    """Return the first non-empty text among these fields of a status, or "".
+    """Return the first non-empty text among these fields of a custom resource's status, or "".
 
-    The status of the application or of the job in it is searched next.
+    If the status itself has none, the nested status of an application or job is searched.
     """
     for holder in (status, object_at(status, "applicationState"), object_at(status, "jobStatus")):
         for field in fields:

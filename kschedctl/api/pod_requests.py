@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kschedctl.api import resource_names
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Container, ContainerStatus, Pod, ResourceRequirements, Resources
-from kschedctl.api.quantity import Quantity, parse
+from kschedctl.api.quantity import Quantity, parse_quantity
 
 Quantities = dict[str, Quantity]
 """Quantities by resource name."""
@@ -58,7 +58,7 @@ class Options(NamedTuple):
 
 def parse_quantities(resources: Resources) -> Quantities:
     """Parse the quantities of a ResourceList, which may have surrounding blanks. Raises QuantityError."""
-    return {name: parse(text.strip() if isinstance(text, str) else text) for name, text in resources.items()}
+    return {name: parse_quantity(text.strip() if isinstance(text, str) else text) for name, text in resources.items()}
 
 
 def compute_pod_requests(
@@ -93,7 +93,7 @@ def aggregate_container_requests(
     """
     device_resources = _read_device_resources(pod, options) if from_devices is None else from_devices
     if options.sums_before_comparing:
-        return _compute_largest_sum(pod, options, device_resources)
+        return _compute_largest_requests(pod, options, device_resources)
     statuses = _index_statuses(pod) if options.use_status else {}
     containers = (_compute_container_requests(pod, container, statuses, options) for container in pod.spec.containers)
     init_containers = []
@@ -105,7 +105,9 @@ def aggregate_container_requests(
     return _add_all(device_resources, _compute_peak_amounts(containers, init_containers))
 
 
-def _compute_largest_sum(pod: Pod, options: Options, device_resources: Sequence[Mapping[str, Quantity]]) -> Quantities:
+def _compute_largest_requests(
+    pod: Pod, options: Options, device_resources: Sequence[Mapping[str, Quantity]]
+) -> Quantities:
     """Compute, per resource, the largest of the desired, allocated and actuated requests of all containers.
 
     Desired requests do not count if the resize is infeasible. Pod-level requests in the status replace the containers'
@@ -252,7 +254,7 @@ def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, optio
         )
     if options.sums_before_comparing:
         return {name: amount for name, amount in effective_requests.items() if resource_names.is_pod_level(name)}
-    zero = parse("0")
+    zero = parse_quantity("0")
     return {name: effective_requests.get(name, zero) for name in requests if resource_names.is_pod_level(name)}
 
 
@@ -287,7 +289,10 @@ def is_resize_deferred(pod: Pod) -> bool:
 
 
 def revert_pending_resize(pod: Pod) -> Pod:
-    """Return the pod with the requests and limits that the kubelet has allocated in place of those in the spec."""
+    """Return the pod with its requests and limits replaced by the amounts that the kubelet has allocated.
+
+    Containers without a status, and resources without an allocated amount, keep those of the spec.
+    """
     spec = pod.spec
     status = pod.status
     statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}

@@ -75,7 +75,7 @@ class PodTable(Sequence[Pod]):
         if isinstance(pods, cls):
             return pods
         builder = PodTableBuilder()
-        builder.add(pods)
+        builder.add_pods(pods)
         return builder.build()
 
     def __len__(self) -> int:
@@ -182,7 +182,7 @@ class PodTable(Sequence[Pod]):
         return self.take(np.delete(np.arange(len(self)), rows)).drop_unused_templates()
 
     def drop_unused_templates(self) -> PodTable:
-        """Return the table without templates that no pod has."""
+        """Return the table without the templates that no pod uses."""
         is_used = np.bincount(self.template, minlength=len(self.templates)) > 0
         if is_used.all():
             return self
@@ -199,7 +199,7 @@ class PodTable(Sequence[Pod]):
         if all(template.metadata.namespace for template in self.templates):
             return self
         builder = PodTableBuilder()
-        builder.add(pod if pod.metadata.namespace else _set_namespace(pod, namespace) for pod in self)
+        builder.add_pods(pod if pod.metadata.namespace else _set_namespace(pod, namespace) for pod in self)
         return builder.build()
 
     def _append_rows(self, other: PodTable) -> PodTable:
@@ -229,7 +229,7 @@ class PodTable(Sequence[Pod]):
 
     @cached_property
     def _row_range_by_namespace(self) -> dict[str, tuple[int, int]]:
-        """Return the first row of each namespace, and the row after its last."""
+        """The first row of each namespace and the row after its last."""
         code_by_namespace: dict[str, int] = {}
         codes = [code_by_namespace.setdefault(pod.metadata.namespace, len(code_by_namespace)) for pod in self.templates]
         row_codes = np.array(codes, np.int64)[self.template]
@@ -302,7 +302,7 @@ class PodTableBuilder:
         self._template: list[Ints] = []
         self._columns: list[PodTextColumns] = []
 
-    def add(self, pods: Iterable[Pod]) -> None:
+    def add_pods(self, pods: Iterable[Pod]) -> None:
         """Add pods as rows, and register their templates."""
         rows = PodRows.empty()
         for pod in pods:
@@ -311,7 +311,7 @@ class PodTableBuilder:
             rows.template.append(self.intern_template(pod))
             for column, text in zip(rows.texts, PodTexts.from_pod(pod), strict=True):
                 column.append(text)
-        self.extend(rows)
+        self.add_rows(rows)
 
     def intern_template(self, pod: Pod) -> int:
         """Return the number of the pod's template, storing the template if it is new."""
@@ -319,11 +319,11 @@ class PodTableBuilder:
         number = self._numbers.setdefault((metadata, spec, volumes, status_key), len(self._numbers))
         if number == len(self._templates):
             template = extract_pod_template(pod)
-            status = self._statuses.setdefault(digest(template.status), template.status)
+            status = self._statuses.setdefault(build_value_key(template.status), template.status)
             self._templates.append(Pod(template.metadata, template.spec, status))
         return number
 
-    def extend(self, rows: PodRows) -> None:
+    def add_rows(self, rows: PodRows) -> None:
         """Add rows for pods whose templates already have numbers."""
         self._namespaces += rows.namespaces
         self._names += rows.names
@@ -419,14 +419,14 @@ def _build_template_key(pod: Pod) -> TemplateKey:
         _keep_volumes_with_source(pod),
         status_parts,
     )
-    metadata, spec, volumes, status_key = map(digest, parts)
+    metadata, spec, volumes, status_key = map(build_value_key, parts)
     return metadata, spec, volumes, status_key
 
 
-def digest(parts: object) -> bytes:
+def build_value_key(parts: object) -> bytes:
     """Return bytes that are equal for equal values, for use as a key.
 
-    >>> digest(["1"]) == digest(["1"]) != digest([10**30]) == digest([10**30])
+    >>> build_value_key(["1"]) == build_value_key(["1"]) != build_value_key([10**30]) == build_value_key([10**30])
     True
     """
     try:

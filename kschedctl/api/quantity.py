@@ -101,7 +101,7 @@ class Quantity:
         return self.add(replace(other, mantissa=-other.mantissa))
 
     def round_up(self, scale: int) -> Quantity:
-        """Round away from zero to a multiple of ``10**scale``."""
+        """Return the amount rounded away from zero to a multiple of ``10**scale``."""
         if self.scale >= scale:
             return self
         return replace(
@@ -155,17 +155,17 @@ class Quantity:
             return _wrap_int64(self.mantissa * factor)
         divisor = 10**-shift
         if self.mantissa >= INT64_MAX or -shift > _INT64_DIGITS:
-            quotient, rest = divmod(self.mantissa, divisor)
-        else:  # in int64 arithmetic: wraps large negative amounts, truncates towards zero, adds one for any rest
+            quotient, remainder = divmod(self.mantissa, divisor)
+        else:  # in int64 arithmetic: wraps large negative amounts, truncates towards zero, adds one for any remainder
             dividend = _wrap_int64(self.mantissa)
-            quotient, rest = divmod(abs(dividend), divisor)
+            quotient, remainder = divmod(abs(dividend), divisor)
             quotient = quotient if dividend >= 0 else -quotient
-        return _wrap_int64(quotient + bool(rest))
+        return _wrap_int64(quotient + bool(remainder))
 
 
 @lru_cache(maxsize=65536, typed=True)
-def parse(text: str | int | float) -> Quantity:
-    """Parse a quantity from a string or a JSON number. Raises QuantityError.
+def parse_quantity(text: str | int | float) -> Quantity:
+    """Parse a quantity from a string or a JSON number. Raises QuantityError if it is malformed.
 
     Numbers of more than 1000 digits are rejected. Digits below nano units are rounded up.
     """
@@ -198,19 +198,19 @@ def parse(text: str | int | float) -> Quantity:
 @lru_cache(maxsize=65536, typed=True)
 def parse_value(text: str | int | float) -> int:
     """Return the int64 value of a quantity in a document, which may have surrounding blanks."""
-    return parse(text.strip() if isinstance(text, str) else text).value()
+    return parse_quantity(text.strip() if isinstance(text, str) else text).value()
 
 
 @lru_cache(maxsize=65536, typed=True)
 def parse_milli_value(text: str | int | float) -> int:
     """Return the int64 value in thousandths of a quantity in a document, which may have surrounding blanks."""
-    return parse(text.strip() if isinstance(text, str) else text).milli_value()
+    return parse_quantity(text.strip() if isinstance(text, str) else text).milli_value()
 
 
 def _parse_suffix(suffix: str, text: object) -> tuple[int, Format]:
     """Return the exponent and the format of a suffix.
 
-    The exponent is of 2 for BinarySI and of 10 for other formats. Raises QuantityError, which quotes ``text``.
+    The base of the exponent is 2 for BinarySI and 10 for other formats. Raises QuantityError, which quotes ``text``.
     """
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], Format.DECIMAL_SI

@@ -22,12 +22,12 @@ def is_qualified_name(name: str) -> bool:
 
     The name part has at most 63 characters.
     """
-    prefix, slash, rest = name.rpartition("/")
+    prefix, slash, name_part = name.rpartition("/")
     if "/" in prefix:
         return False
     if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
         return False
-    return _NAME.fullmatch(rest) is not None
+    return _NAME.fullmatch(name_part) is not None
 
 
 def is_native(name: str) -> bool:

@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def parse_microseconds(text: str) -> int:
     """Parse an RFC 3339 time into microseconds since 1970. Years with four digits fit an int64.
 
-    Raises InputError.
+    Raises InputError if the text is malformed or has no offset from UTC.
 
     >>> parse_microseconds("1970-01-01T00:00:01Z"), parse_microseconds("1970-01-01T01:00:00.5+01:00")
     (1000000, 500000)
@@ -57,14 +57,14 @@ def format_go_duration(seconds: int) -> str:
     >>> format_go_duration(60), format_go_duration(3605), format_go_duration(-5)
     ('1m0s', '1h0m5s', '-5s')
     """
-    minutes, rest = divmod(abs(seconds), 60)
+    minutes, remaining_seconds = divmod(abs(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     sign = "-" if seconds < 0 else ""
     if hours:
-        return f"{sign}{hours}h{minutes}m{rest}s"
+        return f"{sign}{hours}h{minutes}m{remaining_seconds}s"
     if minutes:
-        return f"{sign}{minutes}m{rest}s"
-    return f"{sign}{rest}s"
+        return f"{sign}{minutes}m{remaining_seconds}s"
+    return f"{sign}{remaining_seconds}s"
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

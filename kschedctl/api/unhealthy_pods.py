@@ -32,7 +32,10 @@ def explain_unhealthy_pod(pod: Pod) -> str:
 
 
 def describe_unhealthy_pods(pods: Sequence[Pod]) -> str:
-    """Return a clause that names the first unhealthy pods with their nodes, or "" if all pods are healthy."""
+    """Return a clause that names the first unhealthy pods with their nodes, or "" if all pods are healthy.
+
+    The clause names at most MAX_NAMED pods and says how many more are unhealthy.
+    """
     clauses = []
     for pod in pods:
         reason = explain_unhealthy_pod(pod)
@@ -60,23 +63,27 @@ def explain_strict_budget(budget: PodDisruptionBudget) -> str:
 def describe_used_up_budget(budget: PodDisruptionBudget, pods: Sequence[Pod]) -> str:
     """Return a clause that names the unhealthy pods that use up the budget, or "" if all its pods are healthy.
 
-    If the budget demands that all its pods are healthy, the clause says so. `pods` are the pods that it selects.
+    The clause also says if the budget would allow no disruption even if all pods were healthy. ``pods`` are the pods
+    that the budget selects.
     """
     unhealthy = describe_unhealthy_pods(pods)
     if not unhealthy:
         return ""
-    total, min_available = sum(not pod.terminated for pod in pods), budget.spec.min_available
+    total = sum(not pod.terminated for pod in pods)
+    min_available = budget.spec.min_available
     allows_none = isinstance(min_available, int) and total <= min_available
-    still = f"; with all {counted(total, 'pod')} healthy it would still allow none" if allows_none and total > 1 else ""
-    return f"{unhealthy}, which uses up the budget{still}"
+    suffix = (
+        f"; with all {counted(total, 'pod')} healthy it would still allow none" if allows_none and total > 1 else ""
+    )
+    return f"{unhealthy}, which uses up the budget{suffix}"
 
 
 def explain_used_up_budgets(
     pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Iterable[Pod]
 ) -> dict[str, str]:
-    """Explain which pods have used up the PodDisruptionBudgets of the given pods.
+    """Explain, by pod key, why PodDisruptionBudgets allow no disruption of the given pods.
 
-    Returns, by pod key, a clause that names the unhealthy pods of its budget, or why it never allows an
+    An explanation is a clause that names the unhealthy pods of the budget, or says why the budget never allows an
     eviction. Pods without such a budget are left out.
     """
     causes: dict[str, str] = {}

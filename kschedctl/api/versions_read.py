@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from kschedctl.api.api_versions import get_version_order, is_custom_api, is_newer
+from kschedctl.api.api_versions import get_version_order, is_custom_api, is_newer_api_version
 from kschedctl.api.decoding import iter_unknown_fields
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS, LIFECYCLES, ReadFor, describe_lifecycle
@@ -34,10 +34,10 @@ def is_relevant_kind(kind: str, version: str) -> bool:
 
 
 def check_api_version(kind: str, version: str, error: Callable[..., InputError]) -> bool:
-    """Check the API version of an object. Return whether kschedctl reads the object, that is, if its kind is relevant.
+    """Return whether kschedctl reads objects of a kind in an API version, and raise an error if the version is too old.
 
-    A version that is missing, or newer than those known, counts as readable. Raises the error that ``error`` builds if
-    the version of a relevant kind is too old to be read.
+    An irrelevant kind is not read. A version that is missing, or newer than those known, counts as readable. ``error``
+    builds the InputError.
     """
     if not is_relevant_kind(kind, version):
         return False
@@ -56,12 +56,12 @@ def is_newer_version(kind: str, version: str) -> bool:
     """
     if kind not in KINDS or (version, kind) in LIFECYCLES or version in KINDS[kind].versions:
         return False
-    if is_newer(version, KINDS[kind].versions):
+    if is_newer_api_version(version, KINDS[kind].versions):
         return True
     known_versions = {*KINDS[kind].versions, *(lifecycle.name for lifecycle in KINDS[kind].lifecycle)}
     maturity, *_ = get_version_order(version)
     equally_mature_versions = {name for name in known_versions if get_version_order(name)[0] == maturity}
-    return bool(equally_mature_versions) and is_newer(version, equally_mature_versions)
+    return bool(equally_mature_versions) and is_newer_api_version(version, equally_mature_versions)
 
 
 _INFORMATIONAL_FIELDS = re.compile(r"apiVersion|kind|metadata\..*|status\.conditions\[.*")

@@ -198,7 +198,7 @@ def format_title(workload: Struct) -> str:
 
 
 def count_pods(workload: Struct, nodes: int) -> int:
-    """Return the number of pods that ``create_pods`` creates at most for ``nodes`` nodes."""
+    """Return the maximum number of pods that ``create_pods`` creates in a cluster with this number of nodes."""
     match workload:
         case DaemonSet():
             return nodes
@@ -281,7 +281,7 @@ def _default_replicas(replicas: int | None) -> int:
 def _build_replica_pods(
     template: PodTemplateSpec, replicas: int | None, name: str, namespace: str, kind: str = "ReplicaSet"
 ) -> tuple[Pod, ...]:
-    """Build as many pods of a template as there are replicas, owned by the workload ``name`` of this kind.
+    """Build one pod per replica from a template, owned by the workload with this name and kind.
 
     The pods are named after the workload and numbered.
     """

@@ -75,8 +75,8 @@ def parse_type(text: str) -> Type:
     >>> str(parse_type("map(string, list(A))"))
     'map(string, list(A))'
     """
-    parsed, rest = _parse_prefix(text.replace(" ", ""))
-    assert not rest, text
+    parsed, remainder = _parse_prefix(text.replace(" ", ""))
+    assert not remainder, text
     return parsed
 
 
@@ -85,14 +85,14 @@ def _parse_prefix(text: str) -> tuple[Type, str]:
     match = _PART.match(text)
     assert match is not None, text
     name = match[1]
-    rest = text[match.end() :]
-    if not rest.startswith("("):
-        return _build_named_type(name, ()), rest
+    remainder = text[match.end() :]
+    if not remainder.startswith("("):
+        return _build_named_type(name, ()), remainder
     parameters: list[Type] = []
-    while not rest.startswith(")"):
-        parameter, rest = _parse_prefix(rest[1:])  # after the parenthesis or a comma
+    while not remainder.startswith(")"):
+        parameter, remainder = _parse_prefix(remainder[1:])  # after the parenthesis or a comma
         parameters.append(parameter)
-    return _build_named_type(name, tuple(parameters)), rest[1:]
+    return _build_named_type(name, tuple(parameters)), remainder[1:]
 
 
 def _build_named_type(name: str, parameters: tuple[Type, ...]) -> Type:
@@ -198,7 +198,7 @@ class Unification:
         return len(left) == len(right) and all(map(self._unify_pair, left, right))
 
     def _unify_pair(self, left: Type, right: Type) -> bool:
-        """Unify two types and bind type parameters. Return whether that is possible.
+        """Return whether two types can be unified, and bind their type parameters if so.
 
         Dynamic types and errors can be unified with all types.
         """

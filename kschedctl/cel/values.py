@@ -332,10 +332,10 @@ def build_uint(value: int) -> Uint:
 
 
 def get_cost_size(value: Value) -> int:
-    """Return the size of a value that the computation of costs uses.
+    """Return the size of a value for the computation of costs.
 
-    Texts, bytes, lists and maps count their length, addresses and network prefixes their bytes. All other values count
-    1.
+    It is the length of a text, bytes, list or map, and the number of bytes of an address or network prefix. All other
+    values have the size 1.
     """
     if isinstance(value, str | bytes | list | Map):
         return len(value)

@@ -211,7 +211,7 @@ def _decode_outline(content: Any) -> CommandOutline:
     """Decode an outline from the lists in the JSON file."""
     options, argument_metavars, subcommands = content
     return CommandOutline(
-        tuple(OptionOutline(tuple(names), *rest) for names, *rest in options),
+        tuple(OptionOutline(tuple(names), *other_fields) for names, *other_fields in options),
         tuple(argument_metavars),
         {name: _decode_outline(subcommand) for name, subcommand in subcommands.items()},
     )
@@ -305,10 +305,10 @@ def find_names_in_time(kind: str, words: Sequence[str]) -> list[str]:
     """Return the names that are found within the time limits; none after an error, or without `fork`."""
     if not hasattr(os, "fork"):
         return []
-    return run_with_limit(CPU_SECONDS, lambda: "\n".join(iter_candidates(kind, words))).splitlines()
+    return run_with_time_limit(CPU_SECONDS, lambda: "\n".join(iter_candidates(kind, words))).splitlines()
 
 
-def run_with_limit(seconds: float, work: Callable[[], str]) -> str:
+def run_with_time_limit(seconds: float, work: Callable[[], str]) -> str:
     """Run the work in a child process and return its text.
 
     Returns "" if the child fails, takes more than `seconds` of CPU time, or takes longer than MAX_SECONDS.
@@ -327,11 +327,14 @@ def run_with_limit(seconds: float, work: Callable[[], str]) -> str:
     output = _read_until_closed(reader)
     if output is None:
         os.kill(child, signal.SIGKILL)
-    return (output or b"").decode(errors="replace") if _exited_normally(child) else ""
+    return (output or b"").decode(errors="replace") if _wait_for_success(child) else ""
 
 
-def _exited_normally(child: int) -> bool:
-    """Wait for the process, and return whether it exited with 0. If a signal killed it, its text may be cut."""
+def _wait_for_success(child: int) -> bool:
+    """Wait for the child process, and return whether it exited with 0, so that its text is complete.
+
+    A child that was already waited for counts as successful.
+    """
     with suppress(ChildProcessError):
         _, status = os.waitpid(child, 0)
         return status == 0
@@ -389,7 +392,13 @@ def _iter_pod_names(pods: Iterable[ObjectName], default_namespace: str, line: So
 
     Pods in other namespaces are written as `namespace/name`. They are left out if the command line names a namespace.
     """
-    for namespace, name, _ in sorted(pods, key=lambda pod: (not pod[2], pod[0] != default_namespace, pod)):
+
+    def get_sort_key(pod: ObjectName) -> tuple[bool, bool, ObjectName]:
+        """Return a key that sorts pending pods first, then pods in the default namespace."""
+        namespace, _name, is_pending = pod
+        return not is_pending, namespace != default_namespace, pod
+
+    for namespace, name, _ in sorted(pods, key=get_sort_key):
         if namespace == default_namespace and not line.current.startswith(f"{namespace}/"):
             yield name
         elif not line.namespace:

@@ -94,9 +94,7 @@ class Extending:
         if self.call_extenders and self.extender_answers is not None:
             raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="use only one of them")
         if self.record_extenders is not None and not self.call_extenders:
-            raise UsageError(
-                "--record-extenders needs --call-extenders", hint="--record-extenders needs --call-extenders"
-            )
+            raise UsageError("--record-extenders needs --call-extenders", hint="add --call-extenders")
         validate_output_files(self.record_extenders)
 
 

@@ -41,7 +41,7 @@ from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.read import ReadResult, read
+from kschedctl.sources.read import ReadResult, read_paths
 from kschedctl.text.counts import counted
 
 if TYPE_CHECKING:
@@ -124,13 +124,13 @@ def read_inquiry(
     """
     if not source.filename:
         return Inquiry(load_cluster(source, namespace, pods_alone=pods_alone, live=live))
-    reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
+    reading = read_paths(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
-    _check_anything_to_explain(reading, source)
+    _require_explainable_object(reading, source)
     return _build_inquiry(source, reading, load_surroundings(source, reading, namespace))
 
 
-def _check_anything_to_explain(reading: ReadResult, source: Source) -> None:
+def _require_explainable_object(reading: ReadResult, source: Source) -> None:
     """Raise UsageError if the files contain no pod or workload that can be explained."""
     if not (reading.objects or reading.manifests or reading.stored or reading.configuration):
         skipped_kinds = f", only {', '.join(reading.skipped)}" if reading.skipped else ""
@@ -139,7 +139,10 @@ def _check_anything_to_explain(reading: ReadResult, source: Source) -> None:
 
 
 def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundings) -> Inquiry:
-    """Build the inquiry from what the files contain and the cluster around them."""
+    """Build the inquiry from what the files contain and the cluster around them.
+
+    Raises InputError if a manifest is malformed.
+    """
     outer_cluster, namespace = surroundings
     files_with_nodes = reading.origins.get_files("Node")
 
@@ -163,7 +166,10 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
         targets = [owner for owner, place in places.items() if place.file not in files_with_nodes]
     else:
         targets = [*places, *stored]
-        targets += [Owner("Pod", own or namespace or DEFAULT_NAMESPACE, name) for own, name in pods.list_keys()]
+        targets += [
+            Owner("Pod", pod_namespace or namespace or DEFAULT_NAMESPACE, name)
+            for pod_namespace, name in pods.list_keys()
+        ]
     given_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
     cluster = add_missing_namespaces(cluster, owners, source)
     return Inquiry(

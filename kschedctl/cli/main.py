@@ -216,7 +216,10 @@ def load_command(name: str) -> object:
 
 @cache
 def _load_command(name: str, program_name: str) -> object:
-    """Import a command whose help calls the program by this name. A process that runs it again gets the same object."""
+    """Import a command and build its typer command, whose help calls the program by this name.
+
+    The result is cached, so that a process that runs the command again gets the same object.
+    """
     entry = COMMANDS[name]
     with without_garbage_collection(freezes_objects=True):
         module = import_module(f"kschedctl.commands.{entry.module}.command")
@@ -234,8 +237,8 @@ def _load_command(name: str, program_name: str) -> object:
         epilog = _build_epilog(examples, entry.exit_codes, program_name)
         application.command(name, cls=_GroupedOptions, epilog=epilog)(functions)
     command = typer.main.get_command(application)
-    for each in (command, *getattr(command, "commands", {}).values()):
-        each.context_class = _HelpContext
+    for single_command in (command, *getattr(command, "commands", {}).values()):
+        single_command.context_class = _HelpContext
     return command
 
 
@@ -275,7 +278,7 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return the exit code."""
+    """Run one command line and return the exit code. Errors are printed to stderr."""
     with streams.checked_streams():
         _set_up_logging()
         try:
@@ -298,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _describe_error(error: Exception) -> str:
-    """Describe an error. For one in the use of options and arguments, add a hint at what to write if that is known."""
+    """Describe an error. For a usage error, add a hint at the correct use if there is one."""
     if not isinstance(error, typer.TyperException):
         return str(error)
     message = error.format_message()

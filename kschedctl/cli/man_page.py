@@ -23,10 +23,10 @@ _EXIT_CODE = re.compile(r"^\| (\d) \| (.+) \|$", re.MULTILINE)
 
 def build_man_page() -> str:
     """Return the man page in the macros of man(7)."""
-    return "".join(f"{line}\n" for line in _iter_lines())
+    return "".join(f"{line}\n" for line in _iter_man_page_lines())
 
 
-def _iter_lines() -> Iterator[str]:
+def _iter_man_page_lines() -> Iterator[str]:
     """Yield the lines of the man page."""
     topics = {file.name.removesuffix(".md"): file for file in files("kschedctl.cli.topics").iterdir()}
     topic_texts = {name: file.read_text("utf-8") for name, file in sorted(topics.items()) if file.name.endswith(".md")}
@@ -51,7 +51,7 @@ def _iter_lines() -> Iterator[str]:
         for entry in entries:
             yield from _iter_entry(rf"\fB{_escape(entry.name)}\fR", entry.summary)
             for name, outline in _iter_outlines(entry.name):
-                yield from _iter_own_options(name, outline, common)
+                yield from _iter_command_options(name, outline, common)
     yield ".SH COMMON OPTIONS"
     for option in common:
         yield from _iter_entry(_format_option(option), option.help)
@@ -77,8 +77,8 @@ def _iter_outlines(command: str) -> Iterator[tuple[str, CommandOutline]]:
         yield f"{command} {name}", subcommand
 
 
-def _iter_own_options(name: str, outline: CommandOutline, common: Iterable[OptionOutline]) -> Iterator[str]:
-    """Yield, indented, the usage of a command and its options, except for the common ones."""
+def _iter_command_options(name: str, outline: CommandOutline, common: Iterable[OptionOutline]) -> Iterator[str]:
+    """Yield indented lines with the usage of a command and its options, except for the common options."""
     usage = " ".join(rf"\fI{_escape(metavar)}\fR" for metavar in outline.argument_metavars if metavar)
     yield ".RS"
     yield ".PP"

@@ -43,12 +43,12 @@ from kschedctl.cli.source import (
     split_by_snapshot,
     with_admission_plugins,
 )
-from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
+from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe_document
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
-from kschedctl.sources.read import ReadResult, load_configuration_file, read
+from kschedctl.sources.read import ReadResult, load_configuration_file, read_paths
 from kschedctl.text.counts import agreeing, first_few
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTH
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; -f - reads what helm template or kustomize prints")
-    reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
+    reading = read_paths(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
     log_left_out(reading)
     return {
@@ -200,7 +200,7 @@ def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
 
 
 def _find_listed_pods(reading: ReadResult) -> PodTable:
-    """Return the pods from long lists. They are decoded as a table instead of as manifests."""
+    """Return the pods that are only in long lists, which are decoded as a table instead of as manifests."""
     pods = (
         m.document["metadata"]
         for m in reading.manifests
@@ -308,7 +308,7 @@ def _log_kustomizations(reading: ReadResult) -> None:
 def log_hooks(reading: ReadResult) -> None:
     """Log the manifests that are Helm hooks, which are not created."""
     hooks = [
-        describe(m.document)
+        describe_document(m.document)
         for m in reading.manifests
         if is_workload_manifest(m.document) and is_non_install_hook(m.document)
     ]

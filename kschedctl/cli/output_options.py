@@ -164,7 +164,10 @@ class Output:
         return Answer(self._shorten(document, style), renderer, style, exit_code)
 
     def _to_findings(self, document: Document, places: Places) -> Document:
-        """Convert the problems of the document to findings if the format is for CI."""
+        """Convert the problems of the document to findings if the format is for CI.
+
+        The document is returned unchanged for another format, or if reports of its kind have no CI gate.
+        """
         if self.output.name not in FINDING_FORMATS:
             return document
         from kschedctl.cli.gates import build_gate_findings  # noqa: PLC0415 - most answers are for people

@@ -17,7 +17,7 @@ from kschedctl.cli.options import Scope, Source, parse_feature_gates
 from kschedctl.cluster import CREATION_KINDS, LIMITS, OBSERVED, QUEUE_KINDS, Cluster, Gap
 from kschedctl.errors import UsageError
 from kschedctl.sources.cluster import get_read_time
-from kschedctl.sources.read import ReadResult, load_configuration_file, read
+from kschedctl.sources.read import ReadResult, load_configuration_file, read_paths
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
@@ -185,7 +185,7 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
     cluster = read_archive(path)
     left_out = dict[str, Gap]()
     if source.filename:
-        reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
+        reading = read_paths(source.filename, recursive=source.recursive, find_builds=source.builds)
         log_read_result(reading)
         left_out = dict(reading.left_out)
         gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in reading.gaps} | left_out
@@ -212,7 +212,7 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
     Raises KschedctlError if a file cannot be read.
     """
     embedded = [str(file) for file in demo.files()] if source.demo else []
-    reading = read([*embedded, *source.filename], recursive=source.recursive, find_builds=source.builds)
+    reading = read_paths([*embedded, *source.filename], recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
     cluster = Cluster.of(
         reading.objects,
@@ -240,8 +240,8 @@ def log_cluster(cluster: Cluster) -> None:
     """Log a cluster's warnings, API server, scheduler version, configuration source and resource versions."""
     for warning in cluster.warnings:
         log.warning("warning: %s", warning)
-    if cluster.api_server.describe:
-        log.info("kube-apiserver: %s", cluster.api_server.describe)
+    if cluster.api_server.description:
+        log.info("kube-apiserver: %s", cluster.api_server.description)
     provenance = cluster.provenance
     if provenance is None:
         return

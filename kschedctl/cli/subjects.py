@@ -78,8 +78,11 @@ def _find_subjects_in_files(inquiry: Inquiry) -> list[Subject]:
 
 
 def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
-    """Find the workloads in files with nodes that have no pod in the cluster."""
-    if scope.selector:  # which only selects pods
+    """Find the workloads in files with nodes that have no pod in the cluster.
+
+    Return [] if the scope has a selector, because it only selects pods.
+    """
+    if scope.selector:
         return []
     from kschedctl.replay.controllers.workload_pods import find_pods  # noqa: PLC0415 - not for a pod
 
@@ -119,7 +122,10 @@ def _note_missing_namespace(target: TargetPod, similar_by_name: Mapping[str, str
 
 
 def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dict[Owner, TargetPod]:
-    """Build the target pod of each manifest, as if all of them were created. Raises KschedctlError."""
+    """Build the target pod of each manifest, as if all of them were created.
+
+    Raises KschedctlError if a manifest is invalid.
+    """
     from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for manifests
     from kschedctl.replay.controllers.target_creation import create_targets  # noqa: PLC0415 - only for manifests
 
@@ -257,28 +263,28 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
     if kind == "Pod":
         return references.find_pod(inquiry.cluster, name, None if everywhere else namespace)
 
-    named = Owner(kind, namespace, name)
+    owner = Owner(kind, namespace, name)
     if not everywhere and not same_name:
-        return named
+        return owner
     from kschedctl.replay.controllers.workload_pods import iter_workloads  # noqa: PLC0415 - only if all namespaces are searched
 
     if not everywhere:
-        if named not in (*inquiry.stored, *iter_workloads(inquiry.cluster)):
+        if owner not in (*inquiry.stored, *iter_workloads(inquiry.cluster)):
             hint = " or ".join(f"{kind.lower()}/{name} -n {key.namespace}" for key in same_name)
             raise UsageError(f'{kind.lower()} "{namespace}/{name}" not found', hint=f"did you mean {hint}?")
-        return named
+        return owner
     all_workloads = (*inquiry.stored, *iter_workloads(inquiry.cluster))
     workloads = dict.fromkeys(key for key in all_workloads if (key.kind, key.name) == (kind, name))
     if len(workloads) > 1:
         which = ", ".join(f"{key.namespace}/{name}" for key in workloads)
         message = f'"{kind.lower()}/{name}" names {len(workloads)} workloads: {which}'
         raise UsageError(message, hint="say which with -n")
-    return next(iter(workloads), Owner(kind, namespace, name))
+    return next(iter(workloads), owner)
 
 
 def _build_service_error(cluster: Cluster, namespace: str, name: str) -> UsageError:
     """Build the error for a Service, which hints at the labels that select its pods."""
-    services = cluster.in_namespace("services", namespace)
+    services = cluster.list_in_namespace("services", namespace)
     service = next((service for service in services if service.metadata.name == name), None)
     labels = ",".join(f"{key}={value}" for key, value in service.spec.selector.items()) if service else ""
     if labels:

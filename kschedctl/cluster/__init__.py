@@ -225,9 +225,9 @@ class Cluster(Objects):
 
         The documents are all objects that exist. If ``assume_complete`` is false, only Lists cover their kinds. An
         object of a newer API version is read if all its fields are known, and otherwise leaves a gap. An object of an
-        older version is read as if it had the version that is read. ``kube_version`` is the version of the replayed
-        scheduler: a minor version (its newest patch) or a release such as ``v1.34.1-eks-…``. Raises InputError for
-        fields of a wrong type, and ConfigurationError for a version that cannot be replayed.
+        older API version is read like an object of the supported version. ``kube_version`` is the version of the
+        replayed scheduler: a minor version (its newest patch) or a release such as ``v1.34.1-eks-…``. Raises InputError
+        for fields of a wrong type, and ConfigurationError for a version that cannot be replayed.
         """
         KubeVersion.parse_supported(kube_version)
         if not isinstance(objects, Iterable):
@@ -251,8 +251,8 @@ class Cluster(Objects):
             api_server=next(api_servers, DEFAULT_API_SERVER),
         )
 
-    def gap(self, kind: str, namespace: str = "") -> Gap | None:
-        """Return why objects of the kind may exist that are not here, or None if the kind is covered.
+    def find_gap(self, kind: str, namespace: str = "") -> Gap | None:
+        """Return the reason why objects of the kind may exist that were not read, or None if the kind is covered.
 
         With `namespace`, the kind needs to be covered in this namespace only.
         """
@@ -272,8 +272,10 @@ class Cluster(Objects):
         """Return the pod of that name, or None."""
         return self.pods.find(namespace, name)
 
-    def in_namespace(self, field: str, namespace: str) -> Sequence[Any]:
-        """Return the objects of a field, such as ``services``, in a namespace. Objects are grouped once."""
+    def list_in_namespace(self, field: str, namespace: str) -> Sequence[Any]:
+        """Return the objects of a field, such as ``services``, in a namespace. Objects are grouped on the first
+        call.
+        """
         if field not in self._by_namespace:
             by_namespace: dict[str, list[object]] = {}
             for obj in getattr(self, field):
@@ -290,11 +292,11 @@ class Cluster(Objects):
         """Return the pods without a node, in order."""
         return self.pods.iter_unbound_pods()
 
-    def with_admission_plugins(self, names: Iterable[str], told_by: str = "the caller") -> Self:
+    def with_admission_plugins(self, names: Iterable[str], source: str = "the caller") -> Self:
         """Return the cluster with these admission plugins enabled in addition to the defaults.
 
-        `told_by` names the source of the names. Without names the cluster stays as it was read. Raises UsageError for
-        a name that is not a plugin of kube-apiserver.
+        `source` describes where the names come from. Without names, the cluster is returned unchanged. Raises
+        UsageError for a name that is not a plugin of kube-apiserver.
         """
         names = tuple(names)
         if not names:
@@ -304,7 +306,7 @@ class Cluster(Objects):
             first, *_ = unknown_names
             hint = f"plugins that can be enabled: {', '.join(OPTIONAL_PLUGINS)}"
             raise UsageError(f'kube-apiserver has no admission plugin "{first}"', hint=hint)
-        return replace(self, api_server=self.api_server.with_plugins(names, told_by))
+        return replace(self, api_server=self.api_server.with_plugins(names, source))
 
     def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
         """Return a cluster with these objects added, replacing objects of the same name."""
@@ -328,7 +330,10 @@ class _DecodedDocuments(NamedTuple):
 
 
 def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
-    """Decode documents, leaving out objects that scheduling does not read. Raises InputError."""
+    """Decode documents, and collect the objects by kind, the gaps and the warnings about newer API versions.
+
+    Objects that scheduling does not read are left out. Raises InputError if a document is malformed.
+    """
     decoded = _DecodedDocuments({}, {}, {})
     for document in flatten_lists(documents):
         kind = get_kind(document)
@@ -380,11 +385,14 @@ def _is_controller_allocated(document: JsonObject, kind: str) -> bool:
 
 
 def convert_document(document: JsonObject, location: str = "") -> api.Struct:
-    """Convert a document to its struct. Raises InputError that names the object and the field."""
+    """Convert a document to its struct.
+
+    Raises InputError, which names the object and the field, if a field has the wrong type.
+    """
     try:
         return convert_builtins(drop_nulls(document), KINDS[get_kind(document)].struct)
     except msgspec.ValidationError as error:
-        raise InputError(str(error), where=location or describe(document)) from None
+        raise InputError(str(error), where=location or describe_document(document)) from None
 
 
 def read_newer_version(kind: str, document: JsonObject, read: Callable[[], None]) -> Gap | None:
@@ -403,7 +411,7 @@ def read_newer_version(kind: str, document: JsonObject, read: Callable[[], None]
     return Gap(describe_skipped(str(document["apiVersion"]), reason))
 
 
-def describe(document: JsonObject) -> str:
+def describe_document(document: JsonObject) -> str:
     """Return the name of an object for error messages, such as ``Pod shop/web``, whatever shape it has."""
     metadata = object_at(document, "metadata")
     parts = (metadata.get("namespace"), metadata.get("name"))
@@ -439,7 +447,7 @@ def _build_pod_table(pods: Iterable[Any]) -> PodTable:
 
 
 def _sort_unique(kind: str, objects: Iterable[Any]) -> Sequence[object]:
-    """Return objects of a kind sorted by namespace and name, with the last of each name.
+    """Return the objects of a kind sorted by namespace and name. If a name repeats, the last object wins.
 
     Missing namespaces become ``default``. Custom resources of several kinds may have the same name.
     """

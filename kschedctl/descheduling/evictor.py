@@ -35,14 +35,14 @@ class DefaultEvictor:
     def __init__(self, arguments: DefaultEvictorArgs, seen: SeenPods, fit: NodeFit) -> None:
         self.arguments, self._seen, self._fit = arguments, seen, fit
         self._protections = arguments.protections
-        self._threshold = self._find_priority_threshold()
+        self._threshold = self._resolve_priority_threshold()
         self._labels = _parse_optional_selector(arguments.label_selector)
         self.reasons = [
             ", ".join(self._iter_protection_reasons(number, info.pod)) for number, info in enumerate(seen.infos)
         ]
         """The reasons why the pods of each PodInfo are protected, or "" if they are not protected."""
 
-    def _find_priority_threshold(self) -> int:
+    def _resolve_priority_threshold(self) -> int:
         """Return the lowest priority that is protected, by default the priority of system-critical pods.
 
         Raises InputError if the configured PriorityClass does not exist.
@@ -100,7 +100,7 @@ class DefaultEvictor:
             claim_reason = self._explain_claim_protection(pod)
             if claim_reason:
                 yield claim_reason
-        if "PodsWithoutPDB" in protections and not self._is_covered_by_budget[info_number]:
+        if "PodsWithoutPDB" in protections and not self._infos_covered_by_budgets[info_number]:
             yield "no PodDisruptionBudget"
         if "PodsWithResourceClaims" in protections and pod.spec.resource_claims:
             yield "resource claims"
@@ -134,8 +134,8 @@ class DefaultEvictor:
         return claims
 
     @cached_property
-    def _is_covered_by_budget(self) -> Bools:
-        """Whether a PodDisruptionBudget selects the pods of each PodInfo, shape (T,)."""
+    def _infos_covered_by_budgets(self) -> Bools:
+        """The PodInfos whose pods a PodDisruptionBudget selects, as a (T,) mask."""
         covered = np.zeros(len(self._seen.infos), np.bool_)
         budgets = get_budgets(self._seen.view)
         for budget in self._seen.view.objects.of("PodDisruptionBudget"):
@@ -164,8 +164,8 @@ class DefaultEvictor:
     def _young_pods(self) -> Bools:
         """The pods that are too young to be evicted, as a (P,) mask.
 
-        So are pods without a start time. Pods that earlier rounds moved, and pods that request their eviction, are
-        considered old enough.
+        Pods without a start time count as too young. Pods that earlier rounds moved, and pods that request their
+        eviction, are considered old enough.
         """
         seconds, seen = self.arguments.min_age_seconds, self._seen
         if seconds is None:

@@ -85,7 +85,9 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
     def _has_container_in_configured_state(self, containers: NotableContainers) -> bool:
         """Return whether a container is waiting or has terminated for one of the configured reasons."""
         arguments = self.arguments
-        statuses = containers.select(arguments.including_init_containers, arguments.including_ephemeral_containers)
+        statuses = containers.iter_statuses(
+            arguments.including_init_containers, arguments.including_ephemeral_containers
+        )
         states = (state for status in statuses for state in (status.state.waiting, status.state.terminated))
         return any(state is not None and state.reason in arguments.states for state in states)
 
@@ -176,12 +178,12 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyR
         """The total number of restarts of each pod's containers, (P,)."""
         with_init_containers = self.arguments.including_init_containers
         return self.seen.measure_containers(
-            lambda containers: sum(status.restart_count for status in containers.select(with_init_containers))
+            lambda containers: sum(status.restart_count for status in containers.iter_statuses(with_init_containers))
         )
 
     def _waits_for_configured_reason(self, containers: NotableContainers) -> bool:
         """Return whether a container waits for one of the configured reasons."""
-        statuses = containers.select(self.arguments.including_init_containers)
+        statuses = containers.iter_statuses(self.arguments.including_init_containers)
         waiting_states = [status.state.waiting for status in statuses if status.state.waiting is not None]
         return any(waiting.reason in self.arguments.states for waiting in waiting_states)
 
@@ -238,7 +240,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     def _has_container_reason(self, containers: NotableContainers) -> bool:
         """Return whether a container waits or has terminated for one of the configured reasons."""
-        statuses = containers.select(self.arguments.including_init_containers)
+        statuses = containers.iter_statuses(self.arguments.including_init_containers)
         states = (state for status in statuses for state in (status.state.waiting, status.state.terminated))
         return any(state is not None and state.reason and state.reason in self.arguments.reasons for state in states)
 
@@ -263,7 +265,7 @@ def _find_pods_with_exit_code(seen: SeenPods, exit_codes: Collection[int], *, in
 
     def has_exit_code(containers: NotableContainers) -> bool:
         """Return whether one of the containers ended with one of the exit codes."""
-        terminations = (status.state.terminated for status in containers.select(init_containers))
+        terminations = (status.state.terminated for status in containers.iter_statuses(init_containers))
         return any(terminated is not None and terminated.exit_code in exit_codes for terminated in terminations)
 
     return seen.measure_containers(has_exit_code).astype(np.bool_)

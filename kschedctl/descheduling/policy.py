@@ -233,9 +233,9 @@ def _validate_version_and_kind(document: JsonObject, where: str) -> None:
     """Raise InputError if the document is not a DeschedulerPolicy of the supported version."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if kind != KIND or not isinstance(version, str) or version.partition("/")[0] != GROUP:
-        found = f"{version or 'no apiVersion'}, {kind or 'no kind'}"
+        actual = f"{version or 'no apiVersion'}, {kind or 'no kind'}"
         hint = f"write apiVersion: {GROUP}/{VERSION}, kind: {KIND}"
-        raise InputError(f"not a {KIND}: {found}", where=where, hint=hint)
+        raise InputError(f"not a {KIND}: {actual}", where=where, hint=hint)
     if version != f"{GROUP}/{VERSION}":
         is_strategy_version = version.endswith("v1alpha1")
         hint = "the descheduler no longer reads strategies: write profiles" if is_strategy_version else ""

@@ -1,11 +1,11 @@
-"""The few errors that a user can cause, each with what went wrong, where, and what to do.
+"""The errors that a user can cause. Each says what went wrong, where, and what to do.
 
-KschedctlError            exit 2 unless a subclass says otherwise
-├── UsageError            the command line makes no sense: no such pod, two pods of that name
-├── InputError            a file or document cannot be used; carries file, document and field
-├── ConfigurationError    a KubeSchedulerConfiguration that kube-scheduler would refuse
-├── ThirdPartyError       a scheduler plugin of another package does not work
-└── ClusterError          exit 3: the cluster could not be reached or refused us
+KschedctlError            exit code 2 unless a subclass says otherwise
+├── UsageError            an invalid command line, such as a pod that does not exist or is ambiguous
+├── InputError            a file or document that cannot be used, with the file, document and field
+├── ConfigurationError    a KubeSchedulerConfiguration that kube-scheduler would reject
+├── ThirdPartyError       a scheduler plugin of another package that does not work
+└── ClusterError          exit code 3: the cluster cannot be reached or denies the request
 """
 
 from __future__ import annotations

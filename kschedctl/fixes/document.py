@@ -60,7 +60,7 @@ def build_remedy(
     # A change of the pod becomes a patch of its owner.
     patch = None
     if pod_key in trial.edits and _is_spec_edited(trial.edits[pod_key]):
-        patch = _build_patch_for_waiting_pods(trial, edits or trial.edits, pod_key)
+        patch = _build_trial_owner_patch(trial, edits or trial.edits, pod_key)
     owner = str(patch.owner) if patch else ""
     manifest_edits: tuple[str, ...] = ()
     if patch and workload is not None and not _is_in_cluster(workload, trial.scheduler.cluster):
@@ -73,12 +73,12 @@ def build_remedy(
     if holds and needs_values:
         holds = None  # nothing is verified until the values are filled in
     return Remedy(
-        summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_first(fixes, result),
+        summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_by_pods_ahead(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(list_clauses(costs)) or None,
         opens=trial.opened_nodes,
         commands=(
-            *(c for fix in _sort_pod_moves_first(fixes, pod_key) for c in fix.commands),
+            *(c for fix in _sort_other_pods_edits_first(fixes, pod_key) for c in fix.commands),
             *(patch.commands if patch and not manifest_edits else ()),
         ),
         changes=changes,
@@ -106,12 +106,12 @@ def _is_in_cluster(workload: Struct, cluster: Cluster) -> bool:
     if workload.metadata.uid:  # type: ignore[attr-defined]
         return True
     field = FIELDS.get(owner.kind)
-    candidates = cluster.in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
+    candidates = cluster.list_in_namespace(field, owner.namespace) if field and owner.kind != "Pod" else ()
     if any(candidate.metadata.name == owner.name for candidate in candidates):
         return True
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for manifests
 
-    return not all(map(is_made_up, ExistingPods(cluster).find_pods_of(*owner)))
+    return not all(map(is_made_up, ExistingPods(cluster).find_workload_pods(*owner)))
 
 
 def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> Iterator[str]:
@@ -122,15 +122,18 @@ def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> 
 
 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
-    """Yield the costs of the fixes: values to fill in first, things to find out first, and what is given up or lost."""
+    """Yield the costs of the fixes: fields to fill in, checks to make first, and guarantees that are given up or lost.
+
+    `needs_values` names the fields to fill in. A guarantee of several fixes is yielded once.
+    """
     if needs_values:
         yield FixCost(CostKind.NEEDS_VALUES, f"not verified: fill in {', '.join(needs_values)} first")
     for fix in fixes:
         if fix.check_first:
             yield FixCost(CostKind.CHECK_FIRST, fix.check_first)
-    lost = {fix.weakens for fix in fixes if fix.effective_price is Price.LOSS}
+    losses = {fix.weakens for fix in fixes if fix.effective_price is Price.LOSS}
     for weakens in dict.fromkeys(fix.weakens for fix in fixes if fix.weakens):
-        yield FixCost(CostKind.LOSES if weakens in lost else CostKind.GIVES_UP, weakens)
+        yield FixCost(CostKind.LOSES if weakens in losses else CostKind.GIVES_UP, weakens)
 
 
 def _iter_waiting_siblings_cost(
@@ -157,14 +160,14 @@ def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: Ro
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rollout.chain if rollout else None
     # If all evicted pods are lost, the harm says so already.
-    fates = chain.fates_clause if chain and chain.lost < chain.evicted else ""
+    outcomes = chain.outcomes_clause if chain and chain.lost < chain.evicted else ""
     victim_names = chain.name_victims(victims) if chain else victims
-    text = f"evicts {', '.join(victim_names)}{harm}{fates}"
+    text = f"evicts {', '.join(victim_names)}{harm}{outcomes}"
 
     short_text = ""
     if len(victims) > FEW_VICTIMS:
         evicted = f"evicts {counted(len(victims), 'pod')}"
-        short_text = f"{evicted}{harm}{fates}"
+        short_text = f"{evicted}{harm}{outcomes}"
         if len(short_text) > LONGEST_SHORT_COST:
             short_text = f"{evicted}, some for good" if chain and chain.lost else evicted
     return FixCost(CostKind.EVICTS, text, len(victims), short_text)
@@ -176,12 +179,12 @@ LONGEST_SHORT_COST = 160
 """The most characters of the short text before its details are left out."""
 
 
-def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
-    """Return the end of the summary that says how many of the new nodes go to pods ahead in the queue.
+def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResult | None) -> str:
+    """Return the end of a summary, which says how many of the added nodes are taken by pods ahead in the queue.
 
-    The text is empty unless several nodes are added and pods ahead in the queue take some of them.
+    It is empty unless several nodes are added and pods ahead in the queue take some of them.
     """
-    # Only fixes that add nodes can have another number of nodes.
+    # Only fixes that add nodes have `with_node_count`.
     node_edits = [
         edit for fix in fixes if fix.with_node_count is not None for edit in fix.edits if edit.key.kind == "Node"
     ]
@@ -198,7 +201,7 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Build the cost of recreating a Job with its pods, which is needed because its template is immutable."""
     from kschedctl.replay.controllers.plan_change import ExistingPods  # noqa: PLC0415 - only for Jobs
 
-    pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_pods_of(*owner) if not is_made_up(pod)]
+    pods = [pod for pod in ExistingPods(trial.scheduler.cluster).find_workload_pods(*owner) if not is_made_up(pod)]
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and recreated"
     if len(pods) == 1:
@@ -210,10 +213,10 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     return FixCost(CostKind.DELETES, text, len(pods))
 
 
-def _sort_pod_moves_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
-    """Sort the fixes that remove other pods before the others.
+def _sort_other_pods_edits_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
+    """Return the fixes with those first that edit pods other than the target pod.
 
-    Otherwise the target pod might preempt pods in between.
+    In the other order, the target pod might preempt these pods before their own fixes are applied.
     """
 
     def edits_no_other_pod(fix: Fix) -> bool:
@@ -251,12 +254,12 @@ def _is_spec_edited(edit: EditedObject) -> bool:
     return replace(edit.before, status=edit.after.status) != edit.after
 
 
-def _build_patch_for_waiting_pods(
+def _build_trial_owner_patch(
     trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey
 ) -> OwnerPatch:
-    """Build the patch that makes the trial's change to the pod in the pod's owner.
+    """Build the patch of the pod's owner that makes the trial's change of the pod.
 
-    If the pod exists, the owner's waiting pods among the `edits` get the change as well.
+    If the pod exists, the owner's other waiting pods among the `edits` get the change as well.
     """
     before, after = trial.edits[pod_key].before, trial.edits[pod_key].after
     assert isinstance(before, Pod)

@@ -35,7 +35,7 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
 
 
 def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
-    """Yield a line about the host that is missing, if the pod cannot use another one because of its hostPath files."""
+    """Yield a line that names the missing host if the files of the pod's hostPath volumes tie the pod to this host."""
     from kschedctl.fixes.ways.node_affinity import find_missing_required_host  # noqa: PLC0415 - only this line needs it
 
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
@@ -66,10 +66,10 @@ def _format_shape_count(number: int) -> str:
 
 
 def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = False) -> tuple[str, ...]:
-    """Return a line for each request that exceeds what any empty node offers.
+    """Return a line for each requested resource of which even an empty node has too little.
 
-    The line calls the request doubtful if hardly any machine is so large, unless `fits_new_machine` is set because an
-    autoscaler knows a machine that is large enough.
+    The line adds that the request looks wrong if no known machine is that large. With `fits_new_machine`, which says
+    that an autoscaler knows a large enough machine, nothing is added.
     """
     first_facts: dict[str, Insufficient] = {}
     for tried in iter_nodes_to_try(base):
@@ -82,7 +82,7 @@ def explain_too_large_requests(base: RemedyTrial, *, fits_new_machine: bool = Fa
 def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     """Describe how much of a resource is requested and how much the largest node has.
 
-    With `doubted`, the text says that the request looks wrong if no machine is likely to be so large.
+    With `doubted`, the text adds that the request looks wrong if no known machine is that large.
 
     >>> _describe_shortage(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
     'no node is large enough: needs 64 CPUs; the largest node has 31.5 (32.5 short)'
@@ -94,10 +94,13 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     name = fact.resource
     requested = fact.requested
     largest = fact.largest
-    (needed, available, shortage), unit = format_for_sentence(name, requested, largest, requested - largest)
+    (request_text, largest_text, shortage_text), unit = format_for_sentence(
+        name, requested, largest, requested - largest
+    )
     if not largest:
-        return f"needs {needed} {unit}, which no node offers"
-    text = f"no node is large enough: needs {needed} {unit}; the largest node has {available} ({shortage} short)"
+        return f"needs {request_text} {unit}, which no node offers"
+    sizes_text = f"needs {request_text} {unit}; the largest node has {largest_text} ({shortage_text} short)"
+    text = f"no node is large enough: {sizes_text}"
     if doubted and not is_plausible_machine_size(name, requested, largest):
         text += "; no known machine is that large, so the request looks wrong"
     return text
@@ -109,7 +112,7 @@ def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
     Nothing is yielded if the PriorityClasses were not read, the pod can already preempt, or the user excluded this kind
     of fix.
     """
-    if search.trials.scheduler.cluster.gap("PriorityClass") is not None:
+    if search.trials.scheduler.cluster.find_gap("PriorityClass") is not None:
         return
     if search.trials.can_preempt(changes=()):
         return

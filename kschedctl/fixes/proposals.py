@@ -62,11 +62,11 @@ def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
     """
     rejections = tried.find_rejections()
     for rejection in rejections if tried.trial.raises_priority else rejections[:1]:
-        for way in get_plugin_remedies(rejection.plugin).ways:
-            yield from way(tried, rejection)
+        for propose_fixes in get_plugin_remedies(rejection.plugin).proposers:
+            yield from propose_fixes(tried, rejection)
 
 
-def iter_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
+def iter_node_independent_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that do not depend on a particular node.
 
     They clear PreFilter's rejection, change the pod's scheduler name or priority, or add a node. If no cycle was
@@ -85,8 +85,8 @@ MOST_LABEL_VALUES = 40
 """Labels with more values, such as host names, do not make nodes differ."""
 
 
-def count_least_changes(rejections: list[NodeRejection]) -> int:
-    """Return the least number of changes that can clear the rejections, at least 1.
+def count_minimum_changes(rejections: list[NodeRejection]) -> int:
+    """Return the minimum number of changes that can clear the rejections, at least 1.
 
     Plugins are counted once if one change may clear the rejections of all of them. A plugin is not counted if its
     rejections may go away with changes for other plugins.
@@ -101,24 +101,25 @@ def count_least_changes(rejections: list[NodeRejection]) -> int:
 
 
 def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
-    """Return the sort key of a node: the least number of changes it needs, then how many resources are insufficient."""
+    """Return the sort key of a node: the minimum number of changes that it needs, then of resources that it lacks."""
     rejections = tried.find_rejections()
     facts = [rejection.fact for rejection in rejections]
     insufficient_resources = {fact.resource for fact in facts if isinstance(fact, Insufficient)}
-    return count_least_changes(rejections), len(insufficient_resources)
+    return count_minimum_changes(rejections), len(insufficient_resources)
 
 
 def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
-    """Yield nodes of each group of equivalent nodes, starting with nodes that need the fewest changes.
+    """Yield nodes of each group of equivalent nodes, starting with the nodes that need the fewest changes.
 
-    If there are too many nodes, only those nearest to having room are taken from each group. If no cycle was replayed
-    or PreFilter rejected all nodes, the trial without a particular node is yielded instead.
+    If there are too many nodes, only the nodes of each group that are nearest to having room are yielded. If no cycle
+    was replayed or PreFilter rejected all nodes, the trial without a particular node is yielded instead.
     """
     cycle = trial.cycle
-    if cycle is None or (cycle.pre_filter.status.rejected and cycle.pre_filter.plugin):
+    is_rejected_by_pre_filter = cycle is not None and cycle.pre_filter.status.rejected and cycle.pre_filter.plugin
+    if cycle is None or is_rejected_by_pre_filter:
         yield TriedNode(trial, None)
         return
-    groups = [_sort_nearest_rows(cycle, rows) for rows in _group_equivalent_nodes(cycle)]
+    groups = [_rank_rows_by_free_room(cycle, rows) for rows in _group_equivalent_nodes(cycle)]
     # The best node of each group, then the second best of each group, and so on.
     interleaved_rows = (row for turn in zip_longest(*groups) for row in turn if row is not None)
     most_nodes = max(MOST_NODES_OF_TRIAL, len(groups))
@@ -127,10 +128,10 @@ def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
 
 
 def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
-    """Group the rows of nodes that are equivalent for the pod, in ascending order. There may be no nodes and no groups.
+    """Return the rows of each group of nodes that are equivalent for the pod. Rows are ascending within a group.
 
-    Nodes are equivalent if they have the same rejections, taints, and labels, volumes and devices that matter to the
-    pod.
+    Nodes are equivalent if they have the same rejections and taints, and the same labels, volumes and devices as far as
+    these matter to the pod. The result is empty if there are no nodes.
     """
     nodes, outcome = cycle.view.nodes, cycle.filter
     _, taint_set_numbers = nodes.taint_sets
@@ -171,11 +172,11 @@ def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
             yield column.codes
 
 
-def _sort_nearest_rows(cycle: Cycle, rows: Ints) -> list[int]:
-    """Return the rows (K,) of a group of nodes, about MOST_NODES_OF_TRIAL at most, the nearest to having room first.
+def _rank_rows_by_free_room(cycle: Cycle, rows: Ints) -> list[int]:
+    """Return up to about MOST_NODES_OF_TRIAL rows of a group of nodes (K,), the nodes nearest to having room first.
 
-    The nodes with most of each requested resource free come before all others, followed by the group's first node. If
-    the pod requests nothing, the order stays as it is.
+    For each requested resource, the node with the largest free amount comes before all others. The group's first node
+    follows. If the pod requests nothing, the order is unchanged.
     """
     view = cycle.view
     amounts_by_column = {

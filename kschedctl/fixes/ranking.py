@@ -18,7 +18,7 @@ class RankedFix(NamedTuple):
     """A set of changes that helps, with its variants."""
 
     trial: RemedyTrial
-    others: tuple[RemedyTrial, ...] = ()
+    variants: tuple[RemedyTrial, ...] = ()
     """Trials that do the same at other nodes or pods, or to a larger degree."""
 
     @property
@@ -26,21 +26,23 @@ class RankedFix(NamedTuple):
         """The other nodes or pods at which the variants make the same changes, without duplicates."""
         own_places = {fix.where for fix in self.trial.changes}
         other_places = [
-            " and ".join(fix.where for fix in other.changes if fix.where not in own_places) for other in self.others
+            " and ".join(fix.where for fix in variant.changes if fix.where not in own_places)
+            for variant in self.variants
         ]
         return tuple(dict.fromkeys(place for place in other_places if place))
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
-    """Rank the trials, best first. Trials whose fixes belong to the same families are variants of the best of them.
+    """Group the trials into ranked fixes, and return these with the best first.
 
-    Fixes of one family pursue the same idea, for example at different nodes.
+    Trials whose fixes belong to the same families are variants of the best of them. Fixes of one family pursue the same
+    idea, for example at different nodes.
     """
     trials_by_family: dict[Hashable, list[RemedyTrial]] = {}
     for trial in sorted(trials, key=_build_rank_key):
         families = frozenset(fix.family for fix in trial.changes)
         trials_by_family.setdefault(families, []).append(trial)
-    return [RankedFix(first, tuple(others)) for first, *others in trials_by_family.values()]
+    return [RankedFix(best, tuple(variants)) for best, *variants in trials_by_family.values()]
 
 
 class _RankKey(NamedTuple):
@@ -61,7 +63,7 @@ class _RankKey(NamedTuple):
 
 
 class QueueResult(NamedTuple):
-    """The outcome of a fix once all waiting pods are tried in the queue's order."""
+    """The outcome of a fix once all waiting pods are scheduled in the queue's order."""
 
     holds: bool
     """Whether the target pod has a node in the end."""
@@ -89,7 +91,7 @@ class CheckedFix(NamedTuple):
 
 
 def move_holding_fixes_forward(ranked_fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
-    """Return the fixes, with each fix that holds in the queue moved before better ranked fixes that fail there.
+    """Return the fixes, with each fix that holds in the queue moved ahead of better ranked fixes that fail there.
 
     A fix stays behind a failing fix if it is much more expensive or harms other pods.
     """
@@ -137,11 +139,12 @@ def is_manifest_correction(fix: Fix) -> bool:
 
 
 def move_smallest_fix_first(fixes: Sequence[CheckedFix]) -> list[CheckedFix]:
-    """Return the fixes with the one first that `explain` shows, which searches for the smallest sets only.
+    """Return the fixes with the fix that `explain` shows moved to the front.
 
-    These are the sets up to the smallest size with a set that harms nobody. Unless one of them keeps the workload as it
-    is, larger sets that correct the manifest belong to them. The order stays as it is if the first of these fixes fails
-    in the queue or was not tried there.
+    `explain` searches only for the smallest sets of changes: up to the smallest size at which a set harms nobody. If
+    none of these sets leaves the workload unchanged, `explain` also considers larger sets that correct the manifest.
+    The order is unchanged if no set is harmless, or if the first fix of these sets does not hold in the queue or was
+    not tried there.
     """
     harmless_sizes = [len(fix.ranked.trial.changes) for fix in fixes if harms_nobody(fix.ranked.trial)]
     if not harmless_sizes:
@@ -189,7 +192,7 @@ def _get_remedy_price(remedy: Remedy) -> Price:
 
 
 def _build_rank_key(trial: RemedyTrial) -> _RankKey:
-    """Return the sort key of a trial, smallest for the best.
+    """Return the sort key of a trial. The smallest key is the best.
 
     The criteria are, in this order: no values needed from the user, lower prices of the changes, a lower sum of their
     costs, no operator needed, and more feasible nodes. Prices are compared from the highest on. Harmful evictions add

@@ -71,10 +71,10 @@ class RolloutResult(NamedTuple):
 
 
 def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
-    """Replay the rollout of the trial's changes.
+    """Replay the rollout of the trial's changes, with the evictions that it causes.
 
-    If the changed template has no other pod than the target, only the trial's preemptions are replayed. Return None if
-    there are no preemptions either. If the new pods cannot be created, `harm` of the result says why.
+    If no other pod has the changed template, only the trial's preemptions are replayed. Return None if there are no
+    preemptions either. If the new pods cannot be created, the result's `harm` says why.
     """
     if not trial.changes_workload and not trial.victims:
         return None
@@ -82,7 +82,7 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
     pod_key = ObjectKey.of(trial.authored_pod)
     edits = {key: edit for key, edit in trial.edits.items() if key != pod_key}
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
-    old_pods = ExistingPods(cluster).find_pods_of(*owner) if trial.changes_workload else []
+    old_pods = ExistingPods(cluster).find_workload_pods(*owner) if trial.changes_workload else []
     has_siblings = any(pod.key != trial.authored_pod.key for pod in old_pods)
     if not has_siblings:
         return _replay_single_preemption(owner, trial, cluster) if trial.victims else None
@@ -99,9 +99,9 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
 
 
 def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> RolloutResult:
-    """Let the trial's pod preempt in the changed cluster, and return the fate of the evicted pods.
+    """Let the trial's pod preempt in the changed cluster, and report what happens to the evicted pods.
 
-    The result names a harm if the pod has no node in the end.
+    The result's `harm` is set if the pod has no node in the end.
     """
     pod = trial.pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
@@ -131,7 +131,7 @@ def _add_evictions(
 
 
 def _explain_useless_eviction(rolled_out: RolloutResult) -> str:
-    """Explain that a pod still has no node after it evicted pods. Their replacements may have taken the node again."""
+    """Describe that a pod still has no node although it evicted pods, and whether their replacements took the node."""
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
     if chain is not None and chain.outrun:
@@ -298,10 +298,10 @@ def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:
 
 
 def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolloutResult:
-    """Run the rollout and return its result, which names the first harm, if any.
+    """Run the rollout, and return its result with the first harm, if any.
 
     `deleted` are pods that the user deletes before the rollout. The rollout is harmless if it completes without
-    evicting the workload's pods, and if afterwards more of these pods than before have a node, or all of them.
+    evicting the workload's pods, and if afterwards all of these pods have a node, or at least more of them than before.
     """
     simulation = Simulation(scheduler)
     view = simulation.view

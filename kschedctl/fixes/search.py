@@ -11,7 +11,7 @@ import msgspec
 
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
-from kschedctl.fixes.proposals import MOST_NODES_OF_TRIAL, count_least_changes, get_plugin_remedies, iter_nodes_to_try
+from kschedctl.fixes.proposals import MOST_NODES_OF_TRIAL, count_minimum_changes, get_plugin_remedies, iter_nodes_to_try
 from kschedctl.fixes.ranking import harms_nobody, is_manifest_correction, keeps_workload
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
@@ -66,7 +66,7 @@ class RemedySearch:
     trials: Trials
     propose_at_node: FixProposer
     """Proposes changes for a tried node."""
-    propose_anywhere: FixProposer
+    propose_without_node: FixProposer
     """Proposes changes that do not depend on a node."""
     wishes: RemedyWishes
     seconds: float = 5.0
@@ -89,8 +89,8 @@ class RemedySearch:
     def run(self) -> list[RemedyTrial]:
         """Run the search, and return the trials of all minimal sets of changes that help, the smallest sets first.
 
-        The search stops early at its limits, at the smallest size that the wishes ask for, or if the user interrupts.
-        `exhausted` says whether it is complete.
+        The search stops early at its limits, if the user interrupts, or after the smallest size that helps if only
+        these sets are wanted. `exhausted` says whether it is complete.
         """
         try:
             self._search_all_sizes()
@@ -147,8 +147,8 @@ class RemedySearch:
 
         `remaining_changes` is how many more changes a set may have, including the one tried here. Changes that cannot
         help any more, and sets that contain a set that helps, are not replayed. Sets of changes that help are added to
-        `self.working_trials`. Nothing is done if the node was already tried with the same changes. The search ends
-        early at its limit.
+        `self.working_trials`. Nothing is done if the node was already tried with the same changes. The search returns
+        early when it reaches its limits.
         """
         place = frozenset(tried.trial.changes), tried.row
         if place in self._tried_places:
@@ -192,12 +192,12 @@ class RemedySearch:
         return changes[0].kind != FixKind.ADD_NODE or self._has_tried_correction
 
     def _get_proposals(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
-        """Return the changes proposed at the node, if the wishes allow them and they fit the trial's changes.
+        """Return the wanted changes that are proposed at the node and can be combined with the trial's changes.
 
         The changes are cached.
         """
         if place not in self._proposals:
-            fixes = self.propose_anywhere(tried) if tried.row is None else self.propose_at_node(tried)
+            fixes = self.propose_without_node(tried) if tried.row is None else self.propose_at_node(tried)
             earlier_changes = tried.trial.changes
             proposals = [
                 fix
@@ -211,7 +211,7 @@ class RemedySearch:
         return self._proposals[place]
 
     def _refers_to_added_node(self, change: Fix, trial: RemedyTrial) -> bool:
-        """Return whether the change writes, into another object, the name of a node that the trial adds.
+        """Return whether the change writes the name of a node that the trial adds into another object.
 
         Nobody could make such a change, since the name of the node is unknown before it exists.
         """
@@ -232,9 +232,9 @@ class RemedySearch:
     def _find_next_nodes(self, tried: TriedNode, trial: RemedyTrial, remaining_changes: int) -> Iterable[TriedNode]:
         """Return the nodes of the trial at which to continue after its last change, which was made at `tried`.
 
-        After a change at a node, the search continues at the node if the node's rejection changed. After a change
-        without a node, it continues at the nodes that the change added or, if there are none, at all nodes. Nodes that
-        the remaining changes cannot clear are left out.
+        After a change at a node, the search continues at this node if its rejection changed. After a change without a
+        node, it continues at the nodes that the change added or, if there are none, at all nodes. Nodes that the
+        remaining changes cannot clear are left out.
         """
         assert trial.cycle is not None
         if tried.row is not None:
@@ -245,20 +245,20 @@ class RemedySearch:
         else:
             return self._iter_starting_points(trial, remaining_changes)
 
-        before = _build_first_rejection_key(tried)
-        next_nodes = [TriedNode(trial, row) for row in rows]
-        return [
-            next_node
-            for next_node in next_nodes
-            if _can_be_cleared(next_node, remaining_changes)
-            and (before is None or _build_first_rejection_key(next_node) != before)
-        ]
+        key_before = _build_first_rejection_key(tried)
+        next_nodes = []
+        for next_node in (TriedNode(trial, row) for row in rows):
+            if not _can_be_cleared(next_node, remaining_changes):
+                continue
+            if key_before is None or _build_first_rejection_key(next_node) != key_before:
+                next_nodes.append(next_node)
+        return next_nodes
 
     def _add_trial_if_minimal(self, trial: RemedyTrial) -> None:
         """Add the trial to `self.working_trials` if its set of changes is minimal, new and plausible.
 
-        A set is dropped if it would work without one of its changes, if another set changes the same objects, if no
-        feasible node can run the image, or if none can use a volume that the set names.
+        A set is dropped if it works without one of its changes, if another set changes the same objects, if no feasible
+        node can run the image, or if no node on which the pod fits can use a volume that the set names.
         """
         changed_objects = _get_changed_objects(trial)
         if any(_get_changed_objects(working) == changed_objects for working in self.working_trials):
@@ -270,7 +270,10 @@ class RemedySearch:
         # All sets without one of the changes, but not the empty set, which is known not to work.
         smaller_sets = [fixes for fixes in combinations(trial.changes, len(trial.changes) - 1) if fixes]
         for fixes in smaller_sets:
-            if self.trials.replay_changes(fixes).works or (trial.nominated and self.trials.can_preempt(fixes)):
+            if self.trials.replay_changes(fixes).works:
+                return
+            # A set that lets the pod preempt is not minimal if a smaller set lets it preempt as well.
+            if trial.nominated and self.trials.can_preempt(fixes):
                 return
         self.working_trials.append(trial)
 
@@ -282,7 +285,7 @@ class RemedySearch:
         return self.wishes.allows(fix) and not (fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(()))
 
     def _has_reached_limit(self) -> bool:
-        """Return whether time or the number of trials is used up. If so, record that the search is incomplete."""
+        """Return whether time or the number of trials is used up. If so, set `exhausted` to False."""
         must_stop = time.monotonic() > self._deadline or self.trials.replayed > MOST_TRIALS
         if must_stop:
             self.exhausted = False
@@ -307,7 +310,7 @@ def _can_be_cleared(tried: TriedNode, remaining_changes: int) -> bool:
 
     They always may if the trial raises the pod's priority, since preemption may clear rejections, too.
     """
-    return tried.trial.raises_priority or count_least_changes(tried.find_rejections()) <= remaining_changes
+    return tried.trial.raises_priority or count_minimum_changes(tried.find_rejections()) <= remaining_changes
 
 
 def _may_change_help(change: Fix, tried: TriedNode, remaining_changes: int) -> bool:
@@ -324,9 +327,9 @@ def _may_change_help(change: Fix, tried: TriedNode, remaining_changes: int) -> b
 
 
 def _can_reach_named_volumes(trial: RemedyTrial) -> bool:
-    """Return whether a node on which the pod fits can use each volume that the scheduler is to find.
+    """Return whether each volume named by the changes can be used on a node on which the pod fits.
 
-    Otherwise the pod fits because of another volume, which a fix of its own names.
+    If not, the pod fits thanks to another volume, which another fix names.
     """
     if trial.cycle is None:
         return True
@@ -351,6 +354,6 @@ def _build_first_rejection_key(tried: TriedNode) -> tuple[str, str, AnyFact | No
     if tried.row is None:
         return None
     first = next(iter(tried.find_rejections()), None)
-    if first is None or not get_plugin_remedies(first.plugin).facts_tell_all:
+    if first is None or not get_plugin_remedies(first.plugin).facts_reveal_every_effect:
         return None
     return first.plugin, first.reason, first.fact

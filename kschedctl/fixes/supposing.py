@@ -7,7 +7,7 @@ import re
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, Toleration
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.api.resource_names import CPU, is_counted, is_in_bytes
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
@@ -22,9 +22,10 @@ SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE
 
 
 def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
-    """Return the target after applying the changes in `words` to the pod and its cluster. `SUPPOSABLE` lists the words.
+    """Return the target after applying the changes in `words`, such as `priority=1000`, to the pod and its cluster.
 
-    Raises UsageError if a word is not understood, and InputError if a value is invalid.
+    `SUPPOSABLE` describes the words. Raises UsageError if a word is not understood, and InputError if a value is
+    invalid.
     """
     pairs = [_parse_supposition(word) for word in words.split()]
     # Nodes come first, since they replace the cluster in which the pod is changed.
@@ -38,7 +39,7 @@ def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
 
 
 def _parse_supposition(word: str) -> tuple[str, str]:
-    """Split a word of the form NAME=VALUE into both. Raises UsageError if the name or the value is missing."""
+    """Split a word of the form NAME=VALUE into name and value. Raises UsageError if one of them is missing."""
     name, equals, value = word.partition("=")
     if not (name and equals and value):
         raise UsageError(f'"{word}" must have the form NAME=VALUE', where=WHERE, hint=SUPPOSABLE)
@@ -100,7 +101,7 @@ def _set_first_container_request(pod: Pod, resource: str, amount: str) -> Pod:
     if not is_counted(resource):
         raise UsageError(f'"{resource}" is not a resource that the scheduler counts', where=WHERE, hint=SUPPOSABLE)
     try:
-        is_negative = parse(amount).mantissa < 0
+        is_negative = parse_quantity(amount).mantissa < 0
     except ValueError:
         example = _suggest_quantity(resource, amount)
         raise InputError(f'{resource}: "{amount}" is not a quantity, write {example}', where=WHERE) from None

@@ -42,7 +42,7 @@ class _CheckedProfile:
     subject: Subject
     path: Path
     profile: Profile
-    written: JsonObject
+    document: JsonObject
     """The profile in the document, without defaults."""
     gates: FeatureGates
     mismatches: tuple[VersionMismatch, ...]
@@ -78,9 +78,9 @@ def check_configuration(
         return
 
     profiles = array_at(document, "profiles") or ({},)
-    for i, (profile, written) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
+    for i, (profile, profile_document) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
         checked = _CheckedProfile(
-            subject, ("profiles", i), profile, object_at(written), gates, mismatches, len(profiles) > 1
+            subject, ("profiles", i), profile, object_at(profile_document), gates, mismatches, len(profiles) > 1
         )
         yield from ((WITHOUT_STATE, problem) for problem in _find_plugins_without_state(checked))
         yield from ((DISABLED, problem) for problem in _find_disabled_defaults(checked))
@@ -153,7 +153,8 @@ WITHOUT_STATE = _build_rule(
 def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each default plugin that is not enabled although pods or nodes suffer without it.
 
-    A plugin may still be enabled at other points than the one at which it does this work.
+    A plugin that is only enabled at other points than its decisive point (see `DECISIVE_POINTS`) is reported as well,
+    unless a custom plugin replaces it in PostFilter.
     """
     profile = checked.profile
     for plugin in list_default_plugins(checked.gates):
@@ -161,9 +162,9 @@ def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
         consequence = declared.plugin.without if declared.plugin else ""
         decisive_point = next((point for point in DECISIVE_POINTS if point in declared.points), "")
         is_enabled = plugin.name in profile.enabled_names
-        works = is_enabled and (not decisive_point or plugin.name in profile.plugins[decisive_point])
+        runs_where_needed = is_enabled and (not decisive_point or plugin.name in profile.plugins[decisive_point])
         is_replaced = decisive_point == "postFilter" and not IN_TREE.keys() >= set(profile.plugins["postFilter"])
-        if not consequence or works or (is_enabled and is_replaced):
+        if not consequence or runs_where_needed or (is_enabled and is_replaced):
             continue
         name = f"{plugin.name} at {decisive_point}" if is_enabled else plugin.name
         message = f"without {name}, {consequence}"
@@ -184,7 +185,7 @@ DISABLED = _build_rule(
 def _find_zero_weights(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each score plugin with weight 0."""
     for point in ("multiPoint", "score"):
-        for i, plugin in enumerate(array_at(checked.written, "plugins", point, "enabled")):
+        for i, plugin in enumerate(array_at(checked.document, "plugins", point, "enabled")):
             if object_at(plugin).get("weight") == 0:
                 message = f"{object_at(plugin).get('name')} has weight 0, which counts as 1"
                 yield checked.subject.build_problem((*checked.path, "plugins", point, "enabled", i, "weight"), message)
@@ -202,8 +203,8 @@ WEIGHT_ZERO = _build_rule(
 def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each disabled plugin that does not exist."""
     existing = {*get_in_tree_plugins(checked.gates.minor), *find_registered_plugins(other_builds=True), "*"}
-    for point in object_at(checked.written, "plugins"):
-        for i, plugin in enumerate(array_at(checked.written, "plugins", point, "disabled")):
+    for point in object_at(checked.document, "plugins"):
+        for i, plugin in enumerate(array_at(checked.document, "plugins", point, "disabled")):
             name = object_at(plugin).get("name")
             if name not in existing:
                 path = (*checked.path, "plugins", point, "disabled", i)
@@ -223,8 +224,8 @@ UNKNOWN = _build_rule(
 def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each enabled plugin that the released kube-scheduler does not have."""
     out_of_tree = SCHEDULER_PLUGINS.keys() - find_registered_plugins(other_builds=False).keys()
-    for point in object_at(checked.written, "plugins"):
-        for i, plugin in enumerate(array_at(checked.written, "plugins", point, "enabled")):
+    for point in object_at(checked.document, "plugins"):
+        for i, plugin in enumerate(array_at(checked.document, "plugins", point, "enabled")):
             name = str(object_at(plugin).get("name"))
             if name in out_of_tree:
                 message = (
@@ -253,7 +254,7 @@ FOREIGN = _build_rule(
 def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for the arguments of each plugin that is not enabled or does not read them in this version."""
     enabled_plugins = checked.profile.enabled_names.union(checked.profile.foreign)
-    for i, config in enumerate(array_at(checked.written, "pluginConfig")):
+    for i, config in enumerate(array_at(checked.document, "pluginConfig")):
         name = str(object_at(config).get("name"))
         path = (*checked.path, "pluginConfig", i)
         mismatches = [mismatch for mismatch in checked.mismatches if mismatch.path[: len(path)] == path]

@@ -110,11 +110,9 @@ class LintContext:
     ) -> LintContext:
         """Build the context of manifests and the cluster that they are applied to.
 
-        ``gates`` is used only without a cluster.
-
         Objects without a namespace go to ``namespace`` or, if that is empty, to the namespace of their Helm release.
-        ``get_sets`` returns the sets in which the objects at a place are applied. Without it, all objects are one set.
-        Documents without a kind are left out.
+        ``get_sets`` returns the sets in which the objects at a location are applied. Without it, all objects are one
+        set. ``gates`` is used only without a cluster. Documents without a kind are left out.
         """
         located = [(document, place) for document, place in manifests if document.get("kind")]
         release_namespaces = {} if namespace else find_release_namespaces(located)
@@ -248,7 +246,7 @@ class LintContext:
         return [*linted, *map(_to_typed_object, self.list_all_objects(kind)[len(linted) :])]
 
     def are_all_read(self, *kinds: str) -> bool:
-        """Return whether all objects of these kinds were read, so that any other object does not exist.
+        """Return whether all objects of these kinds were read, so that objects that were not read do not exist.
 
         Kinds that were not fully read are recorded in ``gaps``. Returns True without a cluster.
         """
@@ -256,7 +254,7 @@ class LintContext:
             return True
         all_read = True
         for kind in kinds:
-            gap = self.cluster.gap(kind)
+            gap = self.cluster.find_gap(kind)
             if gap:
                 self.gaps[kind] = gap
                 all_read = False
@@ -273,7 +271,7 @@ class LintContext:
 
     def find_creator(self, subject: Subject) -> str:
         """Name the topmost controller that creates an object of the cluster, or return "" if none is known."""
-        return self._topmost_owners.describe(subject) if self._topmost_owners else ""
+        return self._topmost_owners.describe_topmost_owner(subject) if self._topmost_owners else ""
 
     @cached_property
     def _topmost_owners(self) -> TopmostOwners | None:

@@ -147,7 +147,7 @@ def _build_unknown_rule_error(name: str, rules: Iterable[Rule]) -> UsageError:
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:
-    """Return the problem. If its fix sets a field that the linted version does not have, a note in the fix says so."""
+    """Return the problem, with a note in its fix if the fix sets a field that the linted version does not have."""
     field = rule.advised_field
     requirement = field.describe_requirement(context.gates) if field else ""
     if field is None or not requirement:

@@ -66,11 +66,13 @@ def to_brief(document: Document, style: Style) -> str:
 
 
 def to_markdown_brief(document: Document, style: Style) -> str:
-    """Render what `to_brief` has of a document as Markdown: the first part in bold, the others as items of a list."""
+    """Render the brief form of a document as Markdown: the first part in bold, the others as items of a list."""
     page: list[Block] = []
     for part, lines in _choose_brief_parts(document, replace(style, width=MARKDOWN_WIDTH)):
         texts = lines[: len(lines) - len(part.more)]
-        left_out = [texts.pop()] if part.is_entry and _LEFT_OUT.fullmatch(texts[-1]) else []
+        left_out: list[str] = []
+        if part.is_entry and _LEFT_OUT.fullmatch(texts[-1]):  # the number of entries left out is an item of its own
+            left_out.append(texts.pop())
         text = " ".join(line.strip() for line in texts)
         if text and not page:
             page.append(paragraph(Marked(text, Tone.STRONG)))
@@ -217,8 +219,8 @@ def build_summary(document: Document, style: Style) -> Summary:
 def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the parts of the brief form from top to bottom.
 
-    These are the verdict, causes, doubts, warnings, the first fix with its commands, and the rest.
-    `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
+    These are the verdict, causes, doubts, warnings, the first fix with its commands, entries of the summary's list, and
+    how to see more. `headline_lists_causes` says whether the headline of an Explanation repeats its causes.
     """
     if _is_about_pod(summary):
         yield BriefText(_describe_verdict_and_node(summary), 3)
@@ -294,13 +296,25 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         yield BriefText("", 0, rank=1, more=tuple(f"  {command}" for command in commands), needs_previous=True)
     elif fix.commands:
         yield BriefText(f"  {counted(len(fix.commands), 'command')} not shown here", 1, rank=1, needs_previous=True)
-    if (further_fixes := _count_further_fixes(summary)) > 0:
-        yield BriefText(f"  and {counted(further_fixes, 'more fix', 'more fixes')}", 1, rank=2, needs_previous=True)
+    if further_text := _describe_further_fixes(summary):
+        yield BriefText(f"  and {further_text}", 1, rank=2, needs_previous=True)
 
 
 def _count_further_fixes(summary: Summary) -> int:
     """Return the number of fixes after the first one, including those that the summary leaves out."""
     return len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
+
+
+def _describe_further_fixes(summary: Summary) -> str:
+    """Describe how many more fixes there are, and how many changes that are not enough. Return "" if there are none."""
+    not_enough = sum(fix.rival_count > 0 for fix in summary.fixes[1:])
+    enough = _count_further_fixes(summary) - not_enough
+    parts = []
+    if enough > 0:
+        parts.append(counted(enough, "more fix", "more fixes"))
+    if not_enough:
+        parts.append(counted(not_enough, "change that is not enough", "changes that are not enough"))
+    return " and ".join(parts)
 
 
 def _get_short_commands(summary: Summary) -> tuple[str, ...]:
@@ -375,13 +389,15 @@ def _wrap_part(part: BriefText, width: int) -> list[str]:
     return [*_wrap_text(printable(part.text), width, part.lines, part.indent), *map(printable, part.more)]
 
 
-def _wrap_text(text: str, width: int, at_most: int, indent: str) -> list[str]:
-    """Wrap text to the width, in at most `at_most` lines. 0 means no limit."""
+def _wrap_text(text: str, width: int, max_lines: int, indent: str) -> list[str]:
+    """Wrap text to the width, in at most `max_lines` lines (0 for no limit). All lines but the first begin with
+    `indent`.
+    """
     wrapper = _KeyWrapper(
         width,
         subsequent_indent=indent,
         break_on_hyphens=False,
-        max_lines=at_most or None,
+        max_lines=max_lines or None,
         placeholder=" …",
     )
     return wrapper.wrap(text)

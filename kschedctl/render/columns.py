@@ -198,7 +198,7 @@ def _distribute_width(least: Sequence[int], most: Sequence[int], room: int) -> t
     >>> _distribute_width([5, 10, 10], [5, 80, 20], 60)
     (5, 35, 20)
     """
-    # Search the largest width, as a limit for all columns, with which the columns fit
+    # Search for the largest limit on all column widths with which the columns fit
     low = 0
     high = max(most)
     while low < high:

@@ -133,11 +133,11 @@ def _iter_plain_fields(struct: type[Document], prefix: str = "", path: str = "")
     for field in msgspec.structs.fields(struct):
         hint = hints[field.name]
         name = f"{prefix}{field.encode_name}"
-        at = f"{path}{field.name}"
+        attribute_path = f"{path}{field.name}"
         if isinstance(hint, type) and issubclass(hint, Document):
-            yield from _iter_plain_fields(hint, f"{name}.", f"{at}.")
+            yield from _iter_plain_fields(hint, f"{name}.", f"{attribute_path}.")
         elif _is_plain_type(hint):
-            yield name, at
+            yield name, attribute_path
 
 
 def _find_rows(document: Document) -> tuple[type[Document], str]:

@@ -234,7 +234,9 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
 
     The eviction chain follows if replacements preempt other pods or return to their old nodes.
     """
-    page = build_struct_table(evicted, style, {"target": _describe_fate}, title="Evicted by preemption", full=False)
+    page = build_struct_table(
+        evicted, style, {"target": _build_replacement_cell}, title="Evicted by preemption", full=False
+    )
     tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
     if equal := list_victims(tied, tied):
         shown_ties, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
@@ -245,8 +247,8 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     return (*page, paragraph(f"In the end: {chain.sentence}"))
 
 
-def _describe_fate(evicted: EvictedPod) -> Cell:
-    """Return the node of the replacement, or else what becomes of the pod."""
+def _build_replacement_cell(evicted: EvictedPod) -> Cell:
+    """Return the node of the replacement or, if there is none, what happens to the pod instead."""
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 

@@ -26,7 +26,7 @@ from kschedctl.reports.columns import NUMBERS, Column, Tone, list_columns
 from kschedctl.reports.document import Document
 
 ROWS_SHOWN = 25
-Told = TypeVar("Told")
+Item = TypeVar("Item")
 Struct = TypeVar("Struct", bound=Document)
 Row = tuple[Cell | Stack, ...]
 Cells = Mapping[str, Callable[[Struct], Cell | Stack]]
@@ -44,9 +44,9 @@ def keep_row(row: Row) -> Row:
 
 
 def build_table(
-    rows: Sequence[Told],
+    rows: Sequence[Item],
     columns: Sequence[Column],
-    row: Callable[[Told], Row],
+    row: Callable[[Item], Row],
     style: Style = PLAIN,
     *,
     title: str = "",
@@ -132,7 +132,8 @@ def format_rounded(name: str, amount: int) -> str:
     if not is_in_bytes(name) or not amount:
         return f"{amount:,}"
     units = ((50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))
-    shift, unit = next((pair for pair in units if abs(amount) >= 1 << pair[0]), (0, "bytes"))
+    reached_units = ((shift, unit) for shift, unit in units if abs(amount) >= 1 << shift)
+    shift, unit = next(reached_units, (0, "bytes"))
     return f"{round_to_digits(amount / (1 << shift), 3)} {unit}"
 
 

@@ -108,6 +108,7 @@ def _parse_template(template: str) -> tuple[Action, ...]:
     """Parse a template into pieces. Raises UsageError if it is invalid."""
     stack: list[list[Action]] = [[]]  # the pieces outside, then those of each open {range}
     ranges: list[str] = []  # the path of each open {range}
+    # Split the template into texts and {…}, which may contain braces within quotes.
     for text in re.split(r"(\{(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*\})", template):
         inner = text[1:-1].strip() if text.startswith("{") and text.endswith("}") else None
         if inner is None:

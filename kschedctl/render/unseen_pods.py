@@ -148,8 +148,8 @@ def _iter_holder_lines(entry: WaitingElsewhere) -> Iterator[Cell]:
     Holders that the headline already names are left out.
     """
     tone = Tone.FAINT if entry.state is WaitingState.SUSPENDED else Tone.WARNING
-    of = f", of {', '.join(entry.part_of)}" if entry.part_of else ""
-    yield Marked(f"{entry.resource}{of}", Tone.STRONG)
+    parents = f", of {', '.join(entry.part_of)}" if entry.part_of else ""
+    yield Marked(f"{entry.resource}{parents}", Tone.STRONG)
     yield Marked(entry.headline, tone)
     yield from (Marked(holder, Tone.FAINT) for holder in entry.holders if holder not in entry.headline)
     yield from (Marked(detail, Tone.FAINT) for detail in entry.details)

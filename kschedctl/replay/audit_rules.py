@@ -28,7 +28,7 @@ class AuditRule:
     fix: str
     """What to do in general."""
     source: str = ""
-    """Where upstream documents it."""
+    """The place in upstream's documentation."""
 
     def build_finding(
         self, object_: str, message: str, fix: str = "", *, namespace: str = "", **fields: str
@@ -36,7 +36,7 @@ class AuditRule:
         """Build a finding about an object, such as ``Node n1``. The message gives the evidence with figures.
 
         ``fix`` is the advice for this object. ``fields`` are other fields of the Finding, such as ``severity``,
-        ``path`` or ``owner``.
+        ``path`` or ``owner``. The fingerprint is a hash of the rule, the object and the path.
         """
         severity = fields.pop("severity", self.severity)
         path = fields.pop("path", "")
@@ -70,7 +70,7 @@ class SectionVerdict(Unread):
 def build_verdict(
     rules: Sequence[AuditRule], findings: Iterable[Finding], unknown: Iterable[UnknownKind] = ()
 ) -> SectionVerdict:
-    """Build the fields of a Section that hold its findings and verdict.
+    """Build the fields of a Section that hold its findings, the worst first, the rules they violate, and the verdict.
 
     ``unknown`` lists inputs of the section that were not read. The verdict is unknown if they could change it.
     """

@@ -27,7 +27,7 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import ValidationOptions, around_pods, written
 from kschedctl.api.validation.manifests import KINDS, iter_pod_templates, validate_manifest
 from kschedctl.api.workloads import get_identity
-from kschedctl.cluster import Cluster, describe
+from kschedctl.cluster import Cluster, describe_document
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.version_fields import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -47,7 +47,7 @@ def raise_if_denied(manifest: JsonObject, cluster: Cluster, *, admission: bool =
     The attribute ``also`` of the error has further errors. Without ``admission``, only validation is checked.
     """
     kind = str(manifest["kind"])
-    where = describe(manifest)
+    where = describe_document(manifest)
     creates_pods = kind in KINDS
     struct = KINDS[kind] if creates_pods else around_pods.KINDS[kind]
     try:
@@ -72,7 +72,7 @@ def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = T
     denials = find_denials(document, manifest_struct, cluster, admission=admission)
     raise_errors(
         [
-            InputError(denial.message, where=describe(document), hint=denial.hint)
+            InputError(denial.message, where=describe_document(document), hint=denial.hint)
             for denial in denials
             if _has_path(obj, denial.path)
         ]
@@ -100,8 +100,8 @@ def _has_path(value: object, path: Path) -> bool:
 def raise_errors(input_errors: list[InputError]) -> None:
     """Raise the first error with the others in its ``also``, or do nothing if there are no errors."""
     if input_errors:
-        first, *others = input_errors
-        first.also = tuple(others)
+        first, *further_errors = input_errors
+        first.also = tuple(further_errors)
         raise first
 
 
@@ -177,7 +177,7 @@ def _iter_runtime_class_denials(spec: written.PodSpec, cluster: Cluster) -> Iter
     If RuntimeClasses were not read, a class that is not among them is not rejected.
     """
     name = spec.runtime_class_name
-    runtime_class = next((each for each in cluster.runtime_classes if each.metadata.name == name), None)
+    runtime_class = next((candidate for candidate in cluster.runtime_classes if candidate.metadata.name == name), None)
     if name is not None and runtime_class is None:
         if _was_kind_read(cluster, "RuntimeClass"):
             yield "runtimeClassName", f'pod rejected: RuntimeClass "{name}" not found'
@@ -208,4 +208,4 @@ def _is_equal_overhead(class_overhead: Resources, overhead: Resources) -> bool:
 
 def _was_kind_read(cluster: Cluster, kind: str) -> bool:
     """Return whether all objects of the kind were read."""
-    return cluster.gap(kind) is None
+    return cluster.find_gap(kind) is None

@@ -1,4 +1,4 @@
-"""Keys of objects, and edits of a cluster: other pods, other nodes, and nodes with other taints or labels."""
+"""Edits of a cluster, which change its pods, nodes, taints and labels, and the keys of objects."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def is_recreated_elsewhere(pod: Pod) -> bool:
     return is_recreated(pod) and find_owner(pod).kind != "DaemonSet"
 
 
-def find_pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
+def find_pods_on_nodes(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
     """Return the pods on these nodes that have not ended."""
     pods = cluster.pods
     names = frozenset(nodes)
@@ -124,7 +124,10 @@ def get_zone(node: Node) -> str:
 
 
 def group_nodes(cluster: Cluster, get_group: Callable[[Node], str]) -> dict[str, list[str]]:
-    """Group node names by zone, pool or whatever ``get_group`` returns. Nodes with an empty group are left out."""
+    """Group node names by zone, pool or whatever ``get_group`` returns, sorted by group.
+
+    Nodes with an empty group are left out.
+    """
     groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
         if name := get_group(node):

@@ -189,7 +189,7 @@ class NodeDrain:
             if not denials:
                 admitted.append(position)
                 continue
-            (_, messages), *_ = denials
+            [(_, messages)] = denials
             self.simulation.gone.add(position)
             self.denied[position] = messages
             self.outcomes.pop(position, None)
@@ -212,13 +212,13 @@ class NodeDrain:
             self.outcomes[position] = outcome
             if outcome.row >= 0:
                 is_any_placed = True
-                self._evictions.count_recovery(position)
+                self._evictions.record_recovery(position)
                 self._record_preemption(outcome)
         return is_any_placed
 
     def _try_to_place(self, position: Position) -> Outcome:
         """Try to place one pod, and return the outcome. The outcome is Unschedulable if the pod fits nowhere."""
-        return self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
+        return self.simulation.attempt_pod(position) or Outcome(position, UNSCHEDULABLE)
 
     def _record_preemption(self, outcome: Outcome) -> None:
         """Record the pods that a successor preempted. If they are recreated, they wait for another node."""

@@ -310,9 +310,10 @@ def _start_worker_processes(
 
 
 def _initialize_worker(scenario: Scenario[Any, Any, Any], context: object) -> None:
-    """Prepare a worker process: its signals, its end with the parent, its scenario and context.
+    """Prepare a worker process: set signal handlers, let it exit with its parent, and store its scenario and context.
 
-    What the parent has built is exempt from garbage collection, which would write to the memory that they share.
+    Objects that the parent has built are exempt from garbage collection, which would write to the memory that both
+    share.
     """
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal and ends its workers
@@ -432,6 +433,8 @@ def run_to_completion(scenario: Callable[[Context, Task], Report], context: Cont
 
 def compute_spreads(numbers_by_run: Sequence[Mapping[str, int]]) -> dict[str, Spread]:
     """Return the lowest and highest value of each number over the runs, or {} for a single run.
+
+    A number that a run does not have counts as 0.
 
     >>> compute_spreads([{"moved": 1}, {"moved": 3}])
     {'moved': Spread(least=1, most=3)}

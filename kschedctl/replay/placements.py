@@ -129,7 +129,7 @@ def group_unplaced_pods(
     for (workload, verdict, message, known_cause, place), pods in pods_by_group.items():
         first_pod, *_ = pods
         keys = tuple(pod.key for pod in pods)
-        cause = known_cause or (missing_classes.explain(first_pod) if verdict != NOT_CREATED else "")
+        cause = known_cause or (missing_classes.explain_missing_class(first_pod) if verdict != NOT_CREATED else "")
         evicted_from = {}
         if displaced_from is not None:
             evicted_from = {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name not in displaced_from}
@@ -158,7 +158,7 @@ def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str
 
 
 def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:
-    """Return each pod once that preemption evicted and that no controller recreates.
+    """Return the keys of the pods that preemption evicted and that no controller recreates, each key once.
 
     Pods that were being deleted anyway are left out.
     """
@@ -171,8 +171,8 @@ def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:
     )
 
 
-def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """Return the placed pods that Permit makes wait on their node, as ``namespace/name``, with the reasons.
+def find_pods_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
+    """Map the placed pods that Permit plugins let wait, by ``namespace/name``, to the plugins' reasons.
 
     All outcomes must have a node. Return {} if no profile has Permit plugins.
     """
@@ -249,7 +249,7 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
 
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
-    """Return all evictions by preemption in their order, each with the later fate of the victim."""
+    """Return reports on all evictions by preemption, in order, each with what happened to the victim afterwards."""
     # A pod that was itself evicted in round n evicts others in round n + 1
     latest_round_by_victim: dict[Position, int] = {}
     rounds = []
@@ -300,9 +300,9 @@ def _report_eviction(
 
 
 def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -> EvictionChain | None:
-    """Summarize the final fates of the ``evicted`` pods.
+    """Summarize what finally happened to the ``evicted`` pods.
 
-    Return None if there are none, or if the simulation was interrupted and the fates are not known.
+    Return None if there are none, or if the simulation was interrupted and the result is not known.
     """
     if not evicted or simulation.interrupted:
         return None
@@ -333,7 +333,7 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
 def compute_headroom(
     view: Fork, before: Amounts, among: Bools | None = None, drained: Bools | None = None
 ) -> tuple[Headroom, ...]:
-    """Return, for each resource, the allocatable amount and the requested amounts before and now.
+    """Return, for each resource, the allocatable amount, and the requested and largest free amounts before and now.
 
     ``before`` has the nodes' requests before, (N, R). ``among`` (N,) selects the nodes for which the largest free
     amount is computed; None stands for all nodes. All amounts of the nodes in ``drained`` (N,) are left out. Resources
@@ -420,7 +420,7 @@ class MissingStorageClasses:
         """The claims that lack their class; none if the StorageClasses were not read."""
         self._classless: dict[tuple[str, str], PersistentVolumeClaim] = {}
         """The claims that name no class where no class is the default and no volume without a class exists."""
-        if cluster.gap("StorageClass") is not None:
+        if cluster.find_gap("StorageClass") is not None:
             return
         for claim in cluster.persistent_volume_claims:
             key = (claim.metadata.namespace, claim.metadata.name)
@@ -431,7 +431,7 @@ class MissingStorageClasses:
         if self._classless and ("" in self._of_volumes or _has_default_class(cluster)):
             self._classless = {}
 
-    def find(self, pod: Pod) -> MissingStorageClass | None:
+    def find_missing_class(self, pod: Pod) -> MissingStorageClass | None:
         """Return the first nonexistent StorageClass that a claim of the pod names, with the claim.
 
         Return None if there is none, or if StorageClasses were not read.
@@ -442,9 +442,9 @@ class MissingStorageClasses:
         key = f"{claim.metadata.namespace}/{claim.metadata.name}"
         return MissingStorageClass(claim.spec.storage_class_name or "", key)
 
-    def explain(self, pod: Pod) -> str:
+    def explain_missing_class(self, pod: Pod) -> str:
         """Explain in a sentence why a claim of the pod lacks a class, or return an empty string if none does."""
-        missing = self.find(pod)
+        missing = self.find_missing_class(pod)
         if missing is not None:
             return f"StorageClass {missing.name} does not exist, so claim {missing.claim} gets no volume"
         classless = self._find_claim(pod, self._classless)
@@ -456,7 +456,7 @@ class MissingStorageClasses:
     def _find_claim(
         self, pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     ) -> PersistentVolumeClaim | None:
-        """Return the pod's first claim that is among the claims, or None."""
+        """Return the pod's first claim that is in ``claims``, or None. ``claims`` has claims by namespace and name."""
         if not claims:
             return None
         for volume in pod.spec.volumes:

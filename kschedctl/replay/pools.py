@@ -27,14 +27,14 @@ class Pools(NamedTuple):
     """(N,): nodes outside the control plane that are not cordoned."""
 
     @classmethod
-    def of(cls, view: Fork, get_pool: Callable[[Node], str] = find_node_pool_name) -> Self:
+    def from_view(cls, view: Fork, get_pool: Callable[[Node], str] = find_node_pool_name) -> Self:
         """Build the pools of the view's nodes. ``get_pool`` returns the pool of a node."""
         index_by_name: dict[str, int] = {}
         code = [index_by_name.setdefault(get_pool(node), len(index_by_name)) for node in view.nodes.objects]
         is_control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)
         return cls(tuple(index_by_name), np.array(code, np.int32), ~(is_control | view.nodes.unschedulable))
 
-    def select_nodes_in(self, pool: str) -> Bools:
+    def select_nodes_in_pool(self, pool: str) -> Bools:
         """Return a mask (N,) of the nodes in the pool, or of all nodes if ``pool`` is empty.
 
         Raises UsageError if there is no such pool.
@@ -117,7 +117,7 @@ def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> 
 
     ``remaining`` (N,) selects the nodes that exist in the end, or all if it is None. Both forks have the same nodes.
     """
-    pools = Pools.of(before)
+    pools = Pools.from_view(before)
     return compare_pool_states(compute_pool_states(before, pools), compute_pool_states(after, pools, remaining))
 
 
@@ -137,19 +137,19 @@ def _has_other_counts(change: PoolChange) -> bool:
     return change.nodes_before != change.nodes_after or change.pods_before != change.pods_after
 
 
-def _build_pool_change(pool: str, now: PoolState, then: PoolState) -> PoolChange:
+def _build_pool_change(pool: str, before: PoolState, after: PoolState) -> PoolChange:
     """Build the report on the change of one pool."""
     return PoolChange(
         pool,
-        now.nodes,
-        then.nodes,
-        pods_before=now.pods,
-        pods_after=then.pods,
-        cpu_before=now.cpu,
-        cpu_after=then.cpu,
-        memory_before=now.memory,
-        memory_after=then.memory,
-        cordoned=now.cordoned,
+        before.nodes,
+        after.nodes,
+        pods_before=before.pods,
+        pods_after=after.pods,
+        cpu_before=before.cpu,
+        cpu_after=after.cpu,
+        memory_before=before.memory,
+        memory_after=after.memory,
+        cordoned=before.cordoned,
     )
 
 

@@ -137,7 +137,7 @@ def _report_child_group(record: GroupRecord) -> GroupOutcome:
 def _report_member(loop: QueueReplay, member: MemberResult) -> TriedMember:
     """Build the report on one pod of a group that was tried.
 
-    Like upstream, it states a successful Permit only for pods that need no preemption.
+    Like upstream, the report has a successful Permit only for pods that need no preemption.
     """
     permit_code = ""
     if member.permit is not None and (member.placed or member.permit.code is Code.WAIT):
@@ -240,7 +240,7 @@ class QueueCycle(Document, frozen=True, omit_defaults=True):
     evaluated: int | None = None
     """How many nodes were evaluated for a single pod that was placed."""
     batched: bool = False
-    """Whether the pod got a node left over from the cycle of the pod before."""
+    """Whether the pod got the node that the cycle of an identical pod found next best."""
     waiting: dict[str, str] = {}
     """Pod -> node on which Permit lets it wait; a later cycle binds it or lets it fail."""
     nominations_cleared: tuple[str, ...] = ()

@@ -76,7 +76,7 @@ def build_cluster_basis(
     created_pods: Iterable[str] = (),
     replayed: Mapping[str, bool] | None = None,
 ) -> ClusterBasis:
-    """Build the report fields that tell what a report is based on and what was not replayed.
+    """Build the report fields that say what a report is based on and what was not replayed.
 
     The pods ``created_pods`` (``namespace/name``) have to be created first, in the cluster of the last scheduler.
     ``replayed`` has the namespaces whose quotas and LimitRanges are replayed, and whether all of admission is replayed
@@ -90,7 +90,7 @@ def build_cluster_basis(
             framework = scheduler.framework(name)
             if framework is not None:
                 not_replayed += find_unreplayed_parts(framework)
-        queue_sorts += _find_unreplayed_queue_sort(scheduler)
+        queue_sorts += _iter_unreplayed_queue_sorts(scheduler)
         ignored += scheduler.list_ignored_fields(pod.spec for pod in scheduler.cluster.pods.templates)
     not_replayed += queue_sorts
 
@@ -104,7 +104,7 @@ def build_cluster_basis(
             namespace, _, _ = pod.partition("/")
             namespaces.add(namespace)
         not_replayed += describe_unreplayed_limits(last_scheduler.cluster, namespaces, replayed or {})
-        unknown_kinds.append(tuple(_find_creation_unknowns(last_scheduler.cluster, created_pods, namespaces)))
+        unknown_kinds.append(tuple(_iter_creation_unknowns(last_scheduler.cluster, created_pods, namespaces)))
 
     return {
         "not_replayed": tuple(dict.fromkeys(not_replayed)),
@@ -114,7 +114,7 @@ def build_cluster_basis(
     }
 
 
-def _find_creation_unknowns(
+def _iter_creation_unknowns(
     cluster: Cluster, pod_keys: Iterable[str], namespaces: Iterable[str]
 ) -> Iterator[UnknownKind]:
     """Yield the unread limits and uncalled admission hooks that might keep these pods from being created.
@@ -126,7 +126,7 @@ def _find_creation_unknowns(
     yield from find_uncalled_hooks(cluster, filter(None, pods))
 
 
-def _find_unreplayed_queue_sort(scheduler: Scheduler) -> Iterator[str]:
+def _iter_unreplayed_queue_sorts(scheduler: Scheduler) -> Iterator[str]:
     """Yield a line for each configured queueSort plugin, if the order of the queue is not replayed."""
     if scheduler.queue_sort is not None:
         return

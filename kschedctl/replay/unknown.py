@@ -33,7 +33,7 @@ WHEN_SCHEDULABLE: Mapping[Effect, str] = {
     Effect.EITHER: VERDICT,
     Effect.SCORES: SCORES,
 }
-"""What an unread object could change in the answer about a pod that fits."""
+"""Effect of an unread object -> the part of the answer that it could change, for a pod that fits."""
 
 WHEN_UNSCHEDULABLE: Mapping[Effect, str] = {
     Effect.REFUSES: MESSAGE,
@@ -42,20 +42,20 @@ WHEN_UNSCHEDULABLE: Mapping[Effect, str] = {
     Effect.EITHER: VERDICT,
     Effect.VICTIMS: VICTIMS,
 }
-"""What an unread object could change in the answer about a pod that does not fit."""
+"""Effect of an unread object -> the part of the answer that it could change, for a pod that does not fit."""
 
 WHEN_WOKEN: Mapping[Effect, str] = dict.fromkeys(
     (Effect.REFUSES, Effect.REFUSES_MORE, Effect.ADMITS, Effect.EITHER), VERDICT
 )
-"""What an unread object could change in the answer about events that wake a pod."""
+"""Effect of an unread object -> the part of the answer that it could change, for events that wake a pod."""
 
 WHEN_GATED: Mapping[Effect, str] = dict.fromkeys(
     (Effect.REFUSES, Effect.REFUSES_MORE, Effect.NARROWS, Effect.ADMITS, Effect.EITHER), MESSAGE
 )
-"""What an unread object could change in the answer about a gated pod once the gate is removed."""
+"""Effect of an unread object -> the part of the answer that it could change, for a pod whose gate is removed."""
 
 IN_SIMULATIONS: Mapping[Effect, str] = {effect: VERDICT for effect in Effect if effect is not Effect.VICTIMS}
-"""What an unread object could change in the answer about several pods, where each placement decides later ones."""
+"""Effect of an unread object -> the part of the answer that it could change, for pods placed one after another."""
 
 
 def summarize_unknowns(unknowns: Iterable[Unknown], affected: Mapping[Effect, str]) -> tuple[UnknownKind, ...]:
@@ -75,7 +75,7 @@ def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tup
     """Return the unread kinds of objects among these dependencies and the dependencies that every answer has."""
     unread = []
     for dependency in (*ALWAYS_NEEDED, *dependencies):
-        gap = cluster.gap(dependency.kind)
+        gap = cluster.find_gap(dependency.kind)
         if gap:
             unread.append(Unknown(dependency, gap))
     return tuple(unread)
@@ -84,8 +84,8 @@ def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tup
 def find_simulation_unknowns(simulation: PodsOnNodes, *dependencies: Dependency) -> tuple[UnknownKind, ...]:
     """Return the unknown kinds that could change the outcome of a simulation.
 
-    ``dependencies`` are the kinds on which the answer depends in addition to what scheduling reads. Only if pods were
-    preempted could the choice of victims change.
+    ``dependencies`` are the kinds on which the answer depends in addition to what scheduling reads. Kinds that could
+    change only the choice of victims count only if pods were preempted.
     """
     unknowns = (*find_unread_dependencies(simulation.view.cluster, *dependencies), *simulation.unknown)
     affected = dict(IN_SIMULATIONS)
@@ -112,8 +112,11 @@ def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[Unkno
 SEARCH_UNFINISHED = "on node {} were not searched to the end (limit: {:,} steps)"
 
 
-def find_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
-    """Yield a cycle's uncertainties: unasked extenders, doubtful nominations, and unfinished device searches."""
+def iter_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
+    """Yield the uncertainties of a cycle.
+
+    These are extenders that were not called, doubtful nominations, and a device search that was not finished.
+    """
     yield from cycle.consultation.unknown
     yield from unsure_nominations.iter_cycle_unknown(cycle, framework.without_extenders())
     verdict = cycle.filter.verdicts.get(DynamicResources.name)

@@ -237,8 +237,11 @@ class ScaleUp(Report, frozen=True):
         of_priority = f"priority {priorities[0]:,} is" if len(priorities) == 1 else "their priorities are"
         return f"ignores {first_few(pods)}: {of_priority} below the autoscaler's cutoff of {self.priority_cutoff:,}"
 
-    def group_by_reasons(self) -> dict[tuple[tuple[str, str], ...], list[str]]:
-        """Return the pods for which no group grows, by each group's reason in short words."""
+    def group_pods_by_reasons(self) -> dict[tuple[tuple[str, str], ...], list[str]]:
+        """Group the pods for which no group grows by the reasons of all groups in short words.
+
+        A key of the result has a pair of group and reason for each group, sorted by group.
+        """
         pods_by_reasons: dict[tuple[tuple[str, str], ...], list[str]] = {}
         for pod, unhelped in self.remaining.items():
             figures = self.details.get(pod, {})
@@ -258,13 +261,14 @@ class ScaleUp(Report, frozen=True):
         return f"{reasons}; one more node would not take it either: {figures}" if figures else reasons
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the pods that get no node, each with the reasons of all groups, and the pods that are still pending.
+        """Return the summary with the pods that get no node, each with the reasons of all groups, and the pods still
+        pending.
 
         Also add the number of unschedulable pods and of those that get a node, a warning about pods that are ignored,
         and a fix for each group without nodes whose template lacks tags.
         """
         unhelped: list[ShortPods] = []
-        for reasons, unhelped_pods in self.group_by_reasons().items():
+        for reasons, unhelped_pods in self.group_pods_by_reasons().items():
             why = "; ".join(f"group {group}: {reason}" for group, reason in reasons) or "no node group is known"
             unhelped.append(ShortPods(pods=len(unhelped_pods), such_as=unhelped_pods[0], workload="", why=why))
         waiting = tuple(
@@ -362,9 +366,10 @@ def _add_code(text: str, code: str) -> str:
 
 
 def _describe_unblocking(kept: NodeKeepers | None) -> str:
-    """Describe what the pods that keep a node would need, or that its pods would have no room elsewhere even then.
+    """Describe what would have to change about the pods that keep a node, as the end of a sentence.
 
-    Return an empty string if neither is known.
+    If the node's pods would have no room elsewhere even then, the text says so. Return an empty string if nothing is
+    known.
     """
     if kept is None:
         return ""
@@ -470,7 +475,10 @@ class ScaleDown(Report, frozen=True):
         )
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the running pods that end with the removed nodes or, if no node is removed, why the nodes stay."""
+        """Return the summary with the running pods that end with the removed nodes.
+
+        If no node is removed, warnings say why the nodes stay.
+        """
         lost = self.describe_lost_pods()
         staying: tuple[str, ...] = ()
         if not (self.deleted_now.empty or self.deleted_now.drain):
@@ -480,7 +488,7 @@ class ScaleDown(Report, frozen=True):
         return replace(summary, warnings=((lost,) if lost else ()) + staying, victims=self.lost_pods)
 
     def describe_staying_node(self, name: str) -> str:
-        """Describe why a node stays, and what would have to change so that it is removed, as far as that is known.
+        """Describe why a node stays and, if this is known, what would have to change so that it is removed.
 
         Return an empty string if nothing is known.
         """
@@ -513,7 +521,10 @@ class ScaleDown(Report, frozen=True):
         return _add_code(f"{NODE_REASONS[code]}{of_threshold}", code)
 
     def group_staying_nodes(self) -> dict[str, list[str]]:
-        """Return the nodes that stay by the reason in words, the most frequent reason first."""
+        """Group the nodes by the reason in words why they stay, the most frequent reason first.
+
+        Unneeded nodes that nothing keeps have the reason "".
+        """
         nodes_by_reason: dict[str, list[str]] = {}
         for name, node in self.nodes.items():
             reason = "" if node.state == "unneeded" and not node.reason else self.describe_staying_node(name)

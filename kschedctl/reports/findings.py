@@ -152,7 +152,7 @@ class Findings(Report, frozen=True):
         return (verdict, checked, f"({', '.join(listed)})") if listed else (verdict, checked)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the most severe findings to the summary."""
+        """Return the summary with the findings, the most severe first, and their numbers by severity."""
         findings = tuple(
             f"{describe_place(finding)}{finding.severity}: {finding.object}: {self.describe_problem(finding)}"
             for finding in self.findings

@@ -406,7 +406,7 @@ class Disruption(Report, frozen=True):
         return "; ".join(texts)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add why each node stays."""
+        """Return the summary with the nodes that stay, except nodes kept by disruption budgets, and the reasons."""
         blocked = self.budget_blocked
         staying = tuple(
             ShortPods(1, fate.node, "", "; ".join(filter(None, (fate.why, fate.cause))))

@@ -1,4 +1,6 @@
-"""Parts that several reports share: the fates of pods, and the changes that a plan makes to node pools."""
+"""Parts that several reports share: placements and evictions of pods, and the changes that a plan makes to node
+pools.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ def list_unplaced_evicted_pods(groups: Iterable[UnplacedPods]) -> list[str]:
 
 
 class EvictionFate(StrEnum):
-    """The fate of a pod that preemption evicted."""
+    """The outcome for a pod that preemption evicted."""
 
     MOVED = "Moved"
     """Its controller recreated it, and it has a node."""
@@ -277,29 +279,29 @@ class EvictionChain(Document, frozen=True):
     @property
     def sentence(self) -> str:
         """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``."""
-        return f"evicts {counted(self.evicted, 'pod')}{self.fates_clause}"
+        return f"evicts {counted(self.evicted, 'pod')}{self.outcomes_clause}"
 
     @property
-    def fates_clause(self) -> str:
-        """The fates of the evicted pods, as the end of a sentence about their eviction.
+    def outcomes_clause(self) -> str:
+        """What happens to the evicted pods, as the end of a sentence about their eviction.
 
         The text starts with a colon, or with a comma for a single pod: ``: 3 come back elsewhere, 2 stay Pending`` or
         ``, which stays Pending``. It also names the pods that replacements evict in turn.
         """
-        verbs_by_fate = (
+        verbs_by_outcome = (
             (self.moved, ("comes back elsewhere", "come back elsewhere")),
             (self.returned, ("returns to its node", "return to their nodes")),
             (self.pending, ("stays Pending", "stay Pending")),
             (self.lost, ("is gone for good", "are gone for good")),
         )
-        occurring = [(number, verbs) for number, verbs in verbs_by_fate if number]
+        occurring = [(number, verbs) for number, verbs in verbs_by_outcome if number]
         if self.evicted != 1:
             text = ": " + ", ".join(counted(number, *verbs) for number, verbs in occurring)
         elif occurring:
             _, (singular, _) = occurring[0]
             text = f", which {singular}"
         else:
-            text = ", which waits"  # the only pod has none of these fates yet
+            text = ", which waits"  # the only pod has none of these outcomes yet
 
         if self.evicted_in_turn:
             replacements = counted(len(self.preempting), "replacement evicts", "replacements evict")

@@ -42,7 +42,7 @@ from kschedctl.scheduler.framework.declaration import (
 )
 from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_to_skip, find_unknowns
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.version_changes import NotedChange, find_noted_unknowns
+from kschedctl.scheduler.framework.version_changes import NotedChange, iter_noted_unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins_for_gates
 from kschedctl.snapshot.fork import Fork
@@ -150,7 +150,7 @@ class Framework:
 class Scheduler:
     """Replays scheduling cycles on one snapshot. Raises ConfigurationError or InputError.
 
-    `call_extender` calls extenders. Without it, they are not asked. `sampled` is the start of searches that examine
+    `call_extender` calls extenders. Without it, they are not called. `sampled` is the start of searches that examine
     only part of the nodes. Without it, single cycles examine all nodes.
     """
 
@@ -271,8 +271,8 @@ class Scheduler:
     def find_framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """Return the framework to schedule a pod with, and the facts about the pod that remain unknown.
 
-        The framework leaves out plugins that cannot be asked because required objects were not read. If no profile has
-        the pod's schedulerName, return None and no unknowns.
+        The framework leaves out plugins that would answer wrongly because required objects were not read. If no profile
+        has the pod's schedulerName, return None and no unknowns.
         """
         framework = self.framework(info.spec.scheduler_name)
         if framework is None:
@@ -281,11 +281,11 @@ class Scheduler:
             return framework, ()
 
         # Collect what extenders, plugins and release notes leave unknown.
-        extender_unknowns = chain.from_iterable(extender.find_unknowns(info.pod) for extender in framework.extenders)
+        extender_unknowns = chain.from_iterable(extender.iter_unknowns(info.pod) for extender in framework.extenders)
         unknowns = list(dict.fromkeys(extender_unknowns))
         for plugin in framework.doubtful:
-            unknowns += plugin.doubts(info, view)
-        unknowns += find_noted_unknowns(framework.noted, info, view)
+            unknowns += plugin.iter_unknowns(info, view)
+        unknowns += iter_noted_unknowns(framework.noted, info, view)
         if not view.objects.gaps:
             return framework, tuple(unknowns)
 
@@ -309,7 +309,7 @@ def _iter_noted_changes(plugins: Iterable[Plugin], gates: FeatureGates) -> Itera
     """
     if gates.minor > VERIFIED_MINOR:
         declared = (plugin for plugin in plugins if isinstance(plugin, DeclaredPlugin))
-        yield from (change for plugin in declared for change in plugin.noted_changes() if change.applies(gates))
+        yield from (change for plugin in declared for change in plugin.list_noted_changes() if change.applies(gates))
 
 
 def _is_ignorable(extender: JsonObject) -> bool:

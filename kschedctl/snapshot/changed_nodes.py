@@ -20,76 +20,79 @@ T = TypeVar("T")
 
 
 class ChangedNodes(NodeColumns):
-    """The rows of other node columns, some with another node, followed by a row for each of `more`.
+    """The rows of other node columns, some with another node, followed by a row for each of `added`.
 
     A changed node has the images of the node that it replaces. Added nodes have none.
     """
 
-    def __init__(self, of: NodeColumns, changed: Mapping[Row, Node], more: Sequence[Node] = ()) -> None:
+    def __init__(self, base: NodeColumns, changed: Mapping[Row, Node], added: Sequence[Node] = ()) -> None:
         super().__init__()
-        new = dict(changed)
-        for row, node in enumerate(more, start=len(of)):
-            new[Row(row)] = node
-        self._of = of
-        self._added_count = len(more)
-        self._new = new
-        if isinstance(of, ChangedNodes):  # flatten, so that a chain of changes does not become deep
-            self._of = of._of
-            self._added_count = of._added_count + len(more)
-            self._new = {**of._new, **new}
+        new_nodes = dict(changed)
+        for row, node in enumerate(added, start=len(base)):
+            new_nodes[Row(row)] = node
+        self._base = base
+        self._added_count = len(added)
+        self._new_nodes = new_nodes
+        if isinstance(base, ChangedNodes):  # flatten, so that a chain of changes does not become deep
+            self._base = base._base
+            self._added_count = base._added_count + len(added)
+            self._new_nodes = {**base._new_nodes, **new_nodes}
         self._labels: dict[str, LabelColumn] = {}
 
     def __len__(self) -> int:
-        return len(self._of) + self._added_count
+        return len(self._base) + self._added_count
 
     @cached_property
     def objects(self) -> tuple[Node, ...]:
         """The nodes, some of them changed or added."""
-        nodes_before = self._of.objects
+        nodes_before = self._base.objects
         all_rows = map(Row, range(len(self)))
-        return tuple(self._new[row] if row in self._new else nodes_before[row] for row in all_rows)
+        return tuple(self._new_nodes[row] if row in self._new_nodes else nodes_before[row] for row in all_rows)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the nodes. A changed node keeps its name, and added nodes come last."""
-        names_before = self._of.names
+        names_before = self._base.names
         if not self._added_count:
             return names_before
-        return (*names_before, *(node.metadata.name for row, node in self._new.items() if row >= len(names_before)))
+        return (
+            *names_before,
+            *(node.metadata.name for row, node in self._new_nodes.items() if row >= len(names_before)),
+        )
 
     @cached_property
     def unschedulable(self) -> Bools:
-        """Whether each node is cordoned."""
-        unschedulable = np.append(self._of.unschedulable, np.zeros(self._added_count, np.bool_))
-        for row, node in self._new.items():
+        """The cordoned nodes, as a mask."""
+        unschedulable = np.append(self._base.unschedulable, np.zeros(self._added_count, np.bool_))
+        for row, node in self._new_nodes.items():
             unschedulable[row] = node.spec.unschedulable
         return unschedulable
 
     @cached_property
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
         """The distinct lists of taints, and the index of each node's list."""
-        sets, set_of_node = self._of.taint_sets
-        changed = {row: node.spec.taints for row, node in self._new.items()}
+        sets, set_of_node = self._base.taint_sets
+        changed = {row: node.spec.taints for row, node in self._new_nodes.items()}
         return self._recode_changed_values(sets, set_of_node, changed)
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The distinct lists of declared features, and the index of each node's list."""
-        sets, set_of_node = self._of.declared_features
-        changed = {row: node.status.declared_features for row, node in self._new.items()}
+        sets, set_of_node = self._base.declared_features
+        changed = {row: node.status.declared_features for row, node in self._new_nodes.items()}
         return self._recode_changed_values(sets, set_of_node, changed)
 
     def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
-        return self._of.find_image_states(names)
+        return self._base.find_image_states(names)
 
     @cached_property
     def has_same_labels(self) -> bool:
         """Whether no node was added and no node's labels changed, as when nodes are cordoned."""
         if self._added_count:
             return False
-        nodes_before = self._of.objects
-        for row, node in self._new.items():
+        nodes_before = self._base.objects
+        for row, node in self._new_nodes.items():
             metadata, metadata_before = node.metadata, nodes_before[row].metadata
             if metadata is not metadata_before and metadata.labels != metadata_before.labels:
                 return False
@@ -98,13 +101,13 @@ class ChangedNodes(NodeColumns):
     def label(self, key: str) -> LabelColumn:
         """Return the column of one label key, in which changed nodes have their new values."""
         if self.has_same_labels:
-            return self._of.label(key)
+            return self._base.label(key)
         if key not in self._labels:
             # Find the new values, and the nodes that have no such label any more.
-            column = self._of.label(key)
+            column = self._base.label(key)
             changed: dict[Row, str] = {}
             rows_without: list[Row] = []
-            for row, node in self._new.items():
+            for row, node in self._new_nodes.items():
                 value = node.metadata.labels.get(key)
                 if value is None:
                     rows_without.append(row)
@@ -133,9 +136,9 @@ class ChangedNodes(NodeColumns):
 class NodeSubset(NodeColumns):
     """The nodes at some rows (M,) of other columns, in that order. A label may have values that no node has."""
 
-    def __init__(self, of: NodeColumns, rows: Rows) -> None:
+    def __init__(self, base: NodeColumns, rows: Rows) -> None:
         super().__init__()
-        self._of = of
+        self._base = base
         self._rows = rows
         self._all = np.arange(len(rows))
         self._labels: dict[str, LabelColumn] = {}
@@ -152,40 +155,40 @@ class NodeSubset(NodeColumns):
     @cached_property
     def objects(self) -> tuple[Node, ...]:
         """The nodes of the subset."""
-        return tuple(map(self._of.objects.__getitem__, self._rows.tolist()))
+        return tuple(map(self._base.objects.__getitem__, self._rows.tolist()))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the nodes."""
-        return tuple(map(self._of.names.__getitem__, self._rows.tolist()))
+        return tuple(map(self._base.names.__getitem__, self._rows.tolist()))
 
     @cached_property
     def unschedulable(self) -> Bools:
         """Whether each node is cordoned."""
-        return self._of.unschedulable[self._rows]
+        return self._base.unschedulable[self._rows]
 
     @cached_property
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
         """The distinct lists of taints, and the index of each node's list."""
-        sets, of_node = self._of.taint_sets
+        sets, of_node = self._base.taint_sets
         return sets, of_node[self._rows]
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The distinct lists of declared features, and the index of each node's list."""
-        sets, of_node = self._of.declared_features
+        sets, of_node = self._base.declared_features
         return sets, of_node[self._rows]
 
     def find_image_states(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
-        for name, state in zip(names, self._of.find_image_states(names), strict=True):
+        for name, state in zip(names, self._base.find_image_states(names), strict=True):
             if name not in self._images:
                 self._images[name] = None if state is None else self._restrict_image_to_subset(state)
         return [self._images[name] for name in names]
 
     def match_required_affinity(self, required: RequiredNodeAffinity) -> Bools:
         """Return a mask (N,) of the nodes of the subset that a pod's nodeSelector and required terms match."""
-        return self._of.match_required_affinity(required)[self._rows]
+        return self._base.match_required_affinity(required)[self._rows]
 
     def _restrict_image_to_subset(self, state: ImageState) -> ImageState | None:
         """Return the nodes of the subset that have an image, or None if no node of the subset has it."""
@@ -198,14 +201,14 @@ class NodeSubset(NodeColumns):
     @cached_property
     def _row_in_subset(self) -> Ints:
         """The row in the subset for each row of the other columns, or -1 if the subset lacks the row's node."""
-        row_in_subset = np.full(len(self._of), -1, np.int32)
+        row_in_subset = np.full(len(self._base), -1, np.int32)
         row_in_subset[self._rows] = np.arange(len(self._rows))
         return row_in_subset
 
     def label(self, key: str) -> LabelColumn:
         """Return the column of one label key for the nodes of the subset."""
         if key not in self._labels:
-            column = self._of.label(key)
+            column = self._base.label(key)
             self._labels[key] = LabelColumn(column.codes[self._rows], column.values)
         return self._labels[key]
 

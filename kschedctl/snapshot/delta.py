@@ -34,7 +34,7 @@ class Delta(msgspec.Struct, frozen=True):
         return len(self.node) > 0
 
     def sum_changes(self, values: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
-        """Return, for each of `nodes` nodes, the change of the sum of the values over its pods.
+        """Return the change of each node's sum of values over its pods, as an array (nodes, …).
 
         `values` has one entry per PodInfo, which may be a number or an array.
         """
@@ -54,7 +54,10 @@ class Delta(msgspec.Struct, frozen=True):
         return total
 
     def _add_changes(self, values: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> None:
-        """Add `values`, one entry per change, to the nodes' sums in `total`, in place. There must be a change."""
+        """Add the changes to `total`, the nodes' sums of values, in place. There must be a change.
+
+        `values` has one entry per PodInfo.
+        """
         changes = values.take(self.info, axis=0)
         changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
         starts = find_run_starts(self.node)

@@ -103,37 +103,37 @@ class Fork:
         copied.objects = self.objects.fork()
         return copied
 
-    def without_nodes(self, gone: Bools) -> Fork:
-        """Return a fork without the nodes in the mask `gone` (N,). Their pods become unplaced.
+    def without_nodes(self, removed: Bools) -> Fork:
+        """Return a fork without the nodes in the mask `removed` (N,). Their pods become unplaced.
 
         The result shares columns about single nodes with this fork and with other forks made this way: see
         `PartOfFork`.
         """
-        # The new snapshot gives the pods the rows that their nodes have now, or -1 if the node is gone.
-        fork = Fork(self.snapshot.without_nodes(gone, self.cluster, self.node))
+        # The new snapshot gives the pods the rows that their nodes have now, or -1 if the node is removed.
+        fork = Fork(self.snapshot.without_nodes(removed, self.cluster, self.node))
         fork.pods = self.pods
         fork._memo_of_pods = self._memo_of_pods
-        fork.requested = self.requested[~gone]
-        fork.nonzero_requested = self.nonzero_requested[~gone]
-        rows = np.flatnonzero(~gone)
-        row_in_part = np.full(len(gone), -1, np.int32)
+        fork.requested = self.requested[~removed]
+        fork.nonzero_requested = self.nonzero_requested[~removed]
+        rows = np.flatnonzero(~removed)
+        row_in_part = np.full(len(removed), -1, np.int32)
         row_in_part[rows] = np.arange(len(rows))
         fork.part_of = PartOfFork(self, rows, row_in_part, len(self.trail))
         return fork
 
     def with_changes(
-        self, cluster: Cluster, nodes: Mapping[Row, Node] = {}, more: Sequence[tuple[Row, Node]] = ()
+        self, cluster: Cluster, nodes: Mapping[Row, Node] = {}, added: Sequence[tuple[Row, Node]] = ()
     ) -> Fork:
         """Return a fork with the objects of another cluster that has the same pods.
 
-        `nodes` has the changed nodes by row. `more` has new nodes, each with the row of an existing node that it
+        `nodes` has the changed nodes by row. `added` has new nodes, each with the row of an existing node that it
         resembles.
         """
-        fork = Fork(self.snapshot.with_changes(cluster, self.node, nodes, more))
+        fork = Fork(self.snapshot.with_changes(cluster, self.node, nodes, added))
         fork.pods = self.pods
         if all(getattr(self.cluster, field) is getattr(cluster, field) for field in SELECTING_FIELDS):
             fork._memo_of_pods = self._memo_of_pods
-        empty = np.zeros((len(more), self.requested.shape[1]), np.int64)
+        empty = np.zeros((len(added), self.requested.shape[1]), np.int64)
         fork.requested = np.concatenate((self.requested, empty))
         fork.nonzero_requested = np.concatenate((self.nonzero_requested, empty))
         return fork
@@ -187,7 +187,7 @@ class Fork:
 
     @cached_property
     def _held_back_nominees(self) -> Bools:
-        """Whether the nominated pod is kept out of the queue, for each of the snapshot's nominations."""
+        """A mask over the snapshot's nominations that marks the pods that are kept out of the queue."""
         _, positions = self.snapshot.nominations
         mask = np.zeros(len(positions), np.bool_)
         if self.settings.held_back is not None:
@@ -232,7 +232,7 @@ class Fork:
 
         Raises InputError for an invalid amount.
         """
-        return self.settings.stored(pod, self.cluster)
+        return self.settings.build_stored_pod(pod, self.cluster)
 
     def merge_label_keys(self, pod: Pod) -> Pod:
         """Return the pod with its label keys merged into its selectors, as the API server stores it."""
@@ -251,7 +251,9 @@ class Fork:
         return self.sum_by_node(self.nonzero_requests)
 
     def sum_by_node(self, values: Counts) -> Counts:
-        """Return, for each node, the sum of the values over its pods. `values` has one entry per distinct pod."""
+        """Return the sum of the values over each node's pods, as an array (nodes, …). `values` has one entry per
+        PodInfo.
+        """
         has_value = np.asarray(values.any(axis=tuple(range(1, values.ndim))))
         # Only placed pods with a value other than 0 count.
         positions = self.pods.find_positions(has_value)
@@ -280,9 +282,9 @@ class Fork:
         computed once per distinct pod, and their sums are kept up to date as pods move. The sums are read-only and
         valid until the next move.
         """
-        return self.find_tally(key, weights, domains, info).bring_up_to_date(self.trail)
+        return self.get_or_build_tally(key, weights, domains, info).bring_up_to_date(self.trail)
 
-    def find_tally(
+    def get_or_build_tally(
         self,
         key: Hashable,
         weights: Weigh,
@@ -290,11 +292,11 @@ class Fork:
         info: PodInfo | None = None,
         by_node: Hashable = None,
     ) -> Tally:
-        """Return the object that maintains the sums of `tally`, for repeated use.
+        """Return the tally that keeps the sums of pod weights on each node or in each domain.
 
-        The caller must bring the tally up to date with the trail. If `info` has no number, the tally is not cached.
-        `by_node` is the key of a tally that has the same weights by node. If that tally exists, the sums by domain are
-        computed from it.
+        The arguments are those of `tally`. The caller must bring the tally up to date with the trail. If `info` has no
+        number, the tally is not cached. `by_node` is the key of a tally that has the same weights by node. If that
+        tally exists, the sums by domain are computed from it.
         """
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)
@@ -330,28 +332,28 @@ class Fork:
         `key` identifies the result, for pods like `info` if it is given. If `info` has no number, the result is
         computed each time. Forks share the cache.
         """
-        return _get_or_make(self._memo, _build_pod_key(key, info), make, MAX_MEMOS)
+        return _get_or_make_result(self._memo, _build_pod_key(key, info), make, MAX_MEMOS)
 
     def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on distinct pods and SELECTING_FIELDS but on no node.
 
         It works like `memo`, but the result is kept even if nodes change.
         """
-        return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
+        return _get_or_make_result(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
     def share_column(self, key: Hashable, compute: Callable[[Fork], Amounts]) -> Amounts:
         """Return a read-only array (N,) that `compute` makes from this fork. The array is cached.
 
         `key` must also identify where the pods are, for example by the number of moves so far.
         """
-        return _get_or_make(self._columns, key, lambda: compute(self), MAX_COLUMNS)
+        return _get_or_make_result(self._columns, key, lambda: compute(self), MAX_COLUMNS)
 
     def share_answer(self, key: Hashable, make: Callable[[], V]) -> V:
         """Return a cached small result about this fork that forks without some of its nodes share.
 
         `key` must also say where the pods are, for example by the number of moves so far.
         """
-        return _get_or_make(self._shared_answers, key, make, MAX_MEMOS_OF_PODS)
+        return _get_or_make_result(self._shared_answers, key, make, MAX_MEMOS_OF_PODS)
 
     # -- moving pods ---------------------------------------------------------------------------------------------
 
@@ -421,7 +423,7 @@ class Fork:
         """Return the positions of the pods on a node, in the order of the cluster."""
         if self._by_node is None:
             self._by_node = PodsByNode(self.node, len(self.nodes))
-        return self._by_node.find_pods(row)
+        return self._by_node.list_pods(row)
 
     # -- nominated pods ------------------------------------------------------------------------------------------
 
@@ -557,7 +559,7 @@ def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
     return None if info.number is None else (key, info.number)
 
 
-def _get_or_make(memo: Memo, key: Hashable, make: Callable[[], V], max_memos: int) -> V:
+def _get_or_make_result(memo: Memo, key: Hashable, make: Callable[[], V], max_memos: int) -> V:
     """Return the cached result for a key, or compute and cache it.
 
     At most `max_memos` results are cached. A result whose key is None is not cached.
@@ -586,21 +588,21 @@ def is_same_pod(left: Pod, right: Pod) -> bool:
 
 
 class OwnRows:
-    """Some rows (M,) of a fork, as if each had `more` (M,) additional pods like `info`. Columns are as in a Fork."""
+    """Some rows (M,) of a fork, as if each had `added_pods` (M,) more pods like `info`. Columns are as in a Fork."""
 
-    def __init__(self, of: Fork, rows: Rows, more: Counts | None = None, info: int = 0) -> None:
-        self.fork, self.rows = of, rows
-        self.nodes = NodeSubset(of.nodes, rows)
-        self.objects = of.objects
-        self.allocatable = of.allocatable.take(rows, axis=0)
-        self.requested = of.requested.take(rows, axis=0)
-        self.nonzero_requested = of.nonzero_requested.take(rows, axis=0)
-        self.resources = of.resources
-        self.requests = of.requests
-        self.nonzero_requests = of.nonzero_requests
-        if more is not None:
-            self.requested += more[:, None] * of.requests[info]
-            self.nonzero_requested += more[:, None] * of.nonzero_requests[info]
+    def __init__(self, fork: Fork, rows: Rows, added_pods: Counts | None = None, info: int = 0) -> None:
+        self.fork, self.rows = fork, rows
+        self.nodes = NodeSubset(fork.nodes, rows)
+        self.objects = fork.objects
+        self.allocatable = fork.allocatable.take(rows, axis=0)
+        self.requested = fork.requested.take(rows, axis=0)
+        self.nonzero_requested = fork.nonzero_requested.take(rows, axis=0)
+        self.resources = fork.resources
+        self.requests = fork.requests
+        self.nonzero_requests = fork.nonzero_requests
+        if added_pods is not None:
+            self.requested += added_pods[:, None] * fork.requests[info]
+            self.nonzero_requested += added_pods[:, None] * fork.nonzero_requests[info]
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise AttributeError for attributes of a Fork that are not offered here.

@@ -35,7 +35,7 @@ class Indexes:
     def get_or_make(self, key: Hashable, sources: tuple[object, ...], make: Callable[[], V]) -> V:
         """Return the value for `key` that is derived from exactly these source objects. Derive and store it if needed.
 
-        Only the MAX_VERSIONS latest values of a key are kept.
+        Source objects are compared by identity. Only the MAX_VERSIONS latest values of a key are kept.
         """
         versions = self._versions.setdefault(key, [])
         for place, version in enumerate(versions):
@@ -44,10 +44,10 @@ class Indexes:
                     versions.insert(0, versions.pop(place))
                 cached: V = version.value
                 return cached
-        made = make()
-        versions.insert(0, _Version(sources, made))
+        value = make()
+        versions.insert(0, _Version(sources, value))
         del versions[MAX_VERSIONS:]
-        return made
+        return value
 
 
 class Maintained(Protocol):
@@ -101,7 +101,7 @@ class ClusterObjects:
         objects_by_kind = tuple(map(self.of, kinds))
         return self._indexes.get_or_make(key, (*objects_by_kind, *of), lambda: make(*objects_by_kind))
 
-    def in_namespace(self, kind: str, namespace: str) -> Sequence[AnyObject]:
+    def list_in_namespace(self, kind: str, namespace: str) -> Sequence[AnyObject]:
         """Return the objects of a kind in a namespace."""
         return self.index(("by namespace", kind), _group_by_namespace, kind).get(namespace, ())
 
@@ -109,9 +109,9 @@ class ClusterObjects:
         """Return the object of a kind with this namespace and name, or None if it does not exist."""
         return self.index(("by name", kind), _index_by_name, kind).get((namespace, name))
 
-    def gap(self, kind: str, namespace: str = "") -> Gap | None:
-        """Return why objects of a kind were not all read, or None if they were."""
-        return self._cluster.gap(kind, namespace)
+    def find_gap(self, kind: str, namespace: str = "") -> Gap | None:
+        """Return the reason why not all objects of a kind were read, or None if they were."""
+        return self._cluster.find_gap(kind, namespace)
 
     def get_derived_value(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
         """Return the value that `make` derives from the objects, building it on first use.
@@ -125,7 +125,7 @@ class ClusterObjects:
                 self._derived_values_by_kind.setdefault(kind, []).append(value)
         return value
 
-    def replace(self, objects: Mapping[str, Sequence[Struct]]) -> None:
+    def replace_objects(self, objects: Mapping[str, Sequence[Struct]]) -> None:
         """Replace objects by the given objects of the same kind and name. Objects with new names are added.
 
         Values derived from their kinds are notified of each object.
@@ -143,7 +143,7 @@ class ClusterObjects:
 
 
 def _group_by_namespace(objects: tuple[AnyObject, ...]) -> dict[str, list[AnyObject]]:
-    """Group objects by namespace."""
+    """Return the objects of each namespace, in their order."""
     by_namespace: dict[str, list[AnyObject]] = {}
     for obj in objects:
         by_namespace.setdefault(obj.metadata.namespace, []).append(obj)

@@ -17,7 +17,7 @@ from kschedctl.api.arrays import Bools, Ints, Rows
 from kschedctl.api.labels import DOUBLE_EQUALS, EQUALS, IN, Selector
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
-from kschedctl.api.pod_table import PodTable, digest
+from kschedctl.api.pod_table import PodTable, build_value_key
 from kschedctl.snapshot.pod_info import AffinityTerm, HostPort, PodInfo
 
 SPARSE = 32
@@ -219,7 +219,7 @@ class PodInfos:
         return matching
 
     def _compute_match(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Compute the mask over the infos that `matching` returns, evaluating the selector once for each label set."""
+        """Compute the mask that `match_infos` returns, evaluating the selector once for each distinct label set."""
         label_sets, set_of_info = self._label_sets
         candidates: Iterable[int] = range(len(label_sets))
         if namespaces is not None:
@@ -303,7 +303,7 @@ class PodInfos:
         return self._index_label_sets(key).get((namespace, value), ())
 
     def _index_label_sets(self, key: str) -> dict[tuple[str, str], list[int]]:
-        """Map (namespace, value) to the indexes of the label sets with this value of the label key. Cached."""
+        """Return the indexes of the label sets with each value of the label `key`, by namespace and value. Cached."""
         if key not in self._sets_with:
             indexes: dict[tuple[str, str], list[int]] = {}
             label_sets, _ = self._label_sets
@@ -335,7 +335,7 @@ class TermsByLabel:
 
 
 def _find_required_label(selector: Selector) -> tuple[str, str] | None:
-    """Find a label for which a selector requires one value, and return its key and value, or None."""
+    """Return the key and value of the first label for which a selector requires one value, or None."""
     for requirement in selector.requirements:
         if requirement.operator in ONE_OF and len(requirement.values) == 1:
             (value,) = requirement.values
@@ -375,7 +375,7 @@ def _build_request_digest(pod: Pod) -> bytes:
         for s in (*status.container_statuses, *status.init_container_statuses)
         if s.resources is not None or s.allocated_resources
     }
-    return digest(
+    return build_value_key(
         (
             [(c.resources, statuses.get(c.name)) for c in spec.containers],
             [(c.resources, statuses.get(c.name), c.restart_policy) for c in spec.init_containers],
@@ -409,7 +409,7 @@ class DistinctInfos(Sequence[PodInfo]):
     def __getitem__(self, number: int | slice) -> PodInfo | Sequence[PodInfo]:
         if isinstance(number, slice):
             return [self[i] for i in range(*number.indices(len(self)))]
-        return self._made[number] or self._build_info(int(number))
+        return self._made[number] or self._build_pod_info(int(number))
 
     def __iter__(self) -> Iterator[PodInfo]:
         return map(self.__getitem__, range(len(self)))
@@ -426,7 +426,7 @@ class DistinctInfos(Sequence[PodInfo]):
         has_name = [bool(name) for name in self._pods.node.values]
         return [has_name[code] for code in self._pods.node.codes[self.rows].tolist()]
 
-    def _build_info(self, number: int) -> PodInfo:
+    def _build_pod_info(self, number: int) -> PodInfo:
         """Build the info with this number, and store it for later use."""
         pod = self._pods[int(self.rows[number])]
         info = PodInfo(self._stored(pod), self._options, number, self._first_equivalents.get(number, number))
@@ -444,7 +444,9 @@ class DistinctInfos(Sequence[PodInfo]):
         for number, template in enumerate(self.templates):
             if template.spec.resource_claims:
                 pod = self._pods[int(self.rows[number])]
-                first_equivalents[number] = first_by_digest.setdefault(digest(_list_fields_read(pod)), number)
+                first_equivalents[number] = first_by_digest.setdefault(
+                    build_value_key(_list_scheduling_fields(pod)), number
+                )
         return first_equivalents
 
 
@@ -473,7 +475,7 @@ def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) 
     return numbers[inverse], DistinctInfos(pods, first_rows[order], stored, options)
 
 
-def _list_fields_read(pod: Pod) -> tuple[object, ...]:
+def _list_scheduling_fields(pod: Pod) -> tuple[object, ...]:
     """Return all fields of a pod that scheduling reads, except the names of its resource claims.
 
     The pod's name is included if ephemeral volumes depend on it.

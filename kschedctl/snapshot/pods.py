@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Position, Rows
-from kschedctl.api.columns import TextColumn, column_to_microseconds
+from kschedctl.api.columns import TextColumn, convert_column_to_microseconds
 from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
@@ -123,7 +123,7 @@ class PodColumns:
     def _to_microseconds(self, column: TextColumn, field: str) -> npt.NDArray[np.int64]:
         """Convert a column of timestamps to microseconds since 1970. Raises InputError for an invalid timestamp."""
         table = self.objects.table
-        return column_to_microseconds(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
+        return convert_column_to_microseconds(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
 
     @cached_property
     def nominations(self) -> list[int]:
@@ -144,7 +144,7 @@ class PodColumns:
         return np.concatenate([no_positions, *positions])
 
     @cached_property
-    def by_group(self) -> Mapping[GroupKey, npt.NDArray[np.int64]]:
+    def positions_by_group(self) -> Mapping[GroupKey, npt.NDArray[np.int64]]:
         """The positions of the pods that name each PodGroup, in order."""
         groups: dict[GroupKey, list[int]] = {}
         for number, template in enumerate(self.distinct.infos.templates):
@@ -162,7 +162,7 @@ class PodColumns:
         return {key: order[starts[group] : starts[group + 1]] for group, key in enumerate(groups)}
 
     @cached_property
-    def by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
+    def positions_by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
         """The positions of the pods of each gang that an add-on such as Volcano defines, in ascending order."""
         templates_by_gang: dict[GangKey, list[int]] = {}
         for number, template in enumerate(self.objects.table.templates):

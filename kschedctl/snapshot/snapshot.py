@@ -32,7 +32,7 @@ from kschedctl.errors import InputError
 from kschedctl.snapshot.changed_nodes import ChangedNodes, NodeSubset
 from kschedctl.snapshot.indexes import Indexes
 from kschedctl.snapshot.nodes import AllNodes, NodeColumns, interleave_zones
-from kschedctl.snapshot.pod_info import PodInfo, to_amounts
+from kschedctl.snapshot.pod_info import PodInfo, convert_to_amounts
 from kschedctl.snapshot.pods import PodColumns
 
 
@@ -112,7 +112,7 @@ class Demands:
 def compute_offer(node: Node) -> dict[str, int]:
     """Return the amounts that a node offers, in millicores, bytes or units. Raises InputError for an invalid amount."""
     try:
-        return to_amounts(parse_quantities(node.status.allocatable))
+        return convert_to_amounts(parse_quantities(node.status.allocatable))
     except QuantityError as error:
         location = f"Node {node.metadata.name}, status.allocatable"
         raise InputError(error.what, where=location, hint=error.hint) from None
@@ -147,7 +147,7 @@ class Settings(NamedTuple):
             pod = merge_affinity_label_keys(pod)
         return merge_spread_label_keys(pod) if self.merge_spread_label_keys else pod
 
-    def stored(self, pod: Pod, cluster: Cluster) -> Pod:
+    def build_stored_pod(self, pod: Pod, cluster: Cluster) -> Pod:
         """Return a pod of the cluster's documents as the API server would store it, with defaults and its priority.
 
         If admission has not run for the cluster's pods yet, the label keys of a pod without a node are merged into its
@@ -188,7 +188,7 @@ class Snapshot:
         """
         nodes = AllNodes(interleave_zones(map(apply_node_defaults, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
-        pods = PodColumns.from_table(pod_table, lambda pod: settings.stored(pod, cluster), settings.requests)
+        pods = PodColumns.from_table(pod_table, lambda pod: settings.build_stored_pod(pod, cluster), settings.requests)
         return cls(
             cluster,
             settings,
@@ -234,27 +234,27 @@ class Snapshot:
         return tuple(compress(cluster.nodes, is_kept.tolist()))
 
     def with_changes(
-        self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
+        self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], added: Sequence[tuple[Row, Node]]
     ) -> Self:
         """Return the snapshot of another cluster with changed and added nodes.
 
-        `node` has the row of each pod's node. `nodes` has the changed nodes by row. `more` has new nodes, each with the
-        row of an existing node that it resembles. The order of nodes stays as it is, even if zones change.
+        `node` has the row of each pod's node. `nodes` has the changed nodes by row. `added` has new nodes, each with
+        the row of an existing node that it resembles. The order of nodes stays as it is, even if zones change.
         """
-        if not nodes and not more:
+        if not nodes and not added:
             return dataclasses.replace(self, cluster=cluster, node=node)
         rows = np.arange(len(self.nodes)) if self.demand_rows is None else self.demand_rows
         return dataclasses.replace(
             self,
             cluster=cluster,
-            nodes=ChangedNodes(self.nodes, nodes, [added for _, added in more]),
+            nodes=ChangedNodes(self.nodes, nodes, [node_to_add for _, node_to_add in added]),
             node=node,
-            demand_rows=np.append(rows, rows[[similar_row for similar_row, _ in more]]),
-            resized={**self.resized, **dict(self._iter_resized_nodes(nodes, more))},
+            demand_rows=np.append(rows, rows[[similar_row for similar_row, _ in added]]),
+            resized={**self.resized, **dict(self._iter_resized_nodes(nodes, added))},
         )
 
     def _iter_resized_nodes(
-        self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
+        self, nodes: Mapping[Row, Node], added: Sequence[tuple[Row, Node]]
     ) -> Iterator[tuple[int, Node]]:
         """Yield the row and the node of each changed or added node that may be resized.
 
@@ -263,7 +263,7 @@ class Snapshot:
         for row, node in nodes.items():
             if self._may_be_resized(node, row):
                 yield row, node
-        for new_row, (similar_row, node) in enumerate(more, len(self.nodes)):
+        for new_row, (similar_row, node) in enumerate(added, len(self.nodes)):
             if self._may_be_resized(node, similar_row):
                 yield new_row, node
 

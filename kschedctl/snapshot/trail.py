@@ -151,7 +151,7 @@ class Arrivals:
             self._add_arrivals(positions[arrivals], rows[arrivals], LATER + self.seen + np.arange(begin, end))
             is_departure = end < len(signs)
             if is_departure:
-                self._remove_departed(int(positions[end]), int(rows[end]))
+                self._remove_departed_pod(int(positions[end]), int(rows[end]))
             begin = end + 1
         self.seen = len(trail)
         return self
@@ -162,7 +162,7 @@ class Arrivals:
         self.node[positions] = rows
         self.came[positions] = True
 
-    def _remove_departed(self, position: int, row: int) -> None:
+    def _remove_departed_pod(self, position: int, row: int) -> None:
         """Record that a pod left its node. The last pod of the node takes its place, as in upstream."""
         positions_on_node = np.flatnonzero(self.node == row)
         last = positions_on_node[self.place[positions_on_node].argmax()]
@@ -194,7 +194,7 @@ class PodsByNode:
         self._order: tuple[Counts, Counts] | None = None
         """The positions sorted by row, and where each row's positions start."""
 
-    def find_pods(self, row: Row) -> list[Position]:
+    def list_pods(self, row: Row) -> list[Position]:
         """Return the positions of the pods on a node, in the order of the cluster.
 
         After MAX_SCANS calls, all pods are sorted by node, which makes further calls fast.

@@ -105,7 +105,7 @@ class Archive:
 
 
 def _estimate_memory(data: bytes) -> int:
-    """Estimate the maximum memory in bytes of objects decoded from msgpack, without their places in lists.
+    """Estimate the maximum memory in bytes of objects decoded from msgpack, apart from the lists that hold them.
 
     All bytes that can begin an object are counted. Most of them are really part of a text.
 
@@ -160,7 +160,7 @@ def _open_seekable(path: str) -> Iterator[tuple[BinaryIO, int]]:
 def _validate_file_head(head: bytes, *, size: int, path: str) -> None:
     """Raise InputError if the file does not begin like a zip file, or if its size exceeds MAX_FILE_SIZE.
 
-    Snapshots in the first format, which was no zip file, get their own message.
+    Snapshots in the first format, which was not a zip file, get their own message.
     """
     if size > MAX_FILE_SIZE:
         raise InputError(f"larger than {MAX_FILE_SIZE >> 20:,} MiB", where=format_file_path(path))
@@ -286,7 +286,7 @@ def _decode_header(members: Archive) -> Header:
 
 
 def _load_objects(header: Header, members: Archive) -> dict[str, object]:
-    """Read the objects of all kinds, by the name of the field in Cluster. Unknown kinds are skipped."""
+    """Read the objects of all kinds, and return them by the name of the field in Cluster. Unknown kinds are skipped."""
     count_by_kind = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
     with ThreadPoolExecutor(4) as threads:  # members are unpacked in parallel, since zlib releases the GIL
         futures = {kind: threads.submit(members.read_member, _get_member_name(kind)) for kind in count_by_kind}
@@ -297,7 +297,9 @@ def _load_objects(header: Header, members: Archive) -> dict[str, object]:
 
 
 def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
-    """Build the cluster from the header and the objects."""
+    """Build the cluster from a snapshot's header and its objects, which are given by the name of the field in
+    Cluster.
+    """
     return Cluster(
         configuration=header.configuration,
         feature_gates=header.feature_gates,
@@ -305,7 +307,7 @@ def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
         admit=header.admit,
         gaps=_build_gaps(header),
         provenance=header.provenance,
-        warnings=_warn_of_substitute_version(header),
+        warnings=_build_version_warnings(header),
         autoscaler=header.autoscaler,
         api_server=header.api_server,
         **objects,
@@ -319,8 +321,8 @@ def _build_gaps(header: Header) -> dict[str, Gap]:
     return {kind: Gap(NOT_HELD) for kind in unsupported if kind not in header.objects} | header.gaps
 
 
-def _warn_of_substitute_version(header: Header) -> tuple[str, ...]:
-    """Return a warning, in a tuple, if the nearest supported version stands in for the server's version, otherwise ().
+def _build_version_warnings(header: Header) -> tuple[str, ...]:
+    """Return a tuple with a warning if the nearest supported version stands in for the server's version, or ().
 
     No warning is returned if the version is unknown, or if the archive was read with another version on request.
     """

@@ -80,7 +80,7 @@ class Origins(Mapping[tuple[str, str, str], str]):
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, str], str]:
-        """The origin of each object by its key."""
+        """The origin of each object, by kind, namespace and name."""
         return {
             _build_object_key(batch.kind, *key): batch.origin
             for batch in self._batches
@@ -144,7 +144,7 @@ class Collector:
         return objects
 
     def add_document(self, document: object, place: Place) -> None:
-        """Add a parsed document or list item as an object of the cluster, as a manifest, or as skipped.
+        """Add a parsed document or list item as an object of the cluster or as a manifest, or count it as skipped.
 
         The flags in a pod of the Cluster Autoscaler or kube-apiserver are recorded as well. Raises InputError if the
         document is invalid.
@@ -168,7 +168,7 @@ class Collector:
             self._add_list(document, kind, version, place)
         elif kind == CONFIGURATION:
             self._set_configuration(document, place)
-        elif self.check_kind_and_version(get_unique_kind_name(kind, version), version, place):
+        elif self.accepts_kind_and_version(get_unique_kind_name(kind, version), version, place):
             self._add_object_in_any_version(document, get_unique_kind_name(kind, version), version, place)
         elif may_create_pods(document) and (resource := build_custom_resource(document)):
             self.add_objects(OTHER_CUSTOM_RESOURCE, [resource], place.origin)
@@ -178,8 +178,8 @@ class Collector:
     def _add_manifest_or_warn(self, document: dict[str, object], kind: str, version: str, place: Place) -> None:
         """Add the document as a manifest if it is a pod, a workload or an object that pods refer to.
 
-        Warnings about unknown fields are logged for manifests, for stored pods and for Karpenter's objects. Documents
-        of other kinds are ignored.
+        A document with a UID is stored in a cluster. Stored workloads are collected separately. Only warnings about
+        unknown fields are recorded for stored pods and Karpenter's objects. Documents of other kinds are ignored.
         """
         has_uid = _has_uid(document)
         if kind in POD_HOLDERS and not has_uid:
@@ -195,7 +195,7 @@ class Collector:
             if has_known_schema and not has_uid:
                 self.around.append(Manifest(document, place))
 
-    def check_items(self, kind: str, items: list[Any], get_place: Callable[[int], Place]) -> list[Any] | PodRows:
+    def prepare_items(self, kind: str, items: list[Any], get_place: Callable[[int], Place]) -> list[Any] | PodRows:
         """Validate decoded items, and return the objects or pod rows to pass to ``add_objects``.
 
         Items that are not needed, such as irrelevant events and workloads without UID, are left out. ``get_place``
@@ -219,14 +219,14 @@ class Collector:
         return [to_plain_struct(kind, item) for item in items]
 
     def add_objects(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
-        """Add objects or pod rows returned by ``check_items``, and record their file."""
+        """Add objects or pod rows returned by ``prepare_items``, and record their file."""
         collected = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
-            self._pods.extend(objects)
+            self._pods.add_rows(objects)
             self.batches.append(ObjectBatch(kind, origin, objects.namespaces, objects.names))
             return
         if kind == "Pod":
-            self._pods.add(objects)
+            self._pods.add_pods(objects)
         else:
             collected += objects
         metas = [obj.metadata for obj in objects]
@@ -234,10 +234,10 @@ class Collector:
             ObjectBatch(kind, origin, [meta.namespace for meta in metas], [meta.name for meta in metas])
         )
 
-    def check_kind_and_version(self, kind: str, version: str, place: Place) -> bool:
+    def accepts_kind_and_version(self, kind: str, version: str, place: Place) -> bool:
         """Return whether objects of this kind are read.
 
-        Raises InputError if the document is not an object or is in a version that is too old to be read.
+        Raises InputError if the document is not an object of a cluster, or if its version is too old to be read.
         """
         if not kind:
             raise place.error("not a Kubernetes object: it has no kind")

@@ -118,7 +118,7 @@ def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
 
 
 def _iter_pod_names(pods: _PodRecord) -> Iterator[ObjectName]:
-    """Yield the names of the pods in a snapshot, and whether they are pending."""
+    """Yield the names of the pods in a snapshot, each with whether the pod is pending."""
     # The columns are int32 arrays, as archive_sections.py encodes them
     template_parts = array("i", pods.templates)  # five numbers for each template: metadata, …, status
     template_of_pod = array("i", pods.template)

@@ -73,12 +73,12 @@ class HTTPCaller:
         return self._post_payload(url, settings, msgspec.json.encode(payload))
 
     def _post_payload(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
-        """POST the body. Return the status and the decoded answer. The answer is None unless the status is 200.
+        """POST the body, and return the status and the decoded answer. The answer is None unless the status is 200.
 
         Raises UnknownAnswerError if the extender cannot be reached from here, ExtenderError if the request fails as it
         would for kube-scheduler, and InputError if the TLS settings are invalid.
         """
-        shown_url = strip_url(url)
+        shown_url = strip_url(url)  # without credentials
         seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MAX_SECONDS)
         limit = Limit(monotonic() + seconds, seconds)
         try:
@@ -215,7 +215,7 @@ def decode_first_value(body: bytes) -> object:
         raise ExtenderError(_describe_json_error(text, error)) from None
     except RecursionError:
         raise ExtenderError("exceeded max depth") from None
-    except ValueError:  # more digits than anything has a use for
+    except ValueError:  # Python refuses to parse an integer of more than 4300 digits
         raise ExtenderError("json: cannot unmarshal number into Go value of type int64") from None
 
 
@@ -234,7 +234,10 @@ def _describe_json_error(text: str, error: json.JSONDecodeError) -> str:
 
 
 def _describe_preceding_element(preceding_text: str) -> str:
-    """Describe in Go's words after which kind of element a comma is expected: of an array or of an object."""
+    """Return Go's words for the element before the invalid character, which a comma should have followed.
+
+    It is an item of an array or a key-value pair of an object.
+    """
     # Brackets in strings do not count
     open_brackets: list[str] = []
     for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", preceding_text)):

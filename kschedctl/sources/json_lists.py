@@ -73,7 +73,7 @@ class ListReader:
         """The kind of all items, or "" for a List whose items have their own kinds."""
         self._version = meta.get("apiVersion", "") if self._kind else ""
         self._unique_kind = get_unique_kind_name(self._kind, self._version)
-        self._is_wanted = not self._kind or collector.check_kind_and_version(self._unique_kind, self._version, place)
+        self._is_wanted = not self._kind or collector.accepts_kind_and_version(self._unique_kind, self._version, place)
         self._index = 0
         """The index of the next item."""
         self._new_fields = NewPodFields(self._warn_of_new_pod_fields)
@@ -128,13 +128,13 @@ class ListReader:
             checked_pods = self._check_new_fields(array, items)
             only_pods = len(set(map(type, items))) == 1 and get_item_kind(items[0]) == "Pod"
             # Pods of one template have the same flags, so one of them is enough.
-            self._find_component_flags(b"[" + b",".join(checked_pods) + b"]" if only_pods else array)
+            self._record_component_flags(b"[" + b",".join(checked_pods) + b"]" if only_pods else array)
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
-            self._find_component_flags(array)
+            self._record_component_flags(array)
             self._collect_separately([bytes(item) for item in _raw_items.decode(array)])
 
-    def _find_component_flags(self, array: bytes) -> None:
+    def _record_component_flags(self, array: bytes) -> None:
         """Record the flags of the Cluster Autoscaler and kube-apiserver if their pods or workloads are in the array.
 
         Flags that were recorded before are kept.
@@ -150,11 +150,11 @@ class ListReader:
                 collector.api_server = component_flags.find_api_server(_container_owners.decode(array), self._kind)
 
     def _check_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
-        """Warn about fields of the items that only a newer API has, for one pod of each template.
+        """Record warnings about fields of the items that only a newer API has.
 
-        Return the JSON of the pods that were checked.
+        Of the pods, only one per template is checked. Return the JSON of the checked pods.
         """
-        checked_pods = self._new_fields.check_items(items, partial(_raw_items.decode, array), self._index)
+        checked_pods = self._new_fields.check_pods(items, partial(_raw_items.decode, array), self._index)
         if self._unique_kind == "Pod":
             return checked_pods
         if any(get_item_kind(item) in FULLY_KNOWN_KINDS for item in items):
@@ -178,7 +178,7 @@ class ListReader:
         for _, run in groupby(items, type):
             same_kind_items = list(run)
             kind = get_item_kind(same_kind_items[0])
-            objects = self._collector.check_items(kind, same_kind_items, partial(self._get_item_place, start))
+            objects = self._collector.prepare_items(kind, same_kind_items, partial(self._get_item_place, start))
             checked_runs.append((kind, objects))
             start += len(same_kind_items)
         for kind, objects in checked_runs:
@@ -220,7 +220,7 @@ class ListReader:
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
         kind = get_unique_kind_name(meta.kind or self._kind, version)
-        if not self._collector.check_kind_and_version(kind, version, place):
+        if not self._collector.accepts_kind_and_version(kind, version, place):
             if is_custom_group(get_group(version)):
                 raise msgspec.ValidationError(version)  # the fields of the document show whether it creates pods
             self._collector.skipped[kind] += 1
@@ -228,7 +228,7 @@ class ListReader:
         self._collected_kinds.add(kind)
         if is_newer_version(kind, version):
             raise msgspec.ValidationError(version)  # the fields of the document show whether it can be read
-        objects = self._collector.check_items(kind, [get_item_decoder(kind).decode(data)], lambda _: place)
+        objects = self._collector.prepare_items(kind, [get_item_decoder(kind).decode(data)], lambda _: place)
         self._collector.add_objects(kind, objects, place.origin)
 
     def _scan_items(self) -> bool:
@@ -300,14 +300,14 @@ class ListReader:
                 if not data or len(self._buffer) > MAX_ITEM_SIZE:
                     raise self._place.error("invalid JSON: the end of the list is missing") from None
                 self._buffer += data
-        rest_size = end - len(list_start)
-        envelope = self._parse_json_strictly(list_start + self._buffer[:rest_size], self._place)
+        tail_size = end - len(list_start)
+        envelope = self._parse_json_strictly(list_start + self._buffer[:tail_size], self._place)
         kind = envelope.get("kind")
         if not isinstance(kind, str) or not kind.endswith("List"):
             raise self._place.error('the kind of a list must end in "List"')
         kinds = {self._unique_kind} if self._kind else self._collected_kinds
         self._collector.add_covered_kinds(kinds, envelope.get("metadata"), self._place)
-        return self._buffer[rest_size:]
+        return self._buffer[tail_size:]
 
 
 def match_list_head(data: bytes) -> re.Match[bytes] | None:

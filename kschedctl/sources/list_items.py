@@ -357,7 +357,7 @@ class NodeItems:
         return replace(metadata, name=intern(metadata.name, metadata.name), labels=labels)
 
     def _share_status(self, status: Any) -> NodeStatus:
-        """Return the status with shared images, conditions and quantities."""
+        """Build the status of a node, which shares equal images, conditions and quantities with other nodes."""
         images = tuple([self._images.get(text) or self._decode_image(text) for text in map(bytes, status.images)])
         return NodeStatus(
             self._share_amounts(status.allocatable),
@@ -368,7 +368,10 @@ class NodeItems:
         )
 
     def _share_conditions(self, conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-        """Return conditions of the same types, states and reasons that nodes share. No other fields are read."""
+        """Return the tuple of conditions that all nodes with these types, statuses and reasons share.
+
+        No other fields of the conditions are kept.
+        """
         key = tuple([(condition.type, condition.status, condition.reason) for condition in conditions])
         if key not in self._conditions:
             self._conditions[key] = tuple([Condition(*fields) for fields in key])

@@ -54,7 +54,7 @@ class NewFieldWarnings:
             yield from self._iter_first_warning(kind, f'unknown field "{path}" of a {kind}', path, place)
 
     def _iter_first_warning(self, kind: str, description: str, path: str, place: object) -> Iterator[str]:
-        """Yield a warning about a field unless the field was already reported for its kind, and record it."""
+        """Yield a warning about a field and record it. Yield nothing if the field was already reported for its kind."""
         key = (kind, _drop_indices(path))
         if key not in self._reported:
             self._reported.add(key)
@@ -96,10 +96,10 @@ class NewPodFields:
         self._report = report
         self._templates: set[tuple[str, bytes, bytes]] = set()
 
-    def check_items(
+    def check_pods(
         self, items: Sequence[object], raw_items: Callable[[], Sequence[msgspec.Raw]], start: int
     ) -> list[msgspec.Raw]:
-        """Check one pod of each template among the items, and return the JSON of the checked pods.
+        """Report the unknown fields of one pod of each template, and return the JSON of the checked pods.
 
         ``raw_items`` returns the JSON of all items, and ``start`` is the index of the first item in the list.
         """
@@ -116,7 +116,7 @@ class NewPodFields:
         return [documents[index] for index in checked_indices]
 
     def _is_first_of_template(self, meta: _ItemMetadata) -> bool:
-        """Return whether the pod is the first one of its template, and remember the template.
+        """Return whether the pod is the first one of its template. As a side effect, remember the template.
 
         Pods with the same namespace, owners and revision have the same template. A pod without a template is always a
         first one.

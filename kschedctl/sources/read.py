@@ -68,14 +68,14 @@ class ReadResult(msgspec.Struct, frozen=True):
         return PodTable.from_pods(self.objects.get("Pod", ()))  # type: ignore[arg-type]
 
 
-def read(
+def read_paths(
     paths: Sequence[str],
     *,
     recursive: bool = False,
     stdin: BinaryIO | None = None,
     find_builds: Callable[[Sequence[str]], Sequence[Build]] = lambda files: (),
 ) -> ReadResult:
-    """Read files, folders and ``-``, one after another.
+    """Read the files, folders and ``-`` in the given order.
 
     ``find_builds`` returns the builds for the files. A build's objects replace the files that it uses. Raises
     InputError, which names file, document and field, if the input is invalid or contains no object.

@@ -120,7 +120,7 @@ class _RepositoryReader:
         self._kustomizations = kustomizations
 
     def read_build(self, build: Build) -> None:
-        """Read the objects of a build. If the build fails, its files are read as they are."""
+        """Read the objects of a build. If the build fails, record the error, so that its files are read as they are."""
         try:
             self.objects += [built for built in build.build_objects() if _looks_like_object(built.value)]
             self.built |= build.files
@@ -130,7 +130,7 @@ class _RepositoryReader:
             self.broken.append(BrokenFile(build.name, 1, error.what))
 
     def read_file(self, file: str) -> None:
-        """Read a file, or record why it cannot be read."""
+        """Collect the objects of a file, or record why it cannot be read."""
         name = "<stdin>" if file == STDIN else format_file_path(file)
         content = None
         try:

@@ -104,7 +104,7 @@ def format_percentage(share: float) -> str:
 
 
 def spell_age(age: str) -> str:
-    """Spell out an age as kubectl prints it for a sentence, in its larger unit. Other texts stay as they are.
+    """Spell out an age in kubectl's format for a sentence, in its larger unit. Other texts stay as they are.
 
     >>> spell_age("91m"), spell_age("5m30s"), spell_age("3d4h"), spell_age("1y"), spell_age("")
     ('91 min', '5 min', '3 days', '1 year', '')

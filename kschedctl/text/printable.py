@@ -266,14 +266,22 @@ def rewrite_fit_error(message: str) -> str:
     text = f"{headline}: {_describe_reasons(counted_reasons)}"
 
     # Obstacles that preemption finds behind missing room
-    behind = _PREEMPTION_REASONS.fullmatch(all_sentences)
+    preemption_match = _PREEMPTION_REASONS.fullmatch(all_sentences)
     seen = {reason for _, reason in counted_reasons} | _NO_OBSTACLES
-    further = [entry for entry in _parse_reasons(behind[1]) if entry[1] not in seen] if behind else []
-    return f"{text}; even without pods of lower priority, {_describe_reasons(further)}" if further else text
+    further_reasons = []
+    if preemption_match:
+        preemption_reasons = _parse_reasons(preemption_match[1])
+        further_reasons = [(count, reason) for count, reason in preemption_reasons if reason not in seen]
+    if not further_reasons:
+        return text
+    return f"{text}; even without pods of lower priority, {_describe_reasons(further_reasons)}"
 
 
 def _parse_reasons(sentence: str) -> list[tuple[int, str]]:
-    """Return each reason with its number of nodes, most frequent first, or [] unless all reasons have a number."""
+    """Return each reason with its number of nodes, most frequent first.
+
+    Return [] unless all reasons have a number.
+    """
     matches = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(sentence)]
     if not all(matches):
         return []
@@ -281,9 +289,10 @@ def _parse_reasons(sentence: str) -> list[tuple[int, str]]:
 
 
 def describe_node_reasons(groups: Iterable[tuple[int, Sequence[str]]], nodes: int, noun: str) -> str:
-    """Describe why some of ``nodes`` nodes, which ``noun`` names, do not take a pod.
+    """Describe why nodes do not take a pod.
 
-    Each group is a number of nodes with upstream's reasons for all of them.
+    Each group is a number of nodes with upstream's reasons for all of them. ``nodes`` is the number of nodes in total,
+    and ``noun`` is the word for one of them.
 
     >>> groups = [(1, ["Insufficient cpu", "Insufficient memory"]), (2, ["node(s) were unschedulable"])]
     >>> describe_node_reasons(groups, 3, "usable node")
@@ -312,7 +321,7 @@ def _describe_reason(number: int, reason: str) -> str:
 
 
 def _fill_pattern_words(reason: str) -> tuple[str, str]:
-    """Return the words of the first pattern that the reason matches, or the reason itself.
+    """Return the singular and plural wording of the first pattern that the reason matches, or the reason twice.
 
     >>> _fill_pattern_words("node(s) had untolerated taint {dedicated: db}")
     ('has the untolerated taint dedicated=db', 'have the untolerated taint dedicated=db')

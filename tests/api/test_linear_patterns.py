@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.api.quantity import QuantityError, parse_quantity
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
 
 SIZE = 1_000_000
@@ -25,7 +25,7 @@ QUANTITIES = {
 def test_a_quantity_of_a_million_characters(name: str) -> None:
     began = process_time()
     with pytest.raises(QuantityError):
-        parse(QUANTITIES[name])
+        parse_quantity(QUANTITIES[name])
     assert process_time() - began < SECONDS
 
 

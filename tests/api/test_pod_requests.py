@@ -18,7 +18,7 @@ from kschedctl.api.pod_requests import (
     compute_pod_requests,
     has_pod_level_requests,
 )
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.cluster import convert_document
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -33,12 +33,14 @@ def options(case):
         pod_level_resize=given["inPlacePodLevelResourcesVerticalScalingEnabled"],
         overhead=not given["excludeOverhead"],
         dra_node_allocatable=given["useDRANodeAllocatableResourceClaimStatus"],
-        non_missing={name: parse(text) for name, text in (given.get("nonMissingContainerRequests") or {}).items()},
+        non_missing={
+            name: parse_quantity(text) for name, text in (given.get("nonMissingContainerRequests") or {}).items()
+        },
     )
 
 
 def quantities(resources):
-    return {name: parse(text) for name, text in (resources or {}).items()}
+    return {name: parse_quantity(text) for name, text in (resources or {}).items()}
 
 
 @cases("podresources", "podrequests", "podrequests+limits")
@@ -100,8 +102,8 @@ def test_requests_since_1_37(containers, infeasible, want):
     conditions = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}] if infeasible else []
     status = {"containerStatuses": statuses, "conditions": conditions}
     pod = convert_document({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": specs}, "status": status})
-    assert compute_pod_requests(pod, Options(compared=COMPARED.at(KubeVersion(37)))) == {"cpu": parse(want)}
-    assert compute_pod_requests(pod, Options()) == {"cpu": parse("4" if len(containers) > 1 else want)}
+    assert compute_pod_requests(pod, Options(compared=COMPARED.at(KubeVersion(37)))) == {"cpu": parse_quantity(want)}
+    assert compute_pod_requests(pod, Options()) == {"cpu": parse_quantity("4" if len(containers) > 1 else want)}
 
 
 def of_cpu(amount):

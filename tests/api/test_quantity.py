@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.api import quantity
-from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
+from kschedctl.api.quantity import Format, Quantity, QuantityError, parse_quantity
 
 TABLE = Path(__file__).parent.parent / "golden" / "tables" / "quantity.jsonl.gz"
 with gzip.open(TABLE, "rt", encoding="utf-8") as lines:
@@ -35,7 +35,7 @@ def expected(case: dict[str, Any]) -> dict[str, Any]:
 
 @cases("quantity-parse")
 def test_parse(case: dict[str, Any]) -> None:
-    parsed = parse(case["input"])
+    parsed = parse_quantity(case["input"])
     assert summary(parsed) == expected(case)
     assert parsed.cmp(Quantity(0)) == case["want"]["sign"]
 
@@ -43,20 +43,20 @@ def test_parse(case: dict[str, Any]) -> None:
 @cases("quantity-parse", error=True)
 def test_parse_error(case: dict[str, Any]) -> None:
     with pytest.raises(QuantityError) as error:
-        parse(case["input"])
+        parse_quantity(case["input"])
     assert error.value.what == case["want"]["error"]
 
 
 @cases("quantity-cmp")
 def test_cmp(case: dict[str, Any]) -> None:
-    x, y, want = parse(case["x"]), parse(case["y"]), case["want"]["cmp"]
+    x, y, want = parse_quantity(case["x"]), parse_quantity(case["y"]), case["want"]["cmp"]
     assert x.cmp(y) == want
     assert (x < y, x == y, x > y) == (want < 0, want == 0, want > 0)
 
 
 @cases("quantity-roundup")
 def test_round_up(case: dict[str, Any]) -> None:
-    exact = parse(case["input"])
+    exact = parse_quantity(case["input"])
     rounded, want = exact.round_up(case["scale"]), case["want"]
     assert (str(rounded), rounded.value(), rounded.milli_value()) == (
         want["canonical"],
@@ -98,21 +98,21 @@ def ceil_div(number: Fraction) -> int:
 
 @given(texts)
 def test_value_and_milli_value_round_up(text: tuple[str, str]) -> None:
-    exact, parsed = amount(*text), parse("".join(text))
+    exact, parsed = amount(*text), parse_quantity("".join(text))
     assert parsed.value() == ceil_div(exact)
     assert parsed.milli_value() == ceil_div(exact * 1000)
 
 
 @given(texts)
 def test_canonical_form_keeps_the_amount(text: tuple[str, str]) -> None:
-    parsed = parse("".join(text))
-    assert parse(str(parsed)) == parsed
-    assert hash(parse(str(parsed))) == hash(parsed)
+    parsed = parse_quantity("".join(text))
+    assert parse_quantity(str(parsed)) == parsed
+    assert hash(parse_quantity(str(parsed))) == hash(parsed)
 
 
 @given(texts, texts)
 def test_order_sum_and_difference(first: tuple[str, str], second: tuple[str, str]) -> None:
-    x, y, a, b = parse("".join(first)), parse("".join(second)), amount(*first), amount(*second)
+    x, y, a, b = parse_quantity("".join(first)), parse_quantity("".join(second)), amount(*first), amount(*second)
     assert x.cmp(y) == (a > b) - (a < b)
     assert x.add(y).milli_value() == ceil_div((a + b) * 1000)
     assert x.add(y).sub(y) == x
@@ -120,8 +120,8 @@ def test_order_sum_and_difference(first: tuple[str, str], second: tuple[str, str
 
 @pytest.mark.parametrize(("number", "same"), [(2, "2"), (0, "0"), (0.5, "500m"), (1e3, "1k"), (-1, "-1")])
 def test_json_numbers(number: float, same: str) -> None:
-    assert parse(number) == parse(same)
-    assert quantity.parse_value(number) == parse(same).value()
+    assert parse_quantity(number) == parse_quantity(same)
+    assert quantity.parse_value(number) == parse_quantity(same).value()
 
 
 def test_documents_may_surround_a_quantity_with_white_space() -> None:
@@ -145,26 +145,26 @@ def test_documents_may_surround_a_quantity_with_white_space() -> None:
     ],
 )
 def test_extremes(text: str, canonical: str, value: int) -> None:
-    assert (str(parse(text)), parse(text).value()) == (canonical, value)
+    assert (str(parse_quantity(text)), parse_quantity(text).value()) == (canonical, value)
 
 
 @pytest.mark.parametrize("text", ["1e2000000000", "1234567890123456789e5000", "9" * 100_000, "0." + "0" * 100_000])
 def test_numbers_that_would_exhaust_memory_are_refused(text: str) -> None:
     with pytest.raises(QuantityError, match="more than 1000 digits") as error:
-        parse(text)
+        parse_quantity(text)
     assert len(str(error.value)) < 200
 
 
 @pytest.mark.parametrize("text", ["1e99999999999999999999", "12-5", "1Kii", "1E+", "5+"])
 def test_wrong_suffix(text: str) -> None:
     with pytest.raises(QuantityError, match="suffix"):
-        parse(text)
+        parse_quantity(text)
 
 
 @pytest.mark.parametrize("text", ["nan", "Infinity", "１２", "1_000", "0x10", "1Gi\n"])
 def test_what_python_reads_as_numbers_is_not_read_here(text: str) -> None:
     with pytest.raises(QuantityError, match="must match"):
-        parse(text)
+        parse_quantity(text)
 
 
 def wrapped(number: int) -> int:
@@ -184,10 +184,10 @@ def wrapped(number: int) -> int:
 )
 def test_what_leaves_int64_is_lost_or_wraps(text: str, value: int, milli: int) -> None:
     """Upstream: positiveScaleInt64 in math.go gives 0 or what wrapped around, which AsScaledInt64 does not look at."""
-    assert (parse(text).value(), parse(text).milli_value()) == (value, milli)
+    assert (parse_quantity(text).value(), parse_quantity(text).milli_value()) == (value, milli)
 
 
 def test_a_sum_with_a_big_zero_is_a_big_decimal_without_places_before_the_point() -> None:
-    assert parse("8E").milli_value() == 0
-    assert parse("0Ei").add(parse("8E")).milli_value() == wrapped(8 * 10**21)
-    assert parse("8E").add(parse("0Ei")).milli_value() == wrapped(8 * 10**21)
+    assert parse_quantity("8E").milli_value() == 0
+    assert parse_quantity("0Ei").add(parse_quantity("8E")).milli_value() == wrapped(8 * 10**21)
+    assert parse_quantity("8E").add(parse_quantity("0Ei")).milli_value() == wrapped(8 * 10**21)

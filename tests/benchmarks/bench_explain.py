@@ -20,7 +20,7 @@ from peak_memory import print_peak_memory
 
 PLAIN, SPREAD = "bench/pending-plain", "bench/pending-spread-affinity"
 JSON_LOAD = "import glob, json, sys; kept = [json.load(open(p)) for p in sorted(glob.glob(sys.argv[1] + '/*.json'))]"
-READ = "import sys; from kschedctl.sources.read import read; read(sys.argv[1:])"
+READ = "import sys; from kschedctl.sources.read import read_paths; read_paths(sys.argv[1:])"
 SNAPSHOT = (
     "import sys, kschedctl; from kschedctl.scheduler.scheduler import Scheduler\n"
     "Scheduler(kschedctl.Cluster.from_paths(sys.argv[1:])).view.requested"

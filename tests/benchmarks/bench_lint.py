@@ -27,7 +27,7 @@ from kschedctl.lint.engine import lint
 from kschedctl.lint.rule import Rule
 from kschedctl.sources.documents.files import find_files
 from kschedctl.sources.documents.positions import load_objects
-from kschedctl.sources.read import read
+from kschedctl.sources.read import read_paths
 from kschedctl.sources.repository import read_repository
 
 T = TypeVar("T")
@@ -180,7 +180,7 @@ def _measure_cluster(folder: str) -> None:
 
 def _read_cluster(folder: str) -> Cluster:
     """Read the cluster in a folder."""
-    return Cluster.of(read([folder]).objects)
+    return Cluster.of(read_paths([folder]).objects)
 
 
 def _count_problems(rule: Rule, lint_context: LintContext) -> int:

@@ -131,7 +131,7 @@ class LoneNode:
         view = Fork.from_cluster(replace(self.cluster, pods=tuple(self.pods)), self.cycle.view.settings)
         pre_filter = run_pre_filter(self.cycle.framework.plugins_at("preFilter"), self.cycle.info, view)
         return bool(
-            Filtering.from_framework(self.cycle.framework, pre_filter, self.cycle.info, view).judge().passing[0]
+            Filtering.from_framework(self.cycle.framework, pre_filter, self.cycle.info, view).run_filters().passing[0]
         )
 
 

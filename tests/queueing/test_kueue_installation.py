@@ -13,7 +13,7 @@ from kschedctl.api.workloads import decode_workload
 from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.errors import InputError, UsageError
-from kschedctl.queueing.kueue.installation import find_installation
+from kschedctl.queueing.kueue.installation import detect_installation
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import predict_manifest_outlooks
 from kschedctl.reports.waiting_elsewhere import WaitingState
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
@@ -49,12 +49,12 @@ def test_the_configuration_of_the_config_map_decides_which_jobs_are_managed() ->
 def test_a_snapshot_keeps_the_configuration(tmp_path: Path) -> None:
     path = str(tmp_path / "cluster.ksnap")
     write_archive(_build_cluster(), path)
-    assert find_installation(read_archive(path)).configuration["integrations"] == {"frameworks": ["pod"]}
+    assert detect_installation(read_archive(path)).configuration["integrations"] == {"frameworks": ["pod"]}
 
 
 def test_an_anonymized_configuration_has_no_names() -> None:
     (config_map,) = anonymize_cluster(_build_cluster()).cluster.config_maps
-    configuration = find_installation(Cluster(config_maps=(config_map,))).configuration
+    configuration = detect_installation(Cluster(config_maps=(config_map,))).configuration
     assert configuration["integrations"] == {"frameworks": ["pod"]}
     text = config_map.data["controller_manager_config.yaml"]
     assert "example.com" not in text
@@ -63,14 +63,14 @@ def test_an_anonymized_configuration_has_no_names() -> None:
 
 @pytest.mark.parametrize("text", ["a: b: c", "- list", "kind: Other"])
 def test_a_malformed_configuration_is_a_doubt(text: str) -> None:
-    installation = find_installation(_build_cluster(text))
+    installation = detect_installation(_build_cluster(text))
     assert installation.configuration == {}
     assert installation.doubt.startswith("ConfigMap kueue-system/kueue-manager-config: ")
 
 
 def test_a_configuration_that_may_not_be_read_is_a_doubt() -> None:
     cluster = Cluster(gaps={"ConfigMap": Gap("could not be read: forbidden")})
-    assert "could not be read: forbidden" in find_installation(cluster).doubt
+    assert "could not be read: forbidden" in detect_installation(cluster).doubt
 
 
 def test_a_malformed_list_of_integrations_leaves_jobs_unchecked() -> None:
@@ -84,7 +84,7 @@ def test_options_precede_the_cluster(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("kind: Configuration\nfairSharing: {}\n")
     cluster = KueueInput(kueue_version="v0.19", kueue_config=str(path)).apply_to(_build_cluster())
-    installation = find_installation(cluster)
+    installation = detect_installation(cluster)
     assert installation.release is KueueRelease.V0_19
     assert installation.configuration == {"kind": "Configuration", "fairSharing": {}}
 

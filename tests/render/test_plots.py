@@ -21,7 +21,7 @@ from kschedctl.render.plots.plot import (
     Point,
     Series,
     build_bar_plot,
-    build_line,
+    build_line_points,
     build_scale,
     choose_ticks,
     describe_plot,
@@ -179,8 +179,8 @@ def test_of_many_places_the_first_are_drawn_and_the_others_counted() -> None:
 def test_steps_hold_until_the_next_point() -> None:
     steps = Plot("t", Axis("x"), Axis("y"), (Series("s", ((0, 7), (5, 3), (9, 0))),), PlotKind.STEPS)
 
-    assert build_line(steps, steps.series[0]) == ((0, 7), (5, 7), (5, 3), (9, 3), (9, 0))
-    assert build_line(steps, Series("none", ())) == ()
+    assert build_line_points(steps, steps.series[0]) == ((0, 7), (5, 7), (5, 3), (9, 3), (9, 0))
+    assert build_line_points(steps, Series("none", ())) == ()
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_decades_are_equally_long_and_nothing_else_has_a_place() -> None:
     assert list(found.ticks.values()) == ["0.001", "0.01", "0.1", "1", "10"]
     assert [round(found.position_of(value), 9) for value in (0.001, 0.01, 10)] == [-3, -2, 1]
     plot = Plot("t", Axis("seconds", True), Axis("y"), (Series("s", ((0, 1), (0.1, 2), (1, 3))),))
-    assert build_line(plot, plot.series[0]) == ((0.1, 2), (1, 3))
+    assert build_line_points(plot, plot.series[0]) == ((0.1, 2), (1, 3))
 
 
 def test_all_of_it_is_told_in_words() -> None:

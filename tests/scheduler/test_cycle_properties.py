@@ -71,7 +71,7 @@ def by_name(found):
     scores = found.scores
     return {
         "filter": {
-            plugin: {names[row]: shown(verdict.status(row)) for row in range(len(names))}
+            plugin: {names[row]: shown(verdict.get_status(row)) for row in range(len(names))}
             for plugin, verdict in found.filter.verdicts.items()
         },
         "firstFail": {

@@ -58,7 +58,7 @@ def _compare(cycle: Any, view: Fork) -> None:
         before = cycle.pre_filter.results.get(plugin.name)
         if not offers(plugin, DistinguishingFilter) or before is None or before.status.rejected:
             continue
-        verdicts = plugin.row_verdicts(cycle.info, view)
+        verdicts = plugin.build_row_verdicts(cycle.info, view)
         assert verdicts is not None
         verdict = cycle.filter.verdicts.get(plugin.name)
         expected = np.zeros(len(rows), np.bool_) if verdict is None else verdict.rejected
@@ -67,7 +67,7 @@ def _compare(cycle: Any, view: Fork) -> None:
     scored, ones = cycle.scores.rows, np.ones(len(cycle.scores.rows), np.int64)
     for plugin in cycle.framework.plugins_at("score"):
         if offers(plugin, DistinguishingScore) and plugin.name in cycle.scores.raw and len(scored) > 1:
-            among = plugin.row_scores(cycle.info, view)
+            among = plugin.build_row_scores(cycle.info, view)
             raw = among.compute_raw_scores(scored, among.count_domains(scored, ones))
             assert raw.tolist() == cycle.scores.raw[plugin.name].tolist()
             normal = among.normalize(raw, among.counted[scored])
@@ -158,5 +158,5 @@ def test_every_row_is_refused_if_no_node_has_the_topology_key() -> None:
     framework, view = scheduler.framework("default-scheduler"), scheduler.view
     assert framework is not None
     (plugin,) = [plugin for plugin in framework.plugins_at("filter") if plugin.name == "PodTopologySpread"]
-    verdicts = plugin.row_verdicts(view.pods.infos[0], view)
+    verdicts = plugin.build_row_verdicts(view.pods.infos[0], view)
     assert verdicts.find_rejected_rows(np.array([0, 1])).tolist() == [True, True]

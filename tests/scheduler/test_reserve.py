@@ -129,9 +129,9 @@ def test_devices_are_free_when_their_pod_is_evicted() -> None:
     claims = [resource_claim("c0"), resource_claim("c1")]
     pods = [using("p0", "c0", containers=big, priority=0), using("p1", "c1", containers=big, priority=5)]
     simulation = Simulation(Scheduler(Cluster.from_objects([node("n1"), *devices(1), *claims, *pods])))
-    assert simulation.attempt(0) is not None
+    assert simulation.attempt_pod(0) is not None
     simulation.evict([0])
-    outcome = simulation.attempt(1)
+    outcome = simulation.attempt_pod(1)
     assert outcome is not None
     assert outcome.row == 0
 
@@ -151,10 +151,10 @@ def test_a_claim_is_free_once_its_last_user_is_gone() -> None:
 
     simulation.evict([0])
     assert shared() == (["gpu0"], ["p2"])
-    assert simulation.attempt(2) is None
+    assert simulation.attempt_pod(2) is None
     simulation.evict([1])
     assert shared() == ([], [])
-    outcome = simulation.attempt(2)
+    outcome = simulation.attempt_pod(2)
     assert outcome is not None
     assert outcome.row == 0
 
@@ -168,7 +168,7 @@ def test_devices_for_extended_resources_are_free_when_their_pod_is_evicted() -> 
     )
     assert nodes == ["n1", ""]
     simulation.evict([0])
-    outcome = simulation.attempt(1)
+    outcome = simulation.attempt_pod(1)
     assert outcome is not None
     assert outcome.row == 0
 

@@ -122,7 +122,7 @@ def test_a_simulation_looks_at_as_many_nodes_as_upstream(percentage: int) -> Non
     simulation = Simulation(Scheduler(cluster), sampling=SampledFrom())
     enough = max(1500 * percentage // 100, 100)
     for i, position in enumerate(range(12)):
-        outcome = simulation.attempt(position)
+        outcome = simulation.attempt_pod(position)
         assert outcome is not None
         assert outcome.feasible == enough
         assert (outcome.row - i * enough) % 1500 < enough

@@ -235,7 +235,7 @@ def test_copies_get_the_nodes_that_single_attempts_find(seed: int, preemption: b
     simulation, positions = build_simulation()
     expected = []
     for position in positions:
-        expected.append(simulation.attempt(position) or Outcome(position, UNSCHEDULABLE))
+        expected.append(simulation.attempt_pod(position) or Outcome(position, UNSCHEDULABLE))
         if expected[-1].row < 0:
             break
     copying, positions = build_simulation()
@@ -259,7 +259,7 @@ def test_simulation_is_a_chain_of_explanations(seed: int) -> None:
         for position in waiting:
             key = simulation.view.pods.objects[position].key
             explained[key] = chain.explain(key)
-            outcome = simulation.attempt(position)
+            outcome = simulation.attempt_pod(position)
             check(explained[key], outcome, simulation)
             if outcome is None:
                 again.append(position)
@@ -295,7 +295,7 @@ def test_a_spread_key_that_no_node_has_refuses_every_node_each_time() -> None:
     simulation = Simulation(Scheduler(Cluster.from_objects([node, *pods])))
     index = simulation.view.pods.index
     for other in range(1, 6):
-        assert simulation.attempt(index["d/p0"]) is None
-        placed = simulation.attempt(index[f"d/p{other}"])
+        assert simulation.attempt_pod(index["d/p0"]) is None
+        placed = simulation.attempt_pod(index[f"d/p{other}"])
         assert placed is not None
         assert placed.row == 0

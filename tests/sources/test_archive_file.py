@@ -23,7 +23,7 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
 from kschedctl.sources.archive_file import MAX_FILE_SIZE, read_archive, read_header, write_archive
-from kschedctl.sources.read import read
+from kschedctl.sources.read import read_paths
 
 RECORDED = json.loads(lzma.decompress((Path(__file__).parents[1] / "recordings" / "pending.json.xz").read_bytes()))
 
@@ -33,7 +33,7 @@ UNVERIFIED = (
 
 
 def demo_cluster() -> Cluster:
-    return Cluster.of(read([str(file) for file in demo.files()]).objects)
+    return Cluster.of(read_paths([str(file) for file in demo.files()]).objects)
 
 
 def recorded_cluster() -> Cluster:

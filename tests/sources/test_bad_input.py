@@ -15,7 +15,7 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.documents import parse_documents, read_content
 from kschedctl.sources.documents.files import Reader
-from kschedctl.sources.read import load_configuration_file, read
+from kschedctl.sources.read import load_configuration_file, read_paths
 
 POD = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{%s}}'
 NODE_5 = '"nodeName":5'
@@ -155,7 +155,7 @@ def test_message(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InputError) as raised:
-        read([name])
+        read_paths([name])
     assert str(raised.value) == f"{name}: {message}"
 
 
@@ -164,7 +164,7 @@ def test_yaml_bomb_is_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
     with pytest.raises(InputError, match="line 6: document contains excessive aliasing"):
-        read(["-"], stdin=io.BytesIO("\n".join(lines).encode()))
+        read_paths(["-"], stdin=io.BytesIO("\n".join(lines).encode()))
 
 
 class _Endless(io.RawIOBase):
@@ -195,7 +195,7 @@ class _Endless(io.RawIOBase):
 def test_a_gigabyte_of_garbage(head: str, filler: str, message: str) -> None:
     tracemalloc.start()
     with pytest.raises(InputError) as raised:
-        read(["-"], stdin=_Endless(head.encode(), filler.encode()))  # type: ignore[arg-type]
+        read_paths(["-"], stdin=_Endless(head.encode(), filler.encode()))  # type: ignore[arg-type]
     assert str(raised.value) == f"standard input: {message}"
     assert tracemalloc.get_traced_memory()[1] < 700 << 20
     tracemalloc.stop()
@@ -211,7 +211,7 @@ def test_missing_files_and_empty_folders(tmp_path: Path) -> None:
     }
     for path, message in expected.items():
         with pytest.raises(InputError) as raised:
-            read([str(path)])
+            read_paths([str(path)])
         assert str(raised.value) == f"{path}: {message}"
 
 
@@ -219,13 +219,13 @@ def test_missing_files_and_empty_folders(tmp_path: Path) -> None:
 def test_permission_denied(tmp_path: Path) -> None:
     (tmp_path / "secret.yaml").touch(mode=0o000)
     with pytest.raises(InputError, match=r"secret\.yaml: permission denied"):
-        read([str(tmp_path / "secret.yaml")])
+        read_paths([str(tmp_path / "secret.yaml")])
 
 
 def test_a_second_configuration_is_refused() -> None:
     document = b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     with pytest.raises(InputError, match=r"document 2 \(line 3\): a second KubeSchedulerConfiguration"):
-        read(["-"], stdin=io.BytesIO(document + b"---\n" + document))
+        read_paths(["-"], stdin=io.BytesIO(document + b"---\n" + document))
 
 
 @pytest.mark.parametrize("text", ['{"kind":"KubeSchedulerConfiguration","a":"\\ud800"}', '{"kind":"X","\\uDFFF":1}'])
@@ -244,7 +244,7 @@ def test_a_wrong_type_in_some_of_a_map_s_values_is_located() -> None:
         "spec: {devices: [{name: d, attributes: {a: {string: x}, b: {int: z}}}]}"
     )
     with pytest.raises(InputError, match=r"spec\.devices\[0\]\.attributes\[b\]\.int: expected int, got str"):
-        read(["-"], stdin=io.BytesIO(text.encode()))
+        read_paths(["-"], stdin=io.BytesIO(text.encode()))
 
 
 HEAD = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":['
@@ -280,7 +280,7 @@ def test_a_long_list_with_a_fault(name: str) -> None:
     data, said = BAD_LISTS[name]
     assert len(data) > 1 << 20
     with pytest.raises(InputError) as raised:
-        read(["-"], stdin=io.BytesIO(data))
+        read_paths(["-"], stdin=io.BytesIO(data))
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -298,11 +298,11 @@ def test_a_name_with_a_slash_is_refused(kind: str, length: int, tmp_path: Path) 
     file = tmp_path / "list.json"
     file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     with pytest.raises(InputError, match=rf'items\[{length - 1}\]\.metadata\.name: "a/b" may not contain "/"$'):
-        read([str(file)])
+        read_paths([str(file)])
     items[-1]["metadata"] = {"name": "b", "namespace": "a/b"}
     file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     with pytest.raises(InputError, match=r'metadata\.namespace: "a/b" may not contain "/"$'):
-        read([str(file)])
+        read_paths([str(file)])
 
 
 @pytest.mark.parametrize("kind", ["List", "PodList"])
@@ -311,7 +311,7 @@ def test_a_null_in_a_list_is_named(kind: str, items: list[object], tmp_path: Pat
     file = tmp_path / "list.json"
     file.write_text(json.dumps({"kind": kind, "apiVersion": "v1", "items": items}))
     with pytest.raises(InputError, match=rf"items\[{len(items) - 1}\]: expected an object, got null$"):
-        read([str(file)])
+        read_paths([str(file)])
 
 
 def test_a_long_json_list_on_one_line() -> None:

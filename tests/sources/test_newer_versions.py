@@ -13,7 +13,7 @@ from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import FIELDS, OBSERVED
-from kschedctl.sources.read import read
+from kschedctl.sources.read import read_paths
 
 NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "1"}}}
 OF_1_37 = {
@@ -88,7 +88,7 @@ def test_any_kind_in_a_version_to_come(kind: str, form: str, tmp_path: Path) -> 
 def test_what_is_to_come_is_read_where_its_fields_are_known(kind: str, form: str, tmp_path: Path) -> None:
     version, spec = TO_COME[kind]
     paths = files(tmp_path, form, newer(kind, version, spec=spec), NODE)
-    cluster, warnings = kschedctl.Cluster.from_paths(paths), read(paths).warnings
+    cluster, warnings = kschedctl.Cluster.from_paths(paths), read_paths(paths).warnings
     assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
     assert any(version in warning for warning in warnings)
     paths = files(tmp_path, form, newer(kind, version, spec={**spec, "shape": "round"}), NODE)
@@ -104,7 +104,7 @@ def test_what_1_37_serves_is_known(named: str, tmp_path: Path) -> None:
     paths = files(tmp_path, "yaml", newer(kind, version, spec=spec), NODE)
     cluster = kschedctl.Cluster.from_paths(paths, assume_complete=True)
     assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
-    assert (read(paths).warnings, kind in cluster.gaps) == ((), False)
+    assert (read_paths(paths).warnings, kind in cluster.gaps) == ((), False)
 
 
 def test_kinds_of_1_37_that_scheduling_does_not_read_are_passed_over(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_fields_of_stored_pods_that_are_not_known_are_told_once(form: str, tmp_p
         Path(paths[0]).write_text(json.dumps({"kind": "PodList", "apiVersion": "v1", "items": pods}))
     else:
         paths = files(tmp_path, form, *pods)
-    told = read(paths).warnings
+    told = read_paths(paths).warnings
     assert [warning.partition(' unknown field "')[2].partition('"')[0] for warning in told] == [
         "spec.containers[0].madeUp",
         "spec.alsoMadeUp",
@@ -220,7 +220,7 @@ def test_one_pod_of_many_that_has_a_field_which_is_not_known(listed: str, owned:
         pods.append(pod)
     file = tmp_path / "pods.json"
     file.write_text(json.dumps({"kind": listed, "apiVersion": "v1", "items": pods}))
-    (told,) = read([str(file)]).warnings
+    (told,) = read_paths([str(file)]).warnings
     assert 'unknown field "spec.containers[0].ports[0].madeUp"' in told
     assert "2,345" in told or "2345" in told
     assert len(kschedctl.Cluster.from_paths([file]).pods) == 3000

@@ -16,7 +16,7 @@ from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.archive_file import read_archive, write_archive
 from kschedctl.sources.archive_sections import decode_objects, encode_objects
 from kschedctl.sources.documents import documents
-from kschedctl.sources.read import read
+from kschedctl.sources.read import read_paths
 
 Json = dict[str, Any]
 EARLY, BOUND, LATE = "2026-01-31T12:00:00Z", "2026-01-31T12:00:05Z", "2026-01-31T12:30:00Z"
@@ -104,7 +104,7 @@ PODS = [
 def read_file(folder: Path, document: Any) -> Cluster:
     path = folder / "objects.json"
     path.write_text(json.dumps(document))
-    return Cluster.of(read([str(path)]).objects)
+    return Cluster.of(read_paths([str(path)]).objects)
 
 
 @pytest.mark.parametrize("document", [CORE, NEWER])
@@ -174,7 +174,7 @@ def test_what_a_status_tells_is_kept(
         monkeypatch.setattr(documents, "SMALL", 10)
     path = tmp_path / "pods.json"
     path.write_text(json.dumps({"kind": "PodList", "apiVersion": "v1", "items": PODS}, indent=spaces))
-    table = Cluster.of(read([str(path)]).objects).pods
+    table = Cluster.of(read_paths([str(path)]).objects).pods
     assert columns(table) == EXPECTED
     assert columns(table.apply_changes({("shop", "running"): None})) == {
         name: row for name, row in EXPECTED.items() if name != "running"

@@ -25,7 +25,7 @@ from kschedctl.sources.documents import documents
 from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.json_lists import ListReader, match_list_head
-from kschedctl.sources.read import ReadResult, load_configuration_file, read
+from kschedctl.sources.read import ReadResult, load_configuration_file, read_paths
 
 UID = "00000000-0000-0000-0000-000000000001"
 TIME = "2026-01-02T03:04:05Z"
@@ -83,21 +83,21 @@ def test_forms(name: str, packed: bool, tmp_path: Path) -> None:
     path = tmp_path / (name + ".gz" * packed)
     path.write_bytes(gzip.compress(FORMS[name].encode()) if packed else FORMS[name].encode())
     expected = Cluster.from_objects(OBJECTS[:5])
-    for result in (read([str(path)]), read(["-"], stdin=io.BytesIO(path.read_bytes()))):
+    for result in (read_paths([str(path)]), read_paths(["-"], stdin=io.BytesIO(path.read_bytes()))):
         assert have_equal_columns(cluster_of(result), expected)
         assert result.skipped == {"Service": 1}
 
 
 def test_items_of_a_typed_list_need_no_kind() -> None:
     items = [{k: v for k, v in node(n).items() if k not in ("kind", "apiVersion")} for n in "ab"]
-    result = read(["-"], stdin=bytes_of({"kind": "NodeList", "apiVersion": "v1", "items": items}))
+    result = read_paths(["-"], stdin=bytes_of({"kind": "NodeList", "apiVersion": "v1", "items": items}))
     assert have_equal_columns(cluster_of(result), Cluster.from_objects([node("a"), node("b")]))
 
 
 def test_later_files_add_and_replace(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text(json.dumps(pod("a")) + json.dumps(pod("b")))
     (tmp_path / "2.yml").write_text(yaml.safe_dump_all([node("n1"), pod("b", nodeName="n1"), pod("c")]))
-    result = read([str(tmp_path)])
+    result = read_paths([str(tmp_path)])
     cluster = cluster_of(result)
     assert [(p.metadata.name, p.spec.node_name) for p in cluster.pods] == [("a", ""), ("b", "n1"), ("c", "")]
     assert result.origins["Pod", "shop", "a"] == str(tmp_path / "1.json")
@@ -111,7 +111,7 @@ def test_folders(tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text("replicas: 1")
     (tmp_path / "logs.txt").write_text("started")
     (tmp_path / "deep" / "b.yaml.gz").write_bytes(gzip.compress(json.dumps(node("b")).encode()))
-    flat, deep = read([str(tmp_path)]), read([str(tmp_path)], recursive=True)
+    flat, deep = read_paths([str(tmp_path)]), read_paths([str(tmp_path)], recursive=True)
     assert [len(result.objects["Node"]) for result in (flat, deep)] == [1, 2]
     assert (flat.skipped_files, deep.skipped_files) == (1, 1)
     assert f"{tmp_path / 'values.yaml'}: document 1: no Kubernetes object" in flat.warnings
@@ -126,7 +126,7 @@ def test_cluster_info_dump(tmp_path: Path) -> None:
     (tmp_path / "shop" / "events.json").write_text('{"kind":"EventList","apiVersion":"v1","items":[{},{}]}')
     (tmp_path / "shop" / "services.json").write_text('{"kind":"ServiceList","apiVersion":"v1","items":null}')
     (tmp_path / "shop" / "a" / "logs.txt").write_text("==== START logs ====")
-    result = read([str(tmp_path)])
+    result = read_paths([str(tmp_path)])
     assert {kind: len(found) for kind, found in result.objects.items()} == {"Node": 1, "Pod": 1}
     assert (result.skipped, result.skipped_files) == ({"Event": 2}, 1)
     assert "a cluster-info dump does not include namespaces" in result.warnings[0]
@@ -138,7 +138,7 @@ def test_nulls_are_absent_fields() -> None:
     other = document | {"metadata": document["metadata"] | {"name": "b"}}
     big = {"kind": "PodList", "apiVersion": "v1", "items": [document, other]}
     a, b = PodTable.from_pods(Cluster.from_objects([pod("a"), other]).pods)
-    assert list(read(["-"], stdin=bytes_of(document)).objects["Pod"]) == [a]
+    assert list(read_paths(["-"], stdin=bytes_of(document)).objects["Pod"]) == [a]
     assert list(streamed(json.dumps(big).encode()).objects["Pod"]) == [a, b]
 
 
@@ -160,7 +160,7 @@ def test_manifests_in_a_version_that_went() -> None:
     """As Kubernetes' deprecated API migration guide has it."""
     old = [("extensions/v1beta1", "Deployment"), ("batch/v1beta1", "CronJob"), ("apps/v1", "Deployment")]
     documents = [{"apiVersion": version, "kind": kind, "metadata": {"name": "a"}} for version, kind in old]
-    assert read(["-"], stdin=bytes_of(*documents)).warnings == (
+    assert read_paths(["-"], stdin=bytes_of(*documents)).warnings == (
         "standard input: document 1: Deployment in apiVersion extensions/v1beta1 was removed in 1.16",
         "standard input: document 2 (line 2): CronJob in apiVersion batch/v1beta1 was removed in 1.25",
     )
@@ -168,7 +168,9 @@ def test_manifests_in_a_version_that_went() -> None:
 
 def test_manifests_are_what_no_server_stored() -> None:
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeSelecter": {}}}
-    result = read(["-"], stdin=bytes_of(pod("b"), written, {"kind": "Job", "spec": {"template": {"spec": {"x": 1}}}}))
+    result = read_paths(
+        ["-"], stdin=bytes_of(pod("b"), written, {"kind": "Job", "spec": {"template": {"spec": {"x": 1}}}})
+    )
     assert [m.document["kind"] for m in result.manifests] == ["Pod", "Job"]
     assert result.warnings == (
         'standard input: document 2 (line 2): unknown field "spec.nodeSelecter"',
@@ -178,13 +180,13 @@ def test_manifests_are_what_no_server_stored() -> None:
 
 def test_a_page_of_a_list_is_warned_about() -> None:
     page = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": "abc"}, "items": [node("a")]}
-    assert read(["-"], stdin=bytes_of(page)).warnings == (
+    assert read_paths(["-"], stdin=bytes_of(page)).warnings == (
         "standard input: document 1: incomplete list, because it was read with a limit",
     )
 
 
 def test_names_are_data() -> None:
-    (found,) = read(["-"], stdin=bytes_of(node("\x1b[31m"))).objects["Node"]
+    (found,) = read_paths(["-"], stdin=bytes_of(node("\x1b[31m"))).objects["Node"]
     assert found.metadata.name == "\x1b[31m"  # type: ignore[attr-defined]
 
 
@@ -327,7 +329,7 @@ def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_lists, "CHUNK_SIZE", 64)
     pods = {"apiVersion": "v1", "kind": "PodList", "items": [pod(f"p{i}") for i in range(20)]}
     nodes = {"apiVersion": "v1", "items": [node(f"n{i}") for i in range(20)], "kind": "List"}
-    result = read(["-"], stdin=bytes_of(pods, nodes, {"kind": "EventList", "items": [{}]}, pod("last")))
+    result = read_paths(["-"], stdin=bytes_of(pods, nodes, {"kind": "EventList", "items": [{}]}, pod("last")))
     assert have_equal_columns(cluster_of(result), Cluster.from_objects([*pods["items"], *nodes["items"], pod("last")]))  # type: ignore[misc]
     assert result.origins["Pod", "shop", "last"] == "standard input, document 4"
 
@@ -388,7 +390,7 @@ def test_the_snapshot_sees_no_difference() -> None:
     documents += [pod("h", nodeName="n1") | {"status": {"conditions": resizing}}, node("n1"), node("n2")]
     for document in documents:
         document["metadata"]["labels"] = {"app": "web"}
-    plain, shared = Cluster.from_objects(documents), cluster_of(read(["-"], stdin=bytes_of(*documents)))
+    plain, shared = Cluster.from_objects(documents), cluster_of(read_paths(["-"], stdin=bytes_of(*documents)))
     expected, found = Fork.from_cluster(plain), Fork.from_cluster(shared)
     assert found.pods.info.tolist() == expected.pods.info.tolist() == [0, 1, 2, 1, 3, 4, 0, 5]
     assert found.node.tolist() == expected.node.tolist()

@@ -14,7 +14,7 @@ from kschedctl.api.field_errors import (
     Path,
     TypedString,
     ValidationErrors,
-    deduplicate,
+    deduplicate_errors,
     duplicate,
     invalid,
     not_supported,
@@ -155,4 +155,4 @@ def validate_object(kind: str, obj: Struct) -> list[FieldError]:
     >>> [str(error) for error in validate_object("StorageClass", written.StorageClass(api.ObjectMeta("fast")))]
     ['provisioner: Required value']
     """
-    return deduplicate(_RULES[kind](obj))
+    return deduplicate_errors(_RULES[kind](obj))

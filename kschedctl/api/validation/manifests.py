@@ -18,7 +18,7 @@ from kschedctl.api.field_errors import (
     Path,
     TypedString,
     ValidationErrors,
-    deduplicate,
+    deduplicate_errors,
     forbidden,
     invalid,
     not_supported,
@@ -131,7 +131,10 @@ def validate_replication_controller(controller: ReplicationController, options: 
 
 
 def validate_job(workload: Workload, options: ValidationOptions) -> ValidationErrors:
-    """Validate a Job. Upstream: ValidateJob. The API server generates the selector unless it is set by hand."""
+    """Validate a Job. Upstream: ValidateJob.
+
+    The selector is validated only if it is set by hand, because the API server otherwise generates it.
+    """
     spec = workload.spec
     name = workload.metadata.name
     yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_subdomain)
@@ -204,7 +207,10 @@ def _validate_selector(selector: LabelSelector | None, kind: str) -> ValidationE
 
 
 def _validate_selected_template(spec: WorkloadSpec, options: ValidationOptions, selector_rule: str) -> ValidationErrors:
-    """Validate the template and its match with the selector, or report a selector that cannot be applied."""
+    """Validate the template, and that the selector matches it.
+
+    If the selector is invalid, only this is reported, with the message ``selector_rule``.
+    """
     try:
         selector_from_api(spec.selector)
     except SelectorError:
@@ -216,7 +222,10 @@ def _validate_selected_template(spec: WorkloadSpec, options: ValidationOptions, 
 
 
 def _validate_selector_matches(spec: WorkloadSpec) -> ValidationErrors:
-    """Validate that the selector matches the template's labels. A missing selector matches nothing."""
+    """Validate that the selector matches the template's labels. A missing selector matches nothing.
+
+    Nothing is reported for an invalid selector, which is reported elsewhere.
+    """
     labels = spec.template.metadata.labels
     try:
         matches = selector_from_api(spec.selector).matches(labels)
@@ -284,11 +293,14 @@ def validate_manifest(kind: str, manifest: Struct, options: ValidationOptions) -
     >>> [str(error) for error in validate_manifest("Pod", written.Pod(), ValidationOptions())]
     ['metadata.name: Required value: name or generateName is required', 'spec.containers: Required value']
     """
-    return deduplicate(_RULES[kind](manifest, options))
+    return deduplicate_errors(_RULES[kind](manifest, options))
 
 
 def iter_pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Template, Path]]:
-    """Yield each pod template in a manifest with its path. `kind` is the manifest's kind, one of KINDS."""
+    """Yield each pod template in a manifest with its path. ``kind`` is the manifest's kind, one of KINDS.
+
+    A StatefulSet's template gets the volumes of its claim templates.
+    """
     match manifest:
         case written.Pod():
             yield manifest, ()

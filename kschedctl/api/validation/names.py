@@ -38,7 +38,7 @@ _DECIMAL = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 
 
 def validate_dns_label(value: str) -> list[str]:
-    """Return the errors of a string as a DNS label, such as the name of a container, volume or namespace.
+    """Return the reasons why a string is not a DNS label, such as the name of a container, volume or namespace.
 
     >>> validate_dns_label("web"), validate_dns_label("a.b")
     ([], ['must not contain dots'])
@@ -66,7 +66,7 @@ def validate_label_value(value: str) -> list[str]:
 
 
 def validate_port_name(value: str) -> list[str]:
-    """Return the errors of a string as a port name.
+    """Return the reasons why a string is not a valid port name.
 
     >>> validate_port_name("-web")
     ['must not begin or end with a hyphen']
@@ -147,7 +147,10 @@ def validate_object_meta(meta: ObjectMeta, path: Path, rule: Rule) -> Validation
 
 
 def validate_annotation_keys(annotations: Mapping[str, str], path: Path) -> ValidationErrors:
-    """Validate annotation keys, which are like label keys but may have capitals before the slash."""
+    """Validate the keys and the total size of annotations.
+
+    The keys are like label keys but may have capitals before the slash.
+    """
     for key in sorted(annotations):
         yield from (invalid(path, key, problem) for problem in validate_qualified_name(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:

@@ -310,13 +310,14 @@ def _validate_volume_mounts(mounts: Sequence[VolumeMount], volumes: Collection[s
 def _validate_restart_policy(
     container: Container, path: Path, options: ValidationOptions, init: bool = False
 ) -> ValidationErrors:
-    """Validate a container's own restart policy.
+    """Validate a container's own restart policy. ``init`` says whether it is an init container.
 
-    Upstream: validateContainerRestartPolicy, validateInitContainerRestartPolicy.
+    Without the gate ContainerRestartRules, only init containers may have one, namely Always. Upstream:
+    validateContainerRestartPolicy, validateInitContainerRestartPolicy.
     """
     policy = container.restart_policy
     at = (*path, "restartPolicy")
-    allowed: tuple[str, ...] | None = None
+    allowed: tuple[str, ...] | None = None  # None if no policy is allowed
     if options.container_restart_rules:
         allowed = _CONTAINER_RESTART_POLICIES
     elif init:

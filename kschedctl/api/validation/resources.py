@@ -33,7 +33,7 @@ from kschedctl.api.pod_requests import (
     aggregate_container_requests,
     parse_quantities,
 )
-from kschedctl.api.quantity import MILLI, Quantity, QuantityError, parse
+from kschedctl.api.quantity import MILLI, Quantity, QuantityError, parse_quantity
 from kschedctl.api.resource_names import HUGE_PAGES_PREFIX, is_extended, is_native, is_pod_level
 from kschedctl.api.validation import names
 
@@ -153,7 +153,7 @@ def _validate_amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> V
     """Validate the name and value of a resource amount. Upstream: ValidateResourceQuantityValue."""
     validate_name = _validate_pod_resource_name if of_pod else validate_container_resource_name
     yield from validate_name(name, path)
-    if amount < parse("0"):
+    if amount < parse_quantity("0"):
         yield invalid(path, str(amount), "must be greater than or equal to 0")
     if (name in _QUOTA_COUNTS or is_extended(name)) and amount.milli_value() % 1000:
         yield invalid(path, str(amount), "must be an integer")
@@ -187,10 +187,10 @@ def _is_multiple_of_huge_page_size(name: str, amount: Quantity) -> bool:
     Upstream: IsHugePageResourceValueDivisible.
     """
     try:
-        page = parse(name.removeprefix(HUGE_PAGES_PREFIX))
+        page = parse_quantity(name.removeprefix(HUGE_PAGES_PREFIX))
     except QuantityError:
         return False
-    whole = page > parse("0") and page.milli_value() % 1000 == 0
+    whole = page > parse_quantity("0") and page.milli_value() % 1000 == 0
     return whole and amount.value() % page.value() == 0
 
 
@@ -200,8 +200,6 @@ def _validate_container_claims(
     """Validate that each claim of a container is a claim of the pod and is used only once.
 
     ``claim_names`` are the names of the pod's claims. Upstream: validateResourceClaimNames.
-
-    Upstream: validateResourceClaimNames.
     """
     used_keys: set[str] = set()
     for i, claim in enumerate(claims):

@@ -13,7 +13,7 @@ from typing import Any
 from kschedctl.api import objects as api
 from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, forbidden, invalid
 from kschedctl.api.labels import Selector, SelectorError, selector_from_api
-from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.api.quantity import QuantityError, parse_quantity
 
 IMMUTABLE = "field is immutable"
 STATEFUL_SET_RULE = (
@@ -155,7 +155,7 @@ def _are_equal_amounts(new: object, old: object, path: Path) -> bool:
     if not isinstance(new, str | int | float) or not isinstance(old, str | int | float):
         return False
     try:
-        return parse(new) == parse(old)
+        return parse_quantity(new) == parse_quantity(old)
     except QuantityError:
         return False
 

@@ -21,7 +21,7 @@ from kschedctl.api.field_errors import (
 )
 from kschedctl.api.objects import PersistentVolumeClaimSpec
 from kschedctl.api.pod_requests import parse_quantities
-from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.api.quantity import QuantityError, parse_quantity
 from kschedctl.api.validation import ValidationOptions, names
 from kschedctl.api.validation.names import validate_label_selector
 from kschedctl.api.validation.written import Volume
@@ -163,5 +163,5 @@ def _validate_storage_request(spec: PersistentVolumeClaimSpec, path: Path) -> Va
         amount = parse_quantities({"storage": text})["storage"]
     except QuantityError:
         return  # is reported where the quantity is decoded
-    if amount <= parse("0"):
+    if amount <= parse_quantity("0"):
         yield invalid(path, str(amount), "must be greater than zero")

@@ -35,8 +35,8 @@ NOT_REPLICATED, SYSTEM_POD, NOT_SAFE = "NotReplicated", "UnmovableKubeSystemPod"
 LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 
-class PodFate(Enum):
-    """The fate of a pod that does not block the removal of its node."""
+class DrainAction(Enum):
+    """What happens to a pod that does not block the removal of its node."""
 
     IGNORED = "left"
     MOVES = "moves"
@@ -44,7 +44,7 @@ class PodFate(Enum):
     """The node is removed once the pod has ended."""
 
 
-DrainOutcome = PodFate | str
+DrainOutcome = DrainAction | str
 """A pod's fate, or the reason why it blocks the removal."""
 
 
@@ -62,39 +62,40 @@ class Drainability:
     lifted: set[tuple[str, str]] = field(default_factory=set)
     """Key of a pod and reason why it would block a removal, for obstacles that are treated as removed."""
 
-    def decide_pod_fate(self, pod: Pod) -> DrainOutcome:
+    def decide_drain_outcome(self, pod: Pod) -> DrainOutcome:
         """Return what happens to a pod when its node is removed, or why the pod blocks the removal.
 
-        Obstacles in ``lifted`` do not count. A pod without an obstacle in ``lifted`` may still have another one.
+        Obstacles in ``lifted`` are ignored, but the pod may still have other obstacles.
         """
         if is_mirror_pod(pod) or is_long_terminating(pod, self.now):
-            return PodFate.IGNORED
+            return DrainAction.IGNORED
         controller_problem = self._find_controller_problem(pod)
         if controller_problem and not self._is_lifted(pod, controller_problem):
             return controller_problem
         if is_daemon_set_pod(pod):
-            return PodFate.MOVES
+            return DrainAction.MOVES
         annotations = pod.metadata.annotations
         if annotations.safe_to_evict == "true" or _has_ended_for_good(pod):
-            return PodFate.MOVES
+            return DrainAction.MOVES
         if annotations.safe_to_evict == "on-completion":
-            return PodFate.AWAITED
-        return self._decide_ordinary_pod_fate(pod)
+            return DrainAction.AWAITED
+        return self._decide_ordinary_pod_outcome(pod)
 
-    def _decide_ordinary_pod_fate(self, pod: Pod) -> DrainOutcome:
+    def _decide_ordinary_pod_outcome(self, pod: Pod) -> DrainOutcome:
         """Return what happens to a running pod of no DaemonSet, or why it blocks the removal of its node.
 
         Blocking pods are system pods, pods with local volumes or exhausted PodDisruptionBudgets, and pods that nothing
         recreates.
         """
         obstacles = (reason for reason in self._iter_obstacles(pod) if not self._is_lifted(pod, reason))
-        return next(obstacles, PodFate.MOVES)
+        return next(obstacles, DrainAction.MOVES)
 
     def _iter_obstacles(self, pod: Pod) -> Iterator[str]:
-        """Yield the reasons why a running pod of no DaemonSet blocks the removal of its node, in upstream's order.
+        """Yield the reasons why a running pod that no DaemonSet controls blocks its node's removal, in upstream's
+        order.
 
-        For a pod of kube-system without a budget that is older than the timeout for system pods, only missing replicas
-        count, if nodes with system pods are to be skipped.
+        With ``--skip-nodes-with-system-pods``, a pod of kube-system that no budget selects blocks the removal. Once it
+        is older than the timeout for system pods, only a missing controller still counts.
         """
         options = self.options
         if not self._is_replicated(pod):
@@ -121,8 +122,8 @@ class Drainability:
     def _find_controller_problem(self, pod: Pod) -> str:
         """Return why the pod's controller may fail to recreate it, or "" if nothing suggests this.
 
-        The controller is checked only with ``--skip-nodes-with-custom-controller-pods``. It may not exist, or have
-        fewer replicas than the required minimum.
+        A controller has a problem if it does not exist or has fewer replicas than the required minimum. It is checked
+        only with ``--skip-nodes-with-custom-controller-pods``.
         """
         controller = get_controller(pod)
         checks_controllers = self.checks_controllers and self.options.skip_nodes_with_custom_controller_pods
@@ -222,12 +223,12 @@ def build_drain_plan(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
     moving: list[Pod] = []
     awaited: list[Pod] = []
     for pod in pods:
-        outcome = rules.decide_pod_fate(pod)
+        outcome = rules.decide_drain_outcome(pod)
         if isinstance(outcome, str):
             return DrainPlan(tuple(moving), tuple(awaited), (pod, outcome))
-        if outcome is PodFate.AWAITED:
+        if outcome is DrainAction.AWAITED:
             awaited.append(pod)
-        elif outcome is PodFate.MOVES and not is_daemon_set_pod(pod):
+        elif outcome is DrainAction.MOVES and not is_daemon_set_pod(pod):
             moving.append(pod)
     return DrainPlan(tuple(moving), tuple(awaited))
 

@@ -114,9 +114,9 @@ class Expanders:
         """Return the options with the highest priority, or all options if there is no usable priority.
 
         The priority of a group is the highest number with an expression that matches the group's name. It is usable if
-        it is at least LOWEST_PRIORITY. All options are returned as well without a ConfigMap or with an invalid one, and
-        if an expression cannot be evaluated, which `doubts` records. Events report groups without a match and invalid
-        configurations.
+        it is at least LOWEST_PRIORITY. All options are also returned if the ConfigMap is missing or invalid, or if an
+        expression cannot be evaluated. The latter is recorded in `doubts`. Events report groups without a match and
+        invalid configurations.
         """
         if self.config_map is None:
             return options
@@ -130,7 +130,7 @@ class Expanders:
                 option.group.id: find_group_priority(priorities, option.group.id) for option in options
             }
         except AbortedError:
-            self.doubts.append(_describe_re2_need(priorities))
+            self.doubts.append(_describe_patterns_needing_re2(priorities))
             return options
 
         for option in options:
@@ -151,7 +151,7 @@ class Expanders:
         return [option for option in options if priority_by_group[option.group.id] == highest]
 
 
-def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:
+def _describe_patterns_needing_re2(priorities: Mapping[int, Sequence[str]]) -> str:
     """Describe which expressions of the priority expander need RE2, and what follows if RE2 is missing."""
     expressions = [
         pattern for patterns in priorities.values() for pattern in patterns if not is_supported(str(pattern))
@@ -172,7 +172,7 @@ def _select_options_with_largest(options: list[Option], measure: Callable[[Optio
 def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
     """Read the priority expander's ConfigMap and return priority -> regular expressions for group names.
 
-    Raises ValueError, with upstream's message, if it is missing or invalid.
+    Raises ValueError, with upstream's message, if the key for priorities is missing or its value is invalid.
     """
     if PRIORITIES not in config_map.data:
         raise ValueError(f"Wrong configmap for priority expander, doesn't contain {PRIORITIES} key. Ignoring update.")

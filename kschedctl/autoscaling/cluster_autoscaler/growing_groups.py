@@ -47,7 +47,8 @@ class GrowingGroups:
         return (*unknown, *self._node_groups.doubts, *self._node_groups.faults, *faults)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return, by pod, what the templates of empty groups lack for it.
+        """Return the gaps in the templates of empty groups that keep pods from getting a node, as pod key ->
+        descriptions.
 
         Raises InputError if the cluster has a malformed object.
         """

@@ -39,7 +39,8 @@ _PART = re.compile(r", (?=\d+ )")
 def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
     """Explain for each node group whether it would grow for a pod that kube-scheduler has just rejected.
 
-    If the pod fits on an existing or upcoming node, no group is explained. Raises InputError if ``now`` is invalid.
+    No group is explained if the autoscaler ignores the pod because of its low priority, or if the pod fits on an
+    existing or upcoming node. Raises InputError if ``now`` is invalid.
     """
     waiting = mark_pod_unschedulable(pod)
     pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
@@ -124,7 +125,7 @@ class _GroupVerdicts:
     def _build_skipped_verdict(self, group: AutoscaledGroup, reason: str, *, accepts_pod: bool) -> PoolVerdict:
         """Build the verdict for a group that may not grow: the reason, and whether a new node would accept the pod.
 
-        Whether a new node ``accepts_pod`` is not said for a group without a template.
+        For a group without a template, ``accepts_pod`` is ignored and the verdict gives only the reason.
         """
         if group.id not in self._run.loop.templates:
             return PoolVerdict(group.id, takes=False, answer=reason)

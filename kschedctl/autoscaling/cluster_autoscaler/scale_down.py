@@ -128,7 +128,7 @@ class ScaleDownPlan:
         """Find the nodes that may be removed, choose the nodes to remove now, and store both in the fields."""
         self.candidates = self._find_removal_candidates()
         eligible = [node for node in self.candidates if self._is_eligible_for_removal(node)]
-        self._find_unneeded_nodes(eligible)
+        self._record_unneeded_nodes(eligible)
         self.to_delete = self._choose_nodes_to_delete()
         self.deleted_now = self._choose_nodes_to_delete_now()
 
@@ -198,7 +198,9 @@ class ScaleDownPlan:
         return "NotUnderutilized" if utilization.value > self._get_utilization_threshold(node, group) else ""
 
     def _get_utilization_threshold(self, node: Node, group: AutoscaledGroup) -> float:
-        """Return the highest utilization at which a node of the group may be removed. GPU nodes have their own."""
+        """Return the highest utilization at which a node of the group may be removed. GPU nodes have their own
+        threshold.
+        """
         options = self.loop.options
         if has_gpu_label(node, options):
             group_threshold = group.options.scale_down_gpu_utilization_threshold
@@ -208,7 +210,7 @@ class ScaleDownPlan:
             threshold = options.scale_down_utilization_threshold
         return threshold if group_threshold is None else group_threshold
 
-    def find_utilization_thresholds(self) -> dict[str, float]:
+    def collect_utilization_thresholds(self) -> dict[str, float]:
         """Return the utilization threshold of each node whose utilization was examined, by the node's name."""
         groups = self.loop.groups.of_node
         return {
@@ -217,8 +219,11 @@ class ScaleDownPlan:
             if node.metadata.name in self.utilization
         }
 
-    def find_minimum_sizes(self) -> dict[str, int]:
-        """Return the minimum size of the group of each node that is no candidate because of it, by node."""
+    def collect_binding_minimum_sizes(self) -> dict[str, int]:
+        """Return the minimum size of the group of each started node that this minimum keeps from being a candidate.
+
+        The sizes are by node name.
+        """
         groups = self.loop.groups.of_node
         started_groups = {node.metadata.name: groups.get(node.metadata.name) for node in self._list_started_nodes()}
         return {
@@ -227,8 +232,9 @@ class ScaleDownPlan:
 
     # -- trial removals -------------------------------------------------------------------------------------------
 
-    def _find_unneeded_nodes(self, eligible: Sequence[Node]) -> None:
-        """Try to remove the eligible nodes one by one. Record the unneeded nodes, and why other nodes stay.
+    def _record_unneeded_nodes(self, eligible: Sequence[Node]) -> None:
+        """Try to remove the eligible nodes one by one, and record the unneeded nodes and the reasons why other nodes
+        stay.
 
         The trials end when there are twice as many unneeded nodes as may be removed in parallel, not counting atomic
         groups.
@@ -243,7 +249,7 @@ class ScaleDownPlan:
                 return
             name = node.metadata.name
             row = loop.get_node_row(name)
-            removal = self.removals[name] = removals.try_removal(row, acceptable, keep=True)
+            removal = self.removals[name] = removals.try_node_removal(row, acceptable, keep=True)
             if removal.reason:
                 self.reasons[name] = removal.reason
                 continue
@@ -446,8 +452,8 @@ def _build_scale_down_report(
         deleted_now=plan.deleted_now,
         marked_since={name: since for name, since in marked_since.items() if since},
         nodes={node.metadata.name: _build_node_report(plan, node, alone) for node in plan.loop.nodes},
-        thresholds=plan.find_utilization_thresholds(),
-        minimums=plan.find_minimum_sizes(),
+        thresholds=plan.collect_utilization_thresholds(),
+        minimums=plan.collect_binding_minimum_sizes(),
         cordoned=tuple(node.metadata.name for node in plan.loop.nodes if node.spec.unschedulable),
     )
 

@@ -110,6 +110,7 @@ def replay_scale_up(
     report = run.build_report()
 
     def accepts_with_groups(changed: NodeGroupList, group: str, pod: Pod) -> bool:
+        """Return whether the group would accept the pod in a new loop with the changed groups."""
         return would_group_accept_pod(
             AutoscalerLoop.from_cluster(cluster, changed, flags, now, active_scale_ups or {}), group, pod
         )
@@ -309,7 +310,7 @@ class ScaleUpRun:
         return details
 
     def find_groups_to_raise(self) -> dict[str, tuple[str, ...]]:
-        """Return the node groups at their maximum size whose new nodes would accept a pod, by pod.
+        """Return, by pod key, the node groups at their maximum size whose new nodes would accept the pod.
 
         Pods that another group accepts are left out. At most MAX_DETAILED kinds of pods are included.
         """
@@ -383,7 +384,7 @@ class ScaleUpRun:
         limits = []
         if options.max_nodes_per_scale_up:
             limits.append(options.max_nodes_per_scale_up)
-        headroom = sum(max(group.headroom, 0) for group in (group, *similar))
+        headroom = sum(max(member.headroom, 0) for member in (group, *similar))
         if headroom:  # as upstream, where 0 sets no limit
             limits.append(headroom)
         if options.max_nodes_total > 0:
@@ -500,7 +501,8 @@ class ScaleUpRun:
     def _build_remaining_pods(self) -> dict[str, RemainingPod]:
         """Build the report entry of each pod for which no group grows, by the pod's key.
 
-        If the options say so, the pods are also tried on the templates of skipped groups.
+        With ``--scale-up-simulation-for-skipped-node-groups``, the pods are also tried on the templates of skipped
+        groups.
         """
         writes_event = self.result not in (SUCCESSFUL, FAILED)
         unaccepted = [pods for pods in self.groups if not pods.accepting_groups]

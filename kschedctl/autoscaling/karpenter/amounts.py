@@ -49,7 +49,7 @@ def subtract_quantities(amounts: Mapping[str, Quantity], deductions: Mapping[str
     return {name: amount.sub(deductions[name]) if name in deductions else amount for name, amount in amounts.items()}
 
 
-def find_smallest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
+def compute_smallest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     """Return the smallest amount of each resource that occurs in all lists.
 
     There must be at least one list.
@@ -62,7 +62,7 @@ def find_smallest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities
     return smallest
 
 
-def find_largest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
+def compute_largest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     """Return the largest amount of each resource that occurs in any list."""
     largest: Quantities = {}
     for amounts in lists:

@@ -134,7 +134,7 @@ class CandidateSearch:
             pool=pool,
             type=type,
             pods=pods,
-            price=find_offered_price(state.labels, type),
+            price=get_offered_price(state.labels, type),
             move_cost=BASE_COST + sum((max(0.0, compute_eviction_cost(pod)) for pod in pods), 0.0),
             disruption_cost=eviction_cost * self._compute_remaining_lifetime(state.claim),
         )
@@ -142,12 +142,12 @@ class CandidateSearch:
     def _describe_pod_blocker(self, state: StateNode) -> str:
         """Describe the pod or PodDisruptionBudget that blocks the node's disruption, or return "" if nothing does.
 
-        A blocking budget is recorded in ``blocking_budgets``. An event is logged for each pod with a limited time of
-        protection.
+        A PodDisruptionBudget that blocks by itself is recorded in ``blocking_budgets``. The do-not-disrupt durations of
+        active pods are logged until a pod blocks.
         """
         for pod in state.bound:
             if is_active(pod):
-                self.log.log_pod_protection(pod, self.setting.now)
+                self.log.log_protection_duration(pod, self.setting.now)
                 if is_protected(pod, self.setting.now):
                     return f'Pod has "{DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
         for pod in state.bound:
@@ -189,7 +189,7 @@ def _describe_node_blocker(state: StateNode) -> str:
 
 def compute_eviction_cost(pod: Pod) -> float:
     """Return the cost of evicting a pod, from -10 to 10. It grows with the pod's deletion cost and priority."""
-    cost = 1.0
+    cost = 1.0  # the cost and both divisors are those of upstream's EvictionCost
     if (deletion_cost := pod.metadata.annotations.deletion_cost) is not None:
         cost += _parse_float_or_zero(deletion_cost) / 2.0**27
     if pod.spec.priority is not None:
@@ -235,7 +235,7 @@ def is_node_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
     return since is not None and (now - parse_microseconds(since)) * 1000 < consolidate_after
 
 
-def find_offered_price(labels: Mapping[str, str], type: InstanceType | None) -> float:
+def get_offered_price(labels: Mapping[str, str], type: InstanceType | None) -> float:
     """Return the hourly price at which the type is offered in the node's zone and capacity type.
 
     Unavailable offerings count, too. The price is 0 if there is no such offering.
@@ -300,6 +300,7 @@ class PoolTotals:
             pool = candidate.pool.metadata.name
             prices[pool] = prices.get(pool, 0.0) + candidate.price
         nodes_of_pools = [node for node in nodes if node.pool]
+        # In a fixed order, because the rounding of a sum depends on the order
         for node in sorted(nodes_of_pools, key=lambda node: node.name):
             node_candidate = by_name.get(node.name)
             cost = node_candidate.move_cost if node_candidate else _compute_node_disruption_cost(node)
@@ -318,16 +319,16 @@ class PoolTotals:
         return MoveScore(savings / pool_price, cost / pool_cost)
 
     def would_approve_deletion(self, candidate: NodeCandidate) -> bool:
-        """Return whether the policy approves deleting the node without a replacement.
+        """Return whether the policy of the candidate's pool approves deleting the node without a replacement.
 
-        Pools with another policy or without a price approve every deletion.
+        Pools without the policy Balanced or without a price approve every deletion.
         """
         pool = candidate.pool.metadata.name
         if not _has_balanced_policy(candidate) or self.prices.get(pool, 0.0) <= 0:
             return True
         return self.score_move(pool, candidate.price, candidate.move_cost).is_approved
 
-    def score_pools(self, candidates: Sequence[NodeCandidate], savings: float) -> dict[str, MoveScore]:
+    def score_move_by_pool(self, candidates: Sequence[NodeCandidate], savings: float) -> dict[str, MoveScore]:
         """Score a move of the candidates for each pool with the policy Balanced, and return the scores by pool.
 
         If the candidates belong to several pools, the savings are divided in proportion to their prices.

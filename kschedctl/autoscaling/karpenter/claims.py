@@ -19,8 +19,8 @@ from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import (
     Amounts,
-    find_largest_amounts,
-    find_smallest_amounts,
+    compute_largest_amounts,
+    compute_smallest_amounts,
     render_quantities,
     sum_quantities,
 )
@@ -172,7 +172,8 @@ class NewClaim:
     def _filter_instance_types(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
         """Return a (T,) mask of the instance types that can hold the claim's pods and this pod.
 
-        If no type can, return the reason. With ``relax_min_values``, unmet minValues are lowered in ``requirements``.
+        Return the reason if no type can, or if the types do not meet minValues. With ``relax_min_values``, unmet
+        minValues are lowered in ``requirements`` instead.
         """
         option_filter = _OptionFilter(self.template.columns, requirements)
         requests = _add_amounts(self.amounts, data.amounts)
@@ -192,7 +193,7 @@ class NewClaim:
         return option_filter.remaining
 
     def _find_holdable_reservations(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
-        """Return the ids of the reservations that the claim would hold with these instance types.
+        """Return the ids of the free reservations that the claim would hold with these instance types.
 
         With strict settings, return a refusal if the claim would lose the reservations that it holds, or if it could
         use reserved capacity but no capacity is left.
@@ -230,7 +231,7 @@ class NewClaim:
         initial_order = [index for group in self.groups for index in np.flatnonzero(group.types).tolist()]
         previous_order = self.sorted_options or initial_order
         remaining = [index for index in previous_order if self.options[index]]
-        prices = self.template.columns.find_cheapest_prices(self.requirements)[remaining].tolist()
+        prices = self.template.columns.compute_cheapest_prices(self.requirements)[remaining].tolist()
         self.sorted_options = [remaining[index] for index in compute_go_sort_order(prices)]
         return self.sorted_options
 
@@ -303,7 +304,7 @@ class Reservations:
         self.held[host] = requested
 
 
-def find_reservation_capacities(types: Iterable[InstanceType]) -> dict[str, int]:
+def collect_reservation_capacities(types: Iterable[InstanceType]) -> dict[str, int]:
     """Return the capacity of each reservation by id. If offerings state different capacities, the smallest counts."""
     capacities: dict[str, int] = {}
     for instance_type in types:
@@ -339,9 +340,10 @@ class _OptionFilter:
         self.remaining = np.zeros(len(self.columns), np.bool_)
 
     def add_daemon_group(self, types: Bools, requests: Amounts, overhead: Quantities) -> None:
-        """Filter the instance types of one DaemonGroup, and add the types that meet everything to ``remaining``.
+        """Filter the instance types of one DaemonGroup, and add the types that meet all criteria to ``remaining``.
 
-        ``types`` is a (T,) mask. ``requests`` include the group's overhead.
+        ``types`` is a (T,) mask. ``requests`` are in thousandths and include the group's ``overhead``. The overhead and
+        the criteria that some type meets are recorded for the message about a failure.
         """
         if overhead:
             self.overheads.append(overhead)
@@ -387,11 +389,11 @@ class _OptionFilter:
         """Render the requests plus the DaemonSets' overhead, as min and max if the overhead differs between types."""
         if not self.overheads:
             return render_quantities(requests)
-        smallest_overhead = find_smallest_amounts(self.overheads)
+        smallest_overhead = compute_smallest_amounts(self.overheads)
         if not smallest_overhead:
             return render_quantities(requests)
         minimum = render_quantities(sum_quantities(smallest_overhead, requests))
-        maximum = render_quantities(sum_quantities(find_largest_amounts(self.overheads), requests))
+        maximum = render_quantities(sum_quantities(compute_largest_amounts(self.overheads), requests))
         return minimum if minimum == maximum else f"min={minimum}, max={maximum}"
 
 

@@ -95,11 +95,11 @@ class ReplacementClaim:
         too_few = self.columns.find_unmet_min_values(self.claim.options, self.claim.requirements)
         return describe_unmet_min_values(too_few) if too_few else ""
 
-    def find_cheapest_price(self) -> float:
+    def get_cheapest_price(self) -> float:
         """Return the lowest price of the first instance type, or 0 if no type is left or the type is not offered."""
         if not self.order:
             return 0.0
-        price = float(self.columns.find_cheapest_prices(self.claim.requirements)[self.order[0]])
+        price = float(self.columns.compute_cheapest_prices(self.claim.requirements)[self.order[0]])
         return price if np.isfinite(price) else 0.0
 
     def count_types_for_min_values(self) -> int:
@@ -133,7 +133,7 @@ class PlannedRemoval:
     @property
     def savings(self) -> float:
         """The hourly price of the candidates minus the hourly price of the replacements."""
-        return self.price - sum(offer.find_cheapest_price() for offer in self.replacements)
+        return self.price - sum(offer.get_cheapest_price() for offer in self.replacements)
 
     def describe_node_removal(self, candidate: NodeCandidate) -> str:
         """Describe the removal in Karpenter's words, for the event about one of its nodes."""
@@ -195,7 +195,7 @@ class Consolidation:
         candidate_pods = [pod for candidate in candidates for pod in candidate.pods]
         for pod in (*candidate_pods, *setting.pods_of_deleting_nodes):
             if is_active(pod) and (is_reschedulable(pod) or is_drainable(pod)):
-                log.log_pod_protection(pod, setting.now)
+                log.log_protection_duration(pod, setting.now)
 
         # Schedule the candidates' pods together with all pods that wait for a node anyway.
         reschedulable = [pod for pod in candidate_pods if setting.limits.is_currently_reschedulable(pod)]
@@ -328,8 +328,8 @@ def _drop_types_by_price(offer: ReplacementClaim, price: float) -> str:
 def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
     """Return the highest price at which each instance type may launch, as an array (T,).
 
-    Karpenter tries reserved capacity first, then spot, then on-demand. Only the offerings of the first capacity type
-    that a type has count. The price is infinite for types without an offering that meets the requirements.
+    Karpenter tries reserved capacity first, then spot, then on-demand, so only a type's offerings of its first capacity
+    type count. The price is infinite for types without an offering that meets the requirements.
     """
     worst_prices = np.full(len(columns), np.inf)
     has_price = np.zeros(len(columns), np.bool_)

@@ -54,7 +54,8 @@ class Daemons:
     def build_daemon_groups(self, template: ClaimTemplate) -> tuple[DaemonGroup, ...]:
         """Group a template's instance types by the DaemonSets that would run on them.
 
-        The groups are sorted by the names of their pods. As in upstream, the pods stay relaxed for later templates.
+        The groups are sorted by the names of their pods. As in upstream, pods that are relaxed for this template stay
+        relaxed for later templates.
         """
         masks = [self._relax_and_find_compatible_types(pod_index, template) for pod_index in range(len(self.pods))]
         runs_on_type = np.array(masks, np.bool_).reshape(len(masks), len(template.columns))  # also without any pod

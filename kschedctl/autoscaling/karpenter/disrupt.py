@@ -112,12 +112,13 @@ class DisruptionReplay:
     def build_report(self, begin: Begin) -> Disruption:
         """Run every disruption method, try to consolidate each candidate separately, and report the results.
 
-        ``begin`` reports the progress over the candidates.
+        Soft constraints that keep nodes are searched for at most MAX_SOFTENED candidates. ``begin`` reports the
+        progress over the candidates.
         """
         single = self._build_method_round(UNDERUTILIZED, _is_consolidation_candidate)
         done = begin("Taking nodes away", len(single.candidates))
         for candidate in single.candidates:
-            self.answers[candidate.name] = self._build_alone_answer(candidate, single.totals)
+            self.answers[candidate.name] = self._build_single_node_answer(candidate, single.totals)
             if self.answers[candidate.name].command is None and len(self.soft_constraints) < MAX_SOFTENED:
                 self._record_soft_constraints(candidate, single.totals)
             done(1)
@@ -186,6 +187,7 @@ class DisruptionReplay:
             reason = ""
         else:
             outcome = STAYS
+            # Events have the form "Reason: message"
             reason = "; ".join(event.partition(": ")[2] for event in answer.events)
             if not reason:
                 reason = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
@@ -285,7 +287,7 @@ class DisruptionReplay:
             removal = self.simulator.plan_consolidation(budgeted[: middle + 1], round.log)
             scores: dict[str, MoveScore] = {}
             if removal and _drop_expensive_shared_types(removal):
-                scores = round.totals.score_pools(removal.candidates, removal.savings)
+                scores = round.totals.score_move_by_pool(removal.candidates, removal.savings)
             is_valid = removal is not None and _have_all_replacements_types(removal)
             if is_valid and all(score.is_approved for score in scores.values()):
                 best = removal
@@ -333,7 +335,7 @@ class DisruptionReplay:
         removal = self.simulator.plan_consolidation([candidate], log, softened)
         if removal is None:
             return None
-        for score in totals.score_pools([candidate], removal.savings).values():
+        for score in totals.score_move_by_pool([candidate], removal.savings).values():
             if not score.is_approved:
                 return None
             log.log_node_approved(candidate.state, str(score))
@@ -361,8 +363,11 @@ class DisruptionReplay:
             {pod.key: describe_soft_constraints(pod) for pod in deciding or soft}, removal.decision
         )
 
-    def _build_alone_answer(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
-        """Try to consolidate only this candidate, and return the command, if any, and the events about the node."""
+    def _build_single_node_answer(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
+        """Try to consolidate only this candidate, and return the command and the events about the node.
+
+        The command is None if the candidate cannot be consolidated.
+        """
         log = EventLog()
         removal = self._plan_candidate_consolidation(candidate, totals, log)
         command = removal.build_command(self.setting.options.max_instance_types) if removal else None
@@ -372,7 +377,7 @@ class DisruptionReplay:
 def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
     """Return whether the candidate may be deleted because it is empty.
 
-    If its pool never consolidates, this is logged.
+    Nodes of static pools may not be deleted. If the candidate's pool never consolidates, log this and return False.
     """
     if candidate.pool.spec.replicas is not None:
         return False
@@ -461,7 +466,7 @@ def _drop_expensive_shared_types(removal: PlannedRemoval) -> bool:
     all its types. Return whether every replacement still has an instance type.
     """
     for offer in removal.replacements:
-        if offer.keep_cheaper_types(_find_cheapest_same_type_price(offer, removal.candidates)):
+        if offer.keep_cheaper_types(_compute_cheapest_same_type_price(offer, removal.candidates)):
             offer.truncate_types(0)
     return _have_all_replacements_types(removal)
 
@@ -471,7 +476,7 @@ def _have_all_replacements_types(removal: PlannedRemoval) -> bool:
     return all(offer.order for offer in removal.replacements)
 
 
-def _find_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> float:
+def _compute_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> float:
     """Return the lowest price among the removed nodes whose instance type the replacement may also have.
 
     The price is infinite if there is no such node, and 0 if the price of such a type is unknown.

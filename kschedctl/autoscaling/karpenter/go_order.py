@@ -116,7 +116,7 @@ class _PatternDefeatingSort:
             root = child
 
     def break_patterns(self, start: int, end: int) -> None:
-        """Swap three middle elements with pseudorandom others, to sort inputs with a pattern faster.
+        """Swap three elements near the middle with pseudorandom ones, to break patterns that cause bad pivots.
 
         The pseudorandom numbers come from xorshift, seeded with the length of the range.
         """

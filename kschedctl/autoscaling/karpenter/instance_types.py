@@ -15,7 +15,7 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources, SelectorRequirement, Struct
 from kschedctl.api.pod_requests import Quantities, parse_quantities
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
 from kschedctl.autoscaling.karpenter.amounts import PODS, ZERO, subtract_quantities, sum_quantities
 from kschedctl.autoscaling.karpenter.labels import (
     ARCH,
@@ -35,7 +35,7 @@ from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, R
 from kschedctl.errors import InputError
 
 DEFAULT_OVERHEAD: Resources = {"cpu": "100m", "memory": "10Mi"}
-DEFAULT_PODS = parse("110")
+DEFAULT_PODS = parse_quantity("110")
 _HUGE_PAGES = "hugepages-"
 _SIZED = re.compile(r"\w+\.(nano|micro|small|medium|large|\d*xlarge|metal)")
 

@@ -76,7 +76,7 @@ def describe_label_restriction(key: str, well_known: Iterable[str]) -> str:
 
 
 def suggest_label(key: str, defined: Iterable[str], well_known: Iterable[str]) -> str:
-    """Suggest the label that the misspelled ``key`` probably means, or return "" if none is similar.
+    """Return a hint with the label that the misspelled ``key`` probably means, or "" if no label is similar.
 
     Well-known labels are preferred to ``defined`` labels.
     """

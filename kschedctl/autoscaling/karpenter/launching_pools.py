@@ -61,9 +61,10 @@ class LaunchingPools:
         self.sources = ("NodePools of the cluster",)
 
     def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return, by pod, what each NodePool lacks to take it, for some of the unschedulable pods.
+        """Return the NodePools' obstacles to launching a node for each unschedulable pod, as pod key -> descriptions.
 
-        Raises InputError if the cluster has a malformed object.
+        Pods beyond the number that provisioning explains are left out. Raises InputError if the cluster has a malformed
+        object.
         """
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now)
         return {
@@ -72,7 +73,10 @@ class LaunchingPools:
         }
 
     def grow_for_pending_pods(self, cluster: Cluster) -> NewNodes:
-        """Launch nodes for the unschedulable pods, and return the nodes and the reasons why other pods get no node."""
+        """Launch nodes for the unschedulable pods, and return the nodes and the reasons why other pods get no node.
+
+        Pools that already exceed their limits launch no nodes.
+        """
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now, explains=False)
         reasons = {key: error.error for key, error in report.pod_errors.items()}
         reasons |= {event.name: event.message for event in report.rejected}

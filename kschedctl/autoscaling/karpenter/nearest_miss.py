@@ -248,7 +248,9 @@ class _ObstacleSearch:
 
         # Let the template choose among all types again, also among types that are offered only in other zones
         pool = self.template.pool
-        columns = TypeColumns(self.setting.node_classes.adjust_types(pool, self.setting.catalog.types, anywhere=True))
+        columns = TypeColumns(
+            self.setting.node_classes.adjust_instance_types(pool, self.setting.catalog.types, anywhere=True)
+        )
         template = replace(self.template, columns=columns, options=np.ones(len(columns), np.bool_))
 
         # The simulation labels exist only for DaemonSets, and no instance type has them
@@ -261,7 +263,8 @@ class _ObstacleSearch:
     def _find_limit_obstacle(self) -> _Obstacle | None:
         """Return the pool's limits as an obstacle, or None if they allow a type that takes the pod.
 
-        The obstacle has an edited pool without limits.
+        The obstacle has an edited pool without limits. If the pool was not edited before, the limits that would be
+        enough are stored in ``sufficient_limits``.
         """
         pool, columns = self.template.pool, self.template.columns
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
@@ -298,7 +301,11 @@ class _ObstacleSearch:
         return _Obstacle("; ".join(descriptions), unlimited)
 
     def _find_smallest_type_for_pod(self, pool: NodePool) -> InstanceType | None:
-        """Return the smallest instance type with which an edited form of the pool takes the pod, or None."""
+        """Return the smallest instance type that an edited form of the pool would launch for the pod, or None.
+
+        Types are compared by CPU, then memory, then name. Return None if ``pool``, the edited form, would launch no
+        node.
+        """
         edited = _ObstacleSearch(self.setting, self.pod, self.existing, self.template)
         edited.replace_pool(pool)
         if not edited.template.options.any():
@@ -310,7 +317,7 @@ class _ObstacleSearch:
             return None
         (claim,) = run.claims
         types = [claim.template.columns.types[row] for row in np.flatnonzero(claim.options).tolist()]
-        return min(types, key=lambda each: (each.capacity.get(CPU, ZERO), each.capacity.get(MEMORY, ZERO), each.name))
+        return min(types, key=lambda type: (type.capacity.get(CPU, ZERO), type.capacity.get(MEMORY, ZERO), type.name))
 
     def _describe_refusal(self, refusal: ClaimRefusal) -> str:
         """Describe what the instance types lack to take the pod.
@@ -329,13 +336,15 @@ def _replace_requirement(pool: NodePool, wanted: LabelRequirement) -> NodePool:
     """Return the pool with this requirement instead of all its requirements and labels for the same key."""
 
     def is_for_other_key(key: str) -> bool:
-        """Return whether a label, which may be deprecated, is not the wanted one."""
+        """Return whether the label, after normalizing a deprecated one, is not the wanted label."""
         return NORMALIZED.get(key, key) != wanted.key
 
     template = pool.spec.template
     other_labels = {key: value for key, value in template.metadata.labels.items() if is_for_other_key(key)}
     other_terms = (term for term in template.spec.requirements if is_for_other_key(term.key))
-    wanted_terms = (RequirementWithMinValues(term.key, term.operator, term.values) for term in wanted.to_terms())
+    wanted_terms = (
+        RequirementWithMinValues(term.key, term.operator, term.values) for term in wanted.to_selector_terms()
+    )
     edited_template = replace(
         template,
         metadata=replace(template.metadata, labels=other_labels),
@@ -368,7 +377,7 @@ def describe_closest_type(
     if not shortfall_counts[eligible].all():
         return _describe_unmet_min_values(columns, eligible & (shortfall_counts == 0), requirements)
 
-    prices = columns.find_cheapest_prices(requirements)
+    prices = columns.compute_cheapest_prices(requirements)
 
     def build_closeness_key(row: int) -> tuple[int, float, float, str]:
         """Build the key that sorts the closest type first."""
@@ -387,9 +396,9 @@ def describe_closest_type(
 def _iter_shortfall_counts(
     columns: TypeColumns, eligible: Bools, needs: Sequence[Quantities], requirements: Requirements
 ) -> Iterator[str]:
-    """Yield how many eligible instance types have each of the most frequent kinds of shortfall, most frequent first.
+    """Yield the most frequent kinds of shortfall, each with the number of eligible instance types that have it.
 
-    ``needs`` are the requests by type, including DaemonSets' pods.
+    The most frequent kind comes first. ``needs`` are the requests by type, including DaemonSets' pods.
     """
     counts: Counter[str] = Counter()
     for index in np.flatnonzero(eligible).tolist():

@@ -38,8 +38,9 @@ def explain_new_node(
 ) -> NewNode:
     """Explain whether Karpenter would launch a node for this pod, ignoring other waiting pods.
 
-    If ``types`` is None, instance types are derived from the existing nodes. ``options`` are Karpenter's settings, and
-    ``now`` is an RFC 3339 time. Raises InputError if an instance type or option is invalid.
+    If Karpenter rejects the pod before scheduling, all pools' verdicts give the reason. If ``types`` is None, instance
+    types are derived from the existing nodes. ``options`` are Karpenter's settings, and ``now`` is an RFC 3339 time.
+    Raises InputError if an instance type or option is invalid.
     """
     documents = derive_instance_types(cluster) if types is None else types
     type_count = len(documents) if types is None else None

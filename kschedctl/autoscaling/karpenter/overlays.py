@@ -77,7 +77,7 @@ class AppliedOverlays:
         types: Sequence[InstanceType],
         well_known: frozenset[str],
     ) -> AppliedOverlays:
-        """Apply all overlays by descending weight, and record the result of each.
+        """Apply all overlays by descending weight, then by descending name, and record the result of each.
 
         An overlay that is invalid or conflicts with an applied overlay is not applied.
         """
@@ -88,9 +88,9 @@ class AppliedOverlays:
         applied.results = dict(sorted(applied.results.items()))
         return applied
 
-    def adjust_types(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
+    def adjust_instance_types(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
         """Return the instance types with the changes that the overlays make for a pool."""
-        return tuple(self._adjust_type(pool, instance_type) for instance_type in types)
+        return tuple(self._adjust_instance_type(pool, instance_type) for instance_type in types)
 
     def _apply_overlay(
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
@@ -136,7 +136,10 @@ class AppliedOverlays:
     def _record_type_change(
         self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
-        """Record the price and capacity that an overlay sets. Values that earlier overlays set are kept."""
+        """Record the price and capacity that an overlay sets.
+
+        Values that earlier overlays set are kept, but the weight of this overlay is recorded for them.
+        """
         if price is None and not capacity:
             return
         change = self._changes.setdefault(pool_type, _TypeChange())
@@ -150,7 +153,7 @@ class AppliedOverlays:
             change.last_resources = frozenset(capacity)
             change.last_weight = weight
 
-    def _adjust_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
+    def _adjust_instance_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
         """Return the instance type as overlays change it for a pool, or unchanged if no overlay does."""
         change = self._changes.get(_PoolType(pool, instance_type.name))
         if change is None:

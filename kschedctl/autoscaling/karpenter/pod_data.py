@@ -52,7 +52,10 @@ class PodData:
     ports: tuple[Port, ...]
 
     def with_relaxed_pod(self, pod: Pod, ignores_preferences: bool) -> PodData:
-        """Return the data of a relaxed form of the pod. Only its requirements differ."""
+        """Return the data of a relaxed form of the pod. Only its requirements differ.
+
+        With ``ignores_preferences``, the requirements exclude preferred node affinity.
+        """
         strict = build_strict_requirements(pod)
         requirements = strict if ignores_preferences else build_pod_requirements(pod)
         return PodData(

@@ -165,7 +165,7 @@ class ProvisioningRun:
     def _find_obstacles_per_pool(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Return, by pod and pool, what each NodePool lacks to take each pod that failed.
+        """Return the obstacles that each NodePool has for each failed pod, as pod key -> pool -> descriptions.
 
         ``errors`` are the errors by pod. Pods of the same kind share an answer, and at most MAX_SEPARATE_ANSWERS kinds
         are examined.
@@ -225,7 +225,7 @@ class ProvisioningRun:
     def build_pool_answer(
         self, pod_key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
-        """Return what a pool would launch for a pod if there were no other pool, or why it would launch nothing.
+        """Return a pool's answer to a pod in a run without other pools: the instance types to launch, or the error.
 
         ``template`` is the pool's template, or None if it has none. The pod in ``pods`` with the key ``pod_key`` is
         replaced by its form at the end of the run.
@@ -309,7 +309,7 @@ def build_launched_claim(claim: NewClaim, max_instance_types: int) -> LaunchedCl
     columns = template.columns
     order = columns.sort_types_by_price(claim.options, claim.requirements)
     named_types = order[:max_instance_types]
-    prices = columns.find_cheapest_prices(claim.requirements)
+    prices = columns.compute_cheapest_prices(claim.requirements)
     requirements = _narrow_to_named_types(claim, named_types)
     final_requirements = {key: term for key, term in requirements.items() if key not in SIMULATION_LABELS}
     spec = template.pool.spec.template.spec
@@ -343,7 +343,10 @@ def _find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOf
 
 
 def _narrow_to_named_types(claim: NewClaim, named_types: Sequence[int]) -> Requirements:
-    """Return the claim's requirements, narrowed to instance types, given by row, and to their capacity types."""
+    """Return the claim's requirements, narrowed to the named instance types and the capacity types that these have.
+
+    ``named_types`` are rows of the template's columns.
+    """
     columns = claim.template.columns
     requirements = Requirements(claim.requirements)
     names = (columns.types[index].name for index in named_types)
@@ -379,7 +382,9 @@ def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[s
 
 def _build_requirement_terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
     """Convert requirements to the report's terms, sorted by key."""
-    return tuple(RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].to_terms())
+    return tuple(
+        RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].to_selector_terms()
+    )
 
 
 def _build_claim_taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:

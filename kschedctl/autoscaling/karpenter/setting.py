@@ -19,7 +19,7 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract_quantities, sum_quantities
-from kschedctl.autoscaling.karpenter.claims import Reservations, RunSettings, find_reservation_capacities
+from kschedctl.autoscaling.karpenter.claims import Reservations, RunSettings, collect_reservation_capacities
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, get_daemonset_pods
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns, ExistingNode, RunNodes
 from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
@@ -267,8 +267,8 @@ class KarpenterSetting:
         if cache_key not in self._type_columns:
             types = self.catalog.types
             if self.overlays is not None:
-                types = self.overlays.adjust_types(pool, types)
-            self._type_columns[cache_key] = TypeColumns(self.node_classes.adjust_types(node_pool, types))
+                types = self.overlays.adjust_instance_types(pool, types)
+            self._type_columns[cache_key] = TypeColumns(self.node_classes.adjust_instance_types(node_pool, types))
         return self._type_columns[cache_key]
 
     @cached_property
@@ -433,7 +433,7 @@ class KarpenterSetting:
     @cached_property
     def _reservation_capacities(self) -> dict[str, int]:
         """Capacity reservation -> number of its instances."""
-        return find_reservation_capacities(
+        return collect_reservation_capacities(
             instance_type for columns in self._type_columns.values() for instance_type in columns.types
         )
 

@@ -146,7 +146,7 @@ class StateNode:
     def _fill_missing_amounts_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
         """Return the amounts that the node reports.
 
-        Until the node is initialized, the claim supplies the amounts that it does not report yet.
+        Until the node is initialized, the claim supplies the amounts that the node does not report yet.
         """
         amounts = parse_quantities(reported)
         if self.initialized:
@@ -202,7 +202,7 @@ def build_state_nodes(cluster: Cluster) -> list[StateNode]:
 def _get_provider_id(node: Node) -> str:
     """Return the id by which Karpenter tracks the node, or "" if Karpenter does not track the node yet.
 
-    This is the provider id. A node without a provider id that Karpenter did not launch is tracked by its name.
+    This is the provider id. Nodes that Karpenter did not launch are tracked by name if they have no provider id.
     """
     labels = node.metadata.labels
     if not labels.get(NODE_POOL):

@@ -70,7 +70,7 @@ def _add_pool_domains(domains: Domains, values: Iterable[str], taints: tuple[Tai
         pool_taints = domains.get(value)
         if pool_taints is None or not taints:
             domains[value] = [taints]
-        elif pool_taints != [()] and taints not in pool_taints:
+        elif pool_taints != [()] and taints not in pool_taints:  # [()] stands for a pool without taints
             pool_taints.append(taints)
 
 
@@ -175,7 +175,8 @@ class RunTopology:
     def iter_domain_predicates(
         self, pod: Pod, pod_requirements: Requirements
     ) -> Iterator[tuple[str, Callable[[str], bool]]]:
-        """Yield the topology key of each of the pod's constraints, with a predicate that says if a domain is allowed.
+        """Yield each topology key that the pod's constraints use, with a predicate that tells whether a domain is
+        allowed.
 
         Constraints on hostnames are left out.
         """
@@ -187,7 +188,7 @@ class RunTopology:
     def _find_matching_groups(
         self, pod: Pod, taints: Sequence[Taint], node_requirements: Requirements
     ) -> list[TopologyGroup]:
-        """Return the groups of the pod's constraints, and the groups of anti-affinities of other pods against it."""
+        """Return the groups of the pod's own constraints, then other pods' anti-affinity groups that match the pod."""
         own_groups = [group for group in self.groups.values() if pod.key in group.owners]
         opposing_groups = [
             group for group in self.inverse.values() if group.rule.counts_pod(pod, taints, node_requirements)
@@ -256,10 +257,10 @@ class RunTopology:
         """Build the rule of an affinity or anti-affinity term of the pod."""
         selector = _parse_label_selector(term.label_selector)
         return TopologyRule(
-            type, term.topology_key, self._find_term_namespaces(term, pod), selector, term.label_selector
+            type, term.topology_key, self._resolve_term_namespaces(term, pod), selector, term.label_selector
         )
 
-    def _find_term_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
+    def _resolve_term_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
         """Return the namespaces to which an affinity term applies, by default the pod's namespace."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))

@@ -233,19 +233,20 @@ class TopologyGroup:
 
     def _compute_max_pods_in_domain(self, pod: Pod, pod_domains: LabelRequirement) -> int:
         """Return the number of pods that a domain may have at most before maxSkew forbids to add this pod."""
-        return self.rule.max_skew + self._find_smallest_domain_count(pod_domains) - int(self.rule.selects_pod(pod))
+        return self.rule.max_skew + self._compute_smallest_domain_count(pod_domains) - int(self.rule.selects_pod(pod))
 
-    def _find_smallest_domain_count(self, pod_domains: LabelRequirement) -> int:
+    def _compute_smallest_domain_count(self, pod_domains: LabelRequirement) -> int:
         """Return the smallest number of pods in any domain where the pod may be placed.
 
         It is 0 for hostnames, because a new node can always be added, and if there are fewer domains than minDomains.
+        It is the largest 32-bit integer if the pod may be placed in no domain.
         """
         if self.rule.key == HOSTNAME:
             return 0
         counts = [count for domain, count in self.domains.items() if pod_domains.allows_value(domain)]
         if self.rule.min_domains is not None and len(counts) < self.rule.min_domains:
             return 0
-        return min(counts, default=2**31 - 1)
+        return min(counts, default=2**31 - 1)  # math.MaxInt32 in upstream
 
     def _find_affinity_domains(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
@@ -367,8 +368,7 @@ class DomainTallies:
     ) -> _NodeAndPodCounts:
         """Count the nodes and pods in each domain of a rule, without removed nodes and excluded pods.
 
-        Domains that have none are left out. Totals are cached, and the excluded nodes and pods are subtracted from
-        them.
+        Counts of 0 are left out. Totals are cached, and the excluded nodes and pods are subtracted from them.
         """
         nodes, pods = (counts.copy() for counts in self._count_staying_nodes_and_selected_pods(rule))
         for node in removed_nodes:
@@ -384,7 +384,8 @@ class DomainTallies:
         return _NodeAndPodCounts(+nodes, +pods)  # unary plus drops counts of zero
 
     def _count_staying_nodes_and_selected_pods(self, rule: TopologyRule) -> _NodeAndPodCounts:
-        """Count, in each domain of a rule, the staying nodes that it counts and the pods that it selects.
+        """Count, in each domain of a rule, the nodes that count for the rule and stay, and the pods that the rule
+        selects.
 
         The result is cached.
         """

@@ -34,7 +34,7 @@ class RequirementColumns:
     def find_agreeing_rows(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return an (R,) mask of the rows whose requirements can be met together with ``requirements``.
 
-        Labels that only one of both requires are ignored.
+        Labels on which only one side has a requirement are ignored.
         """
         agreeing = np.ones(self._count, np.bool_)
         for key, requirement in requirements.items():
@@ -110,7 +110,7 @@ class TypeColumns:
         """Return a (T,) mask of the types whose nodes have room for the requests."""
         return self.allocatable.find_fitting_rows(requests)
 
-    def find_cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
+    def compute_cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
         """Return each type's lowest price among the offerings that meet the requirements, as an array (T,).
 
         The price is infinite for types without such an offering.
@@ -122,7 +122,7 @@ class TypeColumns:
 
     def sort_types_by_price(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
         """Return the rows of the types in ``mask``, sorted by lowest matching price, then by name."""
-        prices = self.find_cheapest_prices(requirements)
+        prices = self.compute_cheapest_prices(requirements)
         return sorted(np.flatnonzero(mask).tolist(), key=lambda index: (prices[index], self.types[index].name))
 
     def count_distinct_label_values(self, mask: Bools, key: str) -> int:
@@ -157,7 +157,7 @@ class TypeColumns:
         counts = {key: self.count_distinct_label_values(mask, key) for key in sorted(min_values)}
         return {key: count for key, count in counts.items() if count < min_values[key]}
 
-    def find_largest_capacity(self, mask: Bools) -> Quantities:
+    def compute_largest_capacity(self, mask: Bools) -> Quantities:
         """Return, for each resource, the largest capacity among the types in ``mask``, or {} if there is no type."""
         largest: Quantities = {}
         rows = np.flatnonzero(mask)

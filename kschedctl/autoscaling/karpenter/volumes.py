@@ -135,11 +135,10 @@ class Volumes:
         return ""
 
     def find_node_requirements(self, pod: Pod) -> list[Requirements] | None:
-        """Return alternative requirements for the pod's node that follow from its volumes.
+        """Return the alternative node requirements of the pod's volumes, or None if an object is missing.
 
-        A node must meet one alternative. An empty list allows any node. Return None if an object is missing. The
-        alternatives of several volumes are combined in pairs. Contradictory pairs are left out unless all pairs are
-        contradictory.
+        A node must meet one alternative, and an empty list allows any node. The alternatives of several volumes are
+        combined in pairs. Contradictory pairs are left out unless all pairs are contradictory.
         """
         combinations: list[Requirements] = []
         for volume in pod.spec.volumes:

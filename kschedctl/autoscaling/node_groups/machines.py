@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.machines import Machine, MachinePool, MachineTemplateOwner
 from kschedctl.api.objects import ObjectMeta
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.cluster import Cluster
 
 CLUSTER_API, OPENSHIFT = "cluster.x-k8s.io", "machine.openshift.io"
@@ -41,7 +41,7 @@ class MachineGroups(NamedTuple):
     """Descriptions of objects that are left out because they are invalid."""
 
 
-def find_machine_groups(cluster: Cluster) -> MachineGroups:
+def build_machine_groups(cluster: Cluster) -> MachineGroups:
     """Build node groups from MachineDeployments, MachinePools and unowned MachineSets with a maximum size.
 
     Paused objects are left out, and invalid objects are described as faults.
@@ -215,7 +215,7 @@ def _iter_annotated_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[s
     ):
         value = next((annotations[key] for key in keys if annotations.get(key)), "")
         if value:
-            parse(value + unit)  # only for its errors
+            parse_quantity(value + unit)  # only for its errors
             yield resource, value + unit
 
     gpu_count = annotations.get(f"{CAPACITY}/gpu-count") or annotations.get(f"{OPENSHIFT}/GPU") or "0"

@@ -166,7 +166,10 @@ class Checker:
     scopes: list[Scope] = field(default_factory=list)
 
     def check(self, root: SyntaxNode) -> CheckedExpression:
-        """Check an expression. Raises CompileError if a type becomes too large."""
+        """Check the types of an expression, and return it with its types, resolved calls and errors.
+
+        Raises CompileError if a type becomes too large.
+        """
         self.scopes = [dict(self.variables)]
         self.get_type(root)
         types = {node: self.unification.resolve(cel_type, final=True) for node, cel_type in self.types.items()}
@@ -225,7 +228,10 @@ class Checker:
         return BOOL if node.tests_presence else self.unification.resolve(result)
 
     def _check_field(self, at: int, operand: SyntaxNode, name: str, *, optional: bool) -> Type:
-        """Return the type of a field of the operand. It is optional for ``a.?b`` and for optional operands."""
+        """Return the type of a field of the operand. It is optional for ``a.?b`` and for optional operands.
+
+        Record an error if the operand cannot have the field.
+        """
         target, is_optional = unwrap_optional(self.unification.resolve(self.get_type(operand)))
         result = DYN
         if target.kind == "map":
@@ -354,12 +360,12 @@ class Checker:
         return most_general(before, now) if self.unification.unify((before,), (now,)) else DYN
 
     def _check_message(self, node: Message) -> Type:
-        """Check the fields of a message literal and return its type."""
+        """Check the fields of a message literal, and return its type. Errors are recorded."""
         name = node.name.lstrip(".")
         message = MESSAGES.get(name)
         fields = message.fields if message else self.structs.get(name)
         if fields is None:
-            return self._add_no_message_error(node, name)
+            return self._add_unknown_message_error(node, name)
         for field_name, value, optional, at in node.fields:
             cel_type = self._check_literal_value(value, optional)
             field_type = fields.get(field_name)
@@ -372,15 +378,15 @@ class Checker:
                 self._add_error(at, message_text)
         return message.result if message else build_type("struct", name)
 
-    def _add_no_message_error(self, node: Message, name: str) -> Type:
+    def _add_unknown_message_error(self, node: Message, name: str) -> Type:
         """Record the error that no message type has this name, and check the values of the literal's fields."""
         known_type = self._resolve_name(node, name)
         for message_field in node.fields:
             self.get_type(message_field.value)
         if known_type is None:
             return self._add_undeclared_error(node.at, node.name)
-        wanted = "message type" if known_type.kind == "type" else "type"
-        return self._add_error(node.at, f"'{name}' is not a {wanted}")
+        expected_kind = "message type" if known_type.kind == "type" else "type"
+        return self._add_error(node.at, f"'{name}' is not a {expected_kind}")
 
     # -- comprehensions ------------------------------------------------------------------------------------------
 
@@ -389,7 +395,7 @@ class Checker:
         range_type = self.unification.resolve(self.get_type(node.range))
         accumulator_type = self.get_type(node.initial)
         self.scopes.append({node.accumulator: accumulator_type})
-        self.scopes.append(dict(zip(node.names, self._find_variable_types(node, range_type), strict=True)))
+        self.scopes.append(dict(zip(node.names, self._get_variable_types(node, range_type), strict=True)))
         self._require_type(node.condition, BOOL)
         self._require_type(node.step, accumulator_type)
         self.scopes.pop()
@@ -397,8 +403,11 @@ class Checker:
         self.scopes.pop()
         return self.unification.resolve(result)
 
-    def _find_variable_types(self, node: Fold, range_type: Type) -> tuple[Type, ...]:
-        """Return the types of the variables of a comprehension, which loops over a list or map."""
+    def _get_variable_types(self, node: Fold, range_type: Type) -> tuple[Type, ...]:
+        """Return the types of the variables of a comprehension, which loops over a list or map.
+
+        They are dyn if the type of the range is unknown. If the range has another type, record an error.
+        """
         has_two_variables = len(node.names) == 2
         if range_type.kind == "list":
             return (INT, range_type.parameters[0]) if has_two_variables else range_type.parameters

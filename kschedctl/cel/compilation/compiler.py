@@ -18,7 +18,7 @@ from kschedctl.cel.errors import AbortedError, CelError, CompileError, allow_dee
 from kschedctl.cel.library import regular_expressions, times
 from kschedctl.cel.library.conversions import to_timestamp
 from kschedctl.cel.library.texts import ACCEPTED_KINDS, Clause, describe_unfit_value, iter_clauses
-from kschedctl.cel.parsing.parser import parse
+from kschedctl.cel.parsing.parser import parse_source
 from kschedctl.cel.parsing.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, get_children
 from kschedctl.cel.types import Type, unwrap_optional
 from kschedctl.cel.values import Value, get_work, reset_work
@@ -56,7 +56,10 @@ class Program:
     """The work of the last evaluation that upstream's cost ignores."""
 
     def evaluate(self, *values: Value) -> Value:
-        """Evaluate the expression. Raises CelError, or AbortedError if the evaluation costs too much."""
+        """Evaluate the expression with the values of its variables, and record the cost and the work.
+
+        Raises CelError if the evaluation fails, and AbortedError if it costs too much or values nest too deep.
+        """
         reset_work()
         frame = [0, *values, *[None] * (self.size - FIRST - len(values))]
         try:
@@ -91,7 +94,7 @@ def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Pr
     if len(source) > MAX_LENGTH:
         problem = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
         raise CompileError(f"compilation failed: {problem}")
-    root = parse(source)
+    root = parse_source(source)
     checked = Checker(variables, structs, get_functions()).check(root)
     errors = checked.errors or validate_expression(checked)
     if errors:

@@ -23,17 +23,17 @@ _TRAVERSAL, _PATTERN = 0.1, 0.25
 """Upstream's factors for the length of a traversed text, and for the length of a pattern."""
 
 
-def _compute_text_cost(text: Value, *rest: Value) -> int:
+def _compute_text_cost(text: Value, *_further_arguments: Value) -> int:
     """Return the cost of traversing the first argument once."""
     return ceil(get_cost_size(text) * _TRAVERSAL)
 
 
-def _compute_double_text_cost(text: Value, *rest: Value) -> int:
+def _compute_double_text_cost(text: Value, *_further_arguments: Value) -> int:
     """Return the cost of traversing the first argument twice."""
     return ceil(get_cost_size(text) * 2 * _TRAVERSAL)
 
 
-def _compute_pattern_cost(text: Value, pattern: Value, *rest: Value) -> int:
+def _compute_pattern_cost(text: Value, pattern: Value, *_further_arguments: Value) -> int:
     """Return the cost of searching for a pattern."""
     return ceil((1.0 + get_cost_size(text)) * _TRAVERSAL) * ceil(get_cost_size(pattern) * _PATTERN)
 
@@ -43,7 +43,7 @@ def _compute_substring_cost(text: Value, part: Value) -> int:
     return ceil(get_cost_size(text) * _TRAVERSAL) * ceil(get_cost_size(part) * _TRAVERSAL)
 
 
-def _compute_traversal_cost(value: Value, *rest: Value) -> int:
+def _compute_traversal_cost(value: Value, *_further_arguments: Value) -> int:
     """Return the cost of traversing a value, however deeply it is nested."""
     if isinstance(value, str | bytes):
         return int(len(value.encode() if isinstance(value, str) else value) * _TRAVERSAL)
@@ -97,7 +97,7 @@ def _compute_list_cost(count: int, factor: float = 1) -> int:
     return int(count * factor) + 1 + LIST
 
 
-def _compute_quadratic_cost(values: Value, *rest: Value) -> int:
+def _compute_quadratic_cost(values: Value, *_further_arguments: Value) -> int:
     """Return the cost of comparing each value of a list with each other."""
     has_texts = isinstance(values, list) and values and isinstance(values[0], str | bytes)
     factor = 2.1 if has_texts else 2.0

@@ -214,7 +214,10 @@ class Planner:
         return run
 
     def _validate_pattern(self, function: str, args: list[SyntaxNode]) -> None:
-        """Record a regular expression that cannot be run here. Raises CompileError for an invalid one."""
+        """Record a regular expression that cannot be run without google-re2.
+
+        A computed pattern is recorded by the name of the function. Raises CompileError if a literal pattern is invalid.
+        """
         if function not in regular_expressions.PATTERN_FUNCTIONS:
             return
         if not isinstance(args[1], Literal):  # a computed pattern

@@ -73,13 +73,13 @@ def _find_element(value: Value, index: Value) -> Value:
     if isinstance(value, Map):
         return value.look_up(index)
     if isinstance(value, list):
-        position = _to_position(index)
+        position = _convert_index_to_position(index)
         return value[position] if 0 <= position < len(value) else MISSING
     return MISSING
 
 
-def _to_position(index: Value) -> int:
-    """Convert an index to a position in a list. Raises CelError if it is not a whole number."""
+def _convert_index_to_position(index: Value) -> int:
+    """Convert an index to a position in a list. Raises CelError if the index is not a whole number."""
     if type(index) in (int, Uint) or (type(index) is float and math.isfinite(index)):
         if int(index) == index:
             return int(index)
@@ -140,14 +140,16 @@ def _build_type_guard(cel_type: Type) -> Guard:
         wanted_class = _CLASSES[cel_type.kind]
         return lambda value: type(value) is wanted_class
     if cel_type.kind == "list":
-        element = _build_type_guard(cel_type.parameters[0])
-        return lambda value: isinstance(value, list) and (not value or element(value[0]))
+        element_fits = _build_type_guard(cel_type.parameters[0])
+        return lambda value: isinstance(value, list) and (not value or element_fits(value[0]))
     if cel_type.kind == "map":
-        key, held = map(_build_type_guard, cel_type.parameters)
-        return lambda value: isinstance(value, Map) and all(key(k) and held(value.find(k)) for k in list(value)[:1])
+        key_fits, value_fits = map(_build_type_guard, cel_type.parameters)
+        return lambda value: (
+            isinstance(value, Map) and all(key_fits(k) and value_fits(value.find(k)) for k in list(value)[:1])
+        )
     if cel_type.name == "optional_type":
-        inner = _build_type_guard(cel_type.parameters[0])
-        return lambda value: type(value) is Optional and (not value or inner(value.value))
+        inner_fits = _build_type_guard(cel_type.parameters[0])
+        return lambda value: type(value) is Optional and (not value or inner_fits(value.value))
     if cel_type.kind in ("struct", "opaque"):
         return lambda value: isinstance(value, Opaque) and value.type_name == cel_type.name
     return lambda value: True
@@ -377,7 +379,7 @@ def build_loop(loop: Loop) -> Run:
 
 
 def build_binding(slot: int, initial: Run, result: Run) -> Run:
-    """Build the function that runs a comprehension that only gives a value a name, as ``cel.bind`` does."""
+    """Build the function for a comprehension that only gives a name to a value, as ``cel.bind`` does."""
 
     def run(frame: Frame) -> Value:
         frame[slot] = DeferredAccumulator(initial)
@@ -404,9 +406,10 @@ def _freeze_accumulator(value: Value) -> Value:
 
 
 def _iter_elements(value: Value, with_keys: bool) -> Iterable[tuple[Value, ...]]:
-    """Yield the loop variables' values for each element. Raises CelError unless the value is a list or map.
+    """Return an iterable of the loop variables' values for each element.
 
-    `with_keys` adds the index or key before the item. Without it, a map yields only its keys.
+    ``with_keys`` adds the index or key before the item. Without it, a map yields only its keys. Raises CelError unless
+    the value is a list or map.
     """
     if isinstance(value, list):
         if with_keys:

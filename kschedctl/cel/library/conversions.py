@@ -149,7 +149,7 @@ def to_double(value: Value) -> float:
         return float(value)
     if _SPECIAL.fullmatch(value):
         return float(value)
-    number = math.inf  # stands for what cannot be read
+    number = math.inf  # stays infinite if the text is malformed or out of range
     try:
         if _FLOAT.fullmatch(value):
             number = float(value)

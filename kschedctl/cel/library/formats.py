@@ -96,8 +96,8 @@ def _is_date(text: str) -> bool:
 
 def _is_datetime(text: str) -> bool:
     """Return whether the text is a date and a time within range, separated by `T`."""
-    day, separator, rest = text.lower().partition("t")
-    match = _TIME.fullmatch(rest.partition("t")[0])
+    day, separator, time = text.lower().partition("t")
+    match = _TIME.fullmatch(time.partition("t")[0])  # like upstream, ignore the text after another T
     in_range = match and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
     return bool(separator and _is_date(day) and in_range)
 

@@ -50,7 +50,7 @@ def _compare_leniently(left: Value, right: Value) -> int:
         return 0
 
 
-def _build_sum(zero: Value) -> Callable[[list[Value]], Value]:
+def _build_sum_function(zero: Value) -> Callable[[list[Value]], Value]:
     """Build the function that adds up a list, starting from the zero of the elements' type."""
 
     def sum_values(values: list[Value]) -> Value:
@@ -63,10 +63,10 @@ def _build_sum(zero: Value) -> Callable[[list[Value]], Value]:
     return sum_values
 
 
-def _build_extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
-    """Build the function that returns the least (`sign` is 1) or greatest (-1) element of a list.
+def _build_extreme_finder(name: str, sign: int) -> Callable[[list[Value]], Value]:
+    """Build the function that returns the least (``sign`` is 1) or greatest (-1) element of a list.
 
-    `name` is the name of the function in its error.
+    ``name`` is the name of the function in its error.
     """
 
     def find_extreme(values: list[Value]) -> Value:
@@ -175,9 +175,9 @@ def includes(target: Value, wanted: Value) -> bool:
 
 _LIST_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     **{f"{{list({t})}}.isSorted() bool": is_sorted for t in _COMPARABLE},
-    **{f"{{list({t})}}.sum() {t}": _build_sum(zero) for t, zero in _ZEROS.items()},
-    **{f"{{list({t})}}.max() {t}": _build_extreme("max", -1) for t in _COMPARABLE},
-    **{f"{{list({t})}}.min() {t}": _build_extreme("min", 1) for t in _COMPARABLE},
+    **{f"{{list({t})}}.sum() {t}": _build_sum_function(zero) for t, zero in _ZEROS.items()},
+    **{f"{{list({t})}}.max() {t}": _build_extreme_finder("max", -1) for t in _COMPARABLE},
+    **{f"{{list({t})}}.min() {t}": _build_extreme_finder("min", 1) for t in _COMPARABLE},
     "{list(A)}.indexOf(A) int": find_index,
     "{list(A)}.lastIndexOf(A) int": find_last_index,
     "{list(T)}.slice(int, int) list(T)": slice_list,
@@ -212,7 +212,7 @@ def build_optional_of_non_zero(value: Value) -> Optional:
     return NONE if is_zero else Optional(value)
 
 
-def unwrap_present(values: list[Value]) -> list[Value]:
+def unwrap_present_values(values: list[Value]) -> list[Value]:
     """Return the contents of the optional values that are present. Raises CelError if a value is not optional."""
     for value in values:
         if not isinstance(value, Optional):
@@ -247,8 +247,8 @@ _OPTIONAL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "optional.of(V) optional(V)": Optional,
     "optional.ofNonZeroValue(V) optional(V)": build_optional_of_non_zero,
     "optional.none() optional(V)": lambda: NONE,
-    "optional.unwrap(list(optional(V))) list(V)": unwrap_present,
-    "{list(optional(V))}.unwrapOpt() list(V)": unwrap_present,
+    "optional.unwrap(list(optional(V))) list(V)": unwrap_present_values,
+    "{list(optional(V))}.unwrapOpt() list(V)": unwrap_present_values,
     "{optional(V)}.value() V": Optional.get,
     "{optional(V)}.hasValue() bool": bool,
     "{list(V)}.first() optional(V)": lambda values: Optional(values[0]) if values else NONE,

@@ -186,19 +186,19 @@ def _parse_url_without_fragment(text: str, fragment: str, in_request: bool) -> U
         raise ValueError("empty url")
     if text == "*":
         return URL("", "", host="", path=text, query="", fragment="")
-    scheme, rest = _split_scheme(text)
-    rest, _, query = rest.partition("?")
-    if not rest.startswith("/"):
+    scheme, remainder = _split_scheme(text)
+    remainder, _, query = remainder.partition("?")
+    if not remainder.startswith("/"):
         if not scheme:
             raise ValueError("invalid URI for request")
-        return URL(scheme, "", host="", path="", query=query, fragment=fragment, opaque=rest)
+        return URL(scheme, "", host="", path="", query=query, fragment=fragment, opaque=remainder)
     # As in Go, all slashes belong to the path if there is no scheme and either a request or three leading slashes.
-    may_name_host = bool(scheme) or not (in_request or rest.startswith("///"))
-    if not (may_name_host and rest.startswith("//")):
-        return URL(scheme, "", host="", path=_escape_path(rest), query=query, fragment=fragment)
-    authority, slash, rest = rest[2:].partition("/")
+    may_name_host = bool(scheme) or not (in_request or remainder.startswith("///"))
+    if not (may_name_host and remainder.startswith("//")):
+        return URL(scheme, "", host="", path=_escape_path(remainder), query=query, fragment=fragment)
+    authority, slash, remainder = remainder[2:].partition("/")
     user, host = _split_authority(authority)
-    return URL(scheme, user, host=host, path=_escape_path(slash + rest), query=query, fragment=fragment)
+    return URL(scheme, user, host=host, path=_escape_path(slash + remainder), query=query, fragment=fragment)
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
@@ -259,7 +259,7 @@ def to_url(text: str) -> Opaque:
 
 
 def parse_query(value: Opaque) -> Map:
-    """Return the map of the query: name -> list of values. Invalid parts are left out."""
+    """Parse the query of a URL into a map from each name to the list of its values. Invalid parts are left out."""
     values: dict[str, list[str]] = {}
     for piece in value.held.query.split("&"):
         if not piece or ";" in piece or _BAD_ESCAPE.search(piece):

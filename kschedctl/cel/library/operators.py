@@ -146,10 +146,10 @@ def modulo(left: Value, right: Value) -> Value:
         raise CelError("modulus by zero")
     if left == INT_MIN and right == -1:
         raise CelError("integer overflow")
-    rest = abs(left) % abs(right)
+    remainder = abs(left) % abs(right)
     if type(left) is Uint:
-        return Uint(rest)
-    return -rest if left < 0 else rest  # the sign is that of the dividend, unlike in Python
+        return Uint(remainder)
+    return -remainder if left < 0 else remainder  # the sign is that of the dividend, unlike in Python
 
 
 def negate(value: Value) -> Value:

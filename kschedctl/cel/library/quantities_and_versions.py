@@ -10,17 +10,17 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse_quantity
 from kschedctl.cel.errors import CelError, build_validity_predicate
 from kschedctl.cel.values import INT_MAX, Opaque, Value
 
 QUANTITY = "kubernetes.Quantity"
 
 
-def parse_quantity(text: str) -> Opaque:
-    """Parse a quantity. Raises CelError if it is invalid."""
+def parse_cel_quantity(text: str) -> Opaque:
+    """Parse a quantity into a value for expressions. Raises CelError if it is invalid."""
     try:
-        return Opaque(QUANTITY, parse(text))
+        return Opaque(QUANTITY, parse_quantity(text))
     except QuantityError as error:
         raise CelError(error.what) from None
 
@@ -31,7 +31,7 @@ def is_quantity(text: str) -> bool:
     A quantity with more digits than can be computed with is valid too.
     """
     try:
-        parse(text)
+        parse_quantity(text)
     except QuantityError as error:
         return "are not supported" in error.what
     return True
@@ -66,7 +66,7 @@ def _convert_to_float(value: Opaque) -> float:
         return math.copysign(math.inf, held.mantissa)
 
 
-def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
+def _build_adder(sign: int) -> Callable[[Opaque, Value], Opaque]:
     """Build the function that adds a second operand to a quantity, or subtracts it if ``sign`` is negative.
 
     The second operand is a quantity or an integer.
@@ -87,7 +87,7 @@ def _compare_quantities(left: Opaque, right: Opaque) -> int:
 
 
 _QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    "quantity(string) kubernetes.Quantity": parse_quantity,
+    "quantity(string) kubernetes.Quantity": parse_cel_quantity,
     "isQuantity(string) bool": is_quantity,
     "sign(kubernetes.Quantity) int": lambda q: (q.held.mantissa > 0) - (q.held.mantissa < 0),
     "{kubernetes.Quantity}.isGreaterThan(kubernetes.Quantity) bool": lambda a, b: _compare_quantities(a, b) > 0,
@@ -96,10 +96,10 @@ _QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{kubernetes.Quantity}.asApproximateFloat() double": _convert_to_float,
     "{kubernetes.Quantity}.asInteger() int": _convert_to_integer,
     "{kubernetes.Quantity}.isInteger() bool": lambda q: _convert_to_int64(q) is not None,
-    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_addition(1),
-    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_addition(1),
-    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_addition(-1),
-    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _build_addition(-1),
+    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_adder(1),
+    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_adder(1),
+    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_adder(-1),
+    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _build_adder(-1),
 }
 
 
@@ -127,7 +127,10 @@ class SemanticVersion(NamedTuple):
     pre: tuple[PreRelease, ...] = ()
 
     def compare(self, other: SemanticVersion) -> int:
-        """Return -1, 0 or 1. A pre-release comes before its release."""
+        """Return -1, 0 or 1 if this version is lower than, equal to or higher than the other version.
+
+        A pre-release is lower than its release.
+        """
         numbers = (self.major, self.minor, self.patch)
         other_numbers = (other.major, other.minor, other.patch)
         if numbers != other_numbers:

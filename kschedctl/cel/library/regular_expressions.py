@@ -81,14 +81,16 @@ def _compile_re2(pattern: str) -> Pattern:
     except UnicodeError as error:
         raise CelError(str(error)) from None
     except re2.error as error:
-        raise CelError(f"error parsing regexp: {_to_go_message(error.args[0].decode(errors='replace'))}") from None
+        raise CelError(
+            f"error parsing regexp: {_translate_error_message(error.args[0].decode(errors='replace'))}"
+        ) from None
     return compiled
 
 
-def _to_go_message(error: str) -> str:
-    r"""Return RE2's error in Go's words.
+def _translate_error_message(error: str) -> str:
+    r"""Translate an error message of RE2 to Go's words.
 
-    >>> _to_go_message("missing ): (a"), _to_go_message("trailing \\")
+    >>> _translate_error_message("missing ): (a"), _translate_error_message("trailing \\")
     ('missing closing ): `(a`', 'trailing backslash at end of expression: ``')
     """
     if error.startswith("trailing \\"):
@@ -97,7 +99,7 @@ def _to_go_message(error: str) -> str:
     return f"{GO_MESSAGES.get(what, what)}: `{where}`"
 
 
-def _compile_for(pattern: str, text: str) -> Pattern:
+def _compile_for_text(pattern: str, text: str) -> Pattern:
     """Compile a pattern to run on a text.
 
     Raises CelError if the pattern is invalid. Raises AbortedError if it needs RE2, which is not installed.
@@ -110,9 +112,12 @@ def _compile_for(pattern: str, text: str) -> Pattern:
     return simple.compiled
 
 
-def _iter_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans that Go's FindAllString finds: it skips empty matches next to the previous match."""
-    compiled = _compile_for(pattern, text)
+def _iter_match_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each match that Go's FindAllString finds.
+
+    Like Go, skip an empty match that touches the previous match. Raises CelError if the pattern is invalid.
+    """
+    compiled = _compile_for_text(pattern, text)
     at = 0
     last_end = -1
     while at <= len(text):
@@ -131,25 +136,25 @@ def _iter_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
 
 def matches(text: str, pattern: str) -> bool:
     """Return whether the pattern matches somewhere in the text. Raises CelError for an invalid pattern."""
-    return next(_iter_spans(text, pattern), None) is not None
+    return next(_iter_match_spans(text, pattern), None) is not None
 
 
 def find_first(text: str, pattern: str) -> str:
     """Return the first match, or "". Raises CelError for an invalid pattern."""
-    return next(iter(find_all(text, pattern, 1)), "")
+    return next(iter(find_all_matches(text, pattern, 1)), "")
 
 
-def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+def find_all_matches(text: str, pattern: str, limit: int = -1) -> list[str]:
     """Return all matches, or the first ``limit``, including empty ones. Raises CelError for an invalid pattern.
 
-    >>> find_all("baac", "a*")
+    >>> find_all_matches("baac", "a*")
     ['', 'aa', '']
     """
     validate_pattern(pattern)
     texts: list[str] = []
     if limit == 0:
         return texts
-    for begin, end in _iter_spans(text, pattern):
+    for begin, end in _iter_match_spans(text, pattern):
         texts.append(text[begin:end])
         if len(texts) == limit:
             break
@@ -160,8 +165,8 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "matches(string, string) bool": matches,
     "{string}.matches(string) bool": matches,
     "{string}.find(string) string": find_first,
-    "{string}.findAll(string) list(string)": find_all,
-    "{string}.findAll(string, int) list(string)": find_all,
+    "{string}.findAll(string) list(string)": find_all_matches,
+    "{string}.findAll(string, int) list(string)": find_all_matches,
 }
 PATTERN_FUNCTIONS = frozenset(["matches", "find", "findAll"])
 """Functions whose constant patterns are compiled beforehand."""

@@ -88,8 +88,11 @@ def _parse_offset(zone: str) -> int:
     return -seconds if zone[0] == "-" else seconds
 
 
-def to_local(timestamp: Timestamp, zone: tzinfo = UTC) -> datetime:
-    """Convert a timestamp to a time zone, in microseconds. Raises CelError if Python does not have the year."""
+def convert_to_local_time(timestamp: Timestamp, zone: tzinfo = UTC) -> datetime:
+    """Convert a timestamp to a time in a time zone, with microsecond precision.
+
+    Raises CelError if the year is out of Python's range.
+    """
     try:
         return (_EPOCH + timedelta(microseconds=timestamp.nanos // 1000)).astimezone(zone)
     except OverflowError:
@@ -98,7 +101,7 @@ def to_local(timestamp: Timestamp, zone: tzinfo = UTC) -> datetime:
 
 def format_timestamp(timestamp: Timestamp) -> str:
     """Format a timestamp as RFC 3339 in its original zone, with as many fraction digits as needed."""
-    local_time = to_local(timestamp, timezone(timedelta(seconds=timestamp.offset)))
+    local_time = convert_to_local_time(timestamp, timezone(timedelta(seconds=timestamp.offset)))
     fraction = f".{timestamp.nanos % _SECOND:09d}".rstrip("0").rstrip(".")
     zone = f"{local_time:%z}"
     return f"{local_time.year:04d}-{local_time:%m-%dT%H:%M:%S}{fraction}" + (
@@ -150,7 +153,7 @@ _UNIT_NANOS = {"getHours": 3600 * _SECOND, "getMinutes": 60 * _SECOND, "getSecon
 def _build_getter(name: str) -> Callable[..., int]:
     """Build a function that returns a named part of a timestamp in a time zone, such as the year."""
     get_part = _PARTS[name]
-    return lambda timestamp, zone="UTC": get_part(to_local(timestamp, _parse_zone(zone)))
+    return lambda timestamp, zone="UTC": get_part(convert_to_local_time(timestamp, _parse_zone(zone)))
 
 
 def _build_unit_getter(unit_nanos: int) -> Callable[[Duration], int]:

@@ -121,8 +121,8 @@ def _expand_exists(call: Call) -> SyntaxNode:
 
 def _expand_exists_one(call: Call) -> SyntaxNode:
     """Expand `list.exists_one(x, condition)` into a loop that counts matches."""
-    more = _build_call(call, "_+_", _build_accumulator(call), _build_constant(call, 1))
-    step = _build_call(call, "_?_:_", call.args[-1], more, _build_accumulator(call))
+    incremented = _build_call(call, "_+_", _build_accumulator(call), _build_constant(call, 1))
+    step = _build_call(call, "_?_:_", call.args[-1], incremented, _build_accumulator(call))
     result = _build_call(call, "_==_", _build_accumulator(call), _build_constant(call, 1))
     return _build_comprehension(call, len(call.args) - 1, _Loop(_build_constant(call, 0), step, result=result))
 

@@ -39,8 +39,11 @@ RESERVED = frozenset(
 ) | {"package", "return", "var", "void", "while"}
 
 
-def parse(source: str) -> SyntaxNode:
-    """Parse a text into an expression. Raises CompileError if it is invalid or nested too deeply."""
+def parse_source(source: str) -> SyntaxNode:
+    """Parse the text of an expression into its syntax tree.
+
+    Raises CompileError if it is invalid or nested too deeply.
+    """
     parser = _Parser(source)
     node = parser.parse_expression()
     if parser.token.kind != END:
@@ -147,7 +150,10 @@ class _Parser:
         return Call(at, _get_max_height(tuple(terms)), f"_{operator}_", None, tuple(terms))
 
     def parse_relation(self, chained: bool = True) -> SyntaxNode:
-        """Parse comparisons and `in`, which group from the left."""
+        """Parse comparisons and ``in``, which group from the left.
+
+        If ``chained`` is false, parse only the operand before the next comparison.
+        """
         self.enter_rule("relation")
         node = self.parse_arithmetic(1)
         while chained and self.token.kind in RELATIONS:
@@ -228,7 +234,10 @@ class _Parser:
             raise self.error(at, message) from None
 
     def parse_sequence(self, end: str, item: Callable[[], T], trailing: bool = False) -> list[T]:
-        """Parse items separated by commas, up to the end token."""
+        """Parse items separated by commas, up to and including the token ``end``.
+
+        ``trailing`` allows a comma after the last item.
+        """
         items: list[T] = []
         while self.token.kind != end:
             items.append(item())

@@ -180,7 +180,7 @@ def _find_worst_state(sections: Sequence[AnySection], interrupted: bool) -> str:
 
 def _describe_lack_of_nodes(audited: AuditedCluster) -> str:
     """Return the beginning of the headline if the cluster is known to have no nodes, or an empty text."""
-    return "" if audited.cluster.nodes or audited.cluster.gap("Node") else "There are no nodes. "
+    return "" if audited.cluster.nodes or audited.cluster.find_gap("Node") else "There are no nodes. "
 
 
 def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:

@@ -70,5 +70,5 @@ class AuditedCluster(ReplayedCluster):
     def iter_unread_kinds(self, *kinds: str) -> Iterator[UnknownKind]:
         """Yield an UnknownKind, with effect on the verdict, for each of the kinds that was not read."""
         for kind in kinds:
-            if gap := self.cluster.gap(kind):
+            if gap := self.cluster.find_gap(kind):
                 yield UnknownKind(kind, gap.why, VERDICT)

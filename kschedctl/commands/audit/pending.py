@@ -271,13 +271,13 @@ def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: Audited
         return
     if not audited.now:
         yield NO_TIMES
-    if gap := audited.cluster.gap("Event"):
+    if gap := audited.cluster.find_gap("Event"):
         yield UnknownKind("Event", gap.why, MESSAGE)
 
 
 def _find_unread_scheduler_kinds(audited: AuditedCluster) -> list[UnknownKind]:
     """Return the unread kinds by which other schedulers would be recognized."""
-    gaps = {kind: audited.cluster.gap(kind) for kind in (LEASE, "Event")}
+    gaps = {kind: audited.cluster.find_gap(kind) for kind in (LEASE, "Event")}
     return [UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap]
 
 

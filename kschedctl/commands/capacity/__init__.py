@@ -253,7 +253,7 @@ def prepare_shapes(
         repeated=repeated,
         limit=most,
         admitted=admitted,
-        counted=Admissions(cluster, documents).find_replayed_namespaces(workloads),
+        counted=Admissions(cluster, documents).map_namespaces_to_full_replay(workloads),
         workloads=queued_workloads,
     )
 
@@ -369,7 +369,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         shape_capacity,
         message=simulation.build_message(last_outcome.position),
         eliminations=report_eliminations(find_obstacles(failed_cycle), failed_cycle),
-        cause=MissingStorageClasses(view.cluster).explain(view.pods.objects[last_outcome.position]),
+        cause=MissingStorageClasses(view.cluster).explain_missing_class(view.pods.objects[last_outcome.position]),
         evicts=_find_preempted_pods(shared, trial, view, last_outcome.position),
     )
 
@@ -414,7 +414,7 @@ def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[
 
 def _find_preempted_pods(shared: PodShapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
     """Find the pods that one more pod would preempt. The view must not be used afterwards."""
-    outcome = Simulation(shared.scheduler, view, seed=trial.seed).attempt(position)
+    outcome = Simulation(shared.scheduler, view, seed=trial.seed).attempt_pod(position)
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
 
 

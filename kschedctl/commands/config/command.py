@@ -51,7 +51,10 @@ class SchedulerOptions:
     kube_version: KubeVersionOption = None
 
     def parse(self) -> VersionAndGates:
-        """Return the version (by default the newest) and the parsed feature gates. Raises UsageError."""
+        """Return the version (by default the newest) and the parsed feature gates.
+
+        Raises UsageError if a feature gate is malformed.
+        """
         return {
             "kube_version": self.kube_version or KUBE_VERSION,
             "feature_gates": parse_feature_gates(self.feature_gates),
@@ -109,13 +112,13 @@ def config(
     _validate_arguments(action, file, live)
     if live.is_given:
         return shown.build_answer(_read_live_configuration(live, scheduler))
-    started = scheduler.parse()
+    version_and_gates = scheduler.parse()
     document = _read_single_document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
-        return shown.build_answer(effective_configuration(written, **started))
+        return shown.build_answer(effective_configuration(written, **version_and_gates))
     size = nodes if cluster_size is None else cluster_size
-    report = check_configuration(document.value, nodes=size, place=document, **started)
+    report = check_configuration(document.value, nodes=size, place=document, **version_and_gates)
     return shown.build_answer(report, FOUND if report.has_at_least(fail_on) else CLEAN)
 
 
@@ -129,15 +132,18 @@ def _validate_arguments(action: str, file: str | None, live: LiveScheduler) -> N
 
 
 def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -> EffectiveConfiguration:
-    """Read the effective configuration of the live cluster's scheduler. Raises ClusterError."""
+    """Read the effective configuration of the live cluster's scheduler.
+
+    Raises ClusterError if the cluster cannot be read.
+    """
     from kschedctl.sources.live.components import read_setup  # noqa: PLC0415
     from kschedctl.sources.live.reading import ReadingOptions, build_scheduler_cluster  # noqa: PLC0415 - only live clusters need the client
 
     connected = connect_to_cluster(Source(kubeconfig=live.kubeconfig, context=live.context))
-    wishes = ReadingOptions(
+    options = ReadingOptions(
         feature_gates=parse_feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version
     )
-    cluster = build_scheduler_cluster(connected, read_setup(connected.server), wishes)
+    cluster = build_scheduler_cluster(connected, read_setup(connected.server), options)
     log_cluster(cluster)
     report = effective_configuration(
         cluster.configuration, kube_version=cluster.kube_version, feature_gates=cluster.feature_gates

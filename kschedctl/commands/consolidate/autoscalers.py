@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node
-from kschedctl.autoscaling.karpenter.candidates import find_offered_price
+from kschedctl.autoscaling.karpenter.candidates import get_offered_price
 from kschedctl.autoscaling.karpenter.disrupt import STAYS
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
@@ -182,7 +182,7 @@ def find_prices(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> 
     prices: dict[str, float] = {}
     for node in nodes:
         labels = node.metadata.labels
-        price = find_offered_price(labels, types_by_name.get(labels.get(INSTANCE_TYPE, "")))
+        price = get_offered_price(labels, types_by_name.get(labels.get(INSTANCE_TYPE, "")))
         if price:
             prices[node.metadata.name] = price
     return prices

@@ -32,7 +32,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Workers
 from kschedctl.reports.cluster_autoscaler import ScaleDown
 from kschedctl.reports.karpenter import Disruption
-from kschedctl.sources.read import read
+from kschedctl.sources.read import read_paths
 
 EXAMPLES = (
     "kschedctl consolidate",
@@ -98,7 +98,7 @@ class ConsolidationOptions:
         """
         if not self.headroom_for:
             return []
-        documents = [manifest.document for manifest in read([self.headroom_for]).manifests]
+        documents = [manifest.document for manifest in read_paths([self.headroom_for]).manifests]
         manifests = [document for document in documents if is_workload_manifest(document)]
         if not manifests:
             raise UsageError("no workload among the manifests", where=self.headroom_for)
@@ -114,7 +114,7 @@ class DrainWorkOptions(WorkOptions):
         typer.Option(
             "--jobs",
             metavar="NUMBER",
-            help="Processes that drain nodes; 0: one per core. Several are faster only if most nodes have to stay.",
+            help="Number of processes; 0: one per core. More than one helps only if most nodes have to stay.",
         ),
     ] = 1
 

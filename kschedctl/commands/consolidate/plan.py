@@ -145,7 +145,7 @@ class ConsolidationRun:
 
         Raises KeyboardInterrupt if the user interrupts while pending pods are placed.
         """
-        pools = Pools.of(scheduler.view)
+        pools = Pools.from_view(scheduler.view)
         # The pods of --headroom-for are pending, but must not be placed: room for them has to remain.
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
         pending = [
@@ -176,7 +176,7 @@ class ConsolidationRun:
     @property
     def order(self) -> list[Row]:
         """The candidates in the pool that may be used, empty nodes first. Raises UsageError for an unknown pool."""
-        is_in_pool = self.pools.select_nodes_in(self.wishes.pool)
+        is_in_pool = self.pools.select_nodes_in_pool(self.wishes.pool)
         empty_nodes = [Row(row) for row in self.candidates.empty.tolist()]
         return [row for row in (*empty_nodes, *self.candidates.order) if is_in_pool[row]]
 
@@ -324,7 +324,7 @@ class ConsolidationRun:
 
         If not all pods were read, no node is reported as removable, since unread pods may run on it.
         """
-        if self.scheduler.view.cluster.gap("Pod"):
+        if self.scheduler.view.cluster.find_gap("Pod"):
             self.removable = []
             self.remaining = self.pools.workers
         view = self.candidates.view
@@ -372,7 +372,7 @@ class ConsolidationRun:
         The reasons continue the phrase "3 nodes …". Reasons without nodes are left out.
         """
         view = self.candidates.view
-        is_in_pool = self.pools.select_nodes_in(self.wishes.pool)
+        is_in_pool = self.pools.select_nodes_in_pool(self.wishes.pool)
         is_candidate = np.zeros(len(is_in_pool), np.bool_)
         is_candidate[self.order] = True
         is_cordoned = view.nodes.unschedulable & is_in_pool

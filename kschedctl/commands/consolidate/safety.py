@@ -10,7 +10,7 @@ from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.commands.consolidate.report import RequestedShare, ZoneLoss
 from kschedctl.commands.failures import simulate_failures
-from kschedctl.replay.edits import change_nodes, change_pods, find_pods_on
+from kschedctl.replay.edits import change_nodes, change_pods, find_pods_on_nodes
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
 from kschedctl.replay.settling import build_replacement
 from kschedctl.reports.placements import MovedPod
@@ -103,7 +103,7 @@ def remove_nodes(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPo
     remaining_cluster = change_nodes(cluster, lambda node: None if node.metadata.name in names else node)
     targets: Mapping[str, str] = {move.pod: move.target for move in moves}
     changes = {}
-    for pod in find_pods_on(cluster, nodes):
+    for pod in find_pods_on_nodes(cluster, nodes):
         target = targets.get(pod.key)
         key = pod.metadata.namespace, pod.metadata.name
         changes[key] = None if target is None else build_replacement(pod, target)

@@ -194,7 +194,7 @@ def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Ite
     For a DeviceClass that names no driver, there is advice only if no driver publishes a ResourceSlice. There is no
     advice at all unless all ResourceSlices were read.
     """
-    if scheduler.cluster.gap("ResourceSlice") is not None:
+    if scheduler.cluster.find_gap("ResourceSlice") is not None:
         return
     publishing_drivers = {resource_slice.spec.driver for resource_slice in scheduler.cluster.resource_slices}
     for device_class in _find_classes_without_devices(scheduler.cluster, report):

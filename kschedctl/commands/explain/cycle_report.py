@@ -98,7 +98,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     facts = [cause.fact_data for cause in report.causes]
     is_class_named = any(isinstance(fact, ClaimsUnbound) and fact.names_missing_class for fact in facts)
     if report.verdict == UNSCHEDULABLE and not is_class_named:
-        missing = MissingStorageClasses(scheduler.cluster).find(pod)
+        missing = MissingStorageClasses(scheduler.cluster).find_missing_class(pod)
         if missing is not None:
             headline = f"StorageClass {missing.name} does not exist: {headline}"
     explanation = replace(report, headline=headline)
@@ -117,7 +117,7 @@ def _report_cycle_with_group(
     """
     cycle = run_cycle(framework, info, scheduler.view, scheduler.start_sampling())
     pod_report = report_cycle(cycle, scheduler, framework, nodes=nodes)
-    cycle_unknowns = (*unread, *doubts.find_cycle_uncertainties(cycle, framework))
+    cycle_unknowns = (*unread, *doubts.iter_cycle_uncertainties(cycle, framework))
     if not _names_group(info.pod):
         return _add_unread_kinds(pod_report, cycle_unknowns)
 
@@ -311,7 +311,7 @@ def _report_all_rejections(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
     by_node: dict[str, dict[str, StatusReport]] = {}
     for plugin, verdict in cycle.filter.verdicts.items():
         for row in np.flatnonzero(verdict.rejected).tolist():
-            by_node.setdefault(cycle.view.nodes.names[row], {})[plugin] = _to_status_report(verdict.status(row))
+            by_node.setdefault(cycle.view.nodes.names[row], {})[plugin] = _to_status_report(verdict.get_status(row))
     return by_node
 
 
@@ -507,7 +507,7 @@ def iter_upstream_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
     says how.
     """
     for plugin in framework.plugins.values():
-        fault = plugin.upstream_fault(cycle) if has_upstream_fault(plugin) else None
+        fault = plugin.find_upstream_fault(cycle) if has_upstream_fault(plugin) else None
         if fault is None:
             continue
         if fault.without is None:

@@ -344,7 +344,7 @@ def _describe_best_figures(
     usable_fact = find_fact(obstacles_of_reason, usable_row)
     if not isinstance(usable_fact, Insufficient) or usable_fact.free == best_fact.free:
         return (usable_fact or best_fact).describe_cause(names[usable_row], scope)
-    return usable_fact.describe_cause_beside_full_node(names[usable_row], scope, names[best_row], best_fact)
+    return usable_fact.describe_cause_with_full_node(names[usable_row], scope, names[best_row], best_fact)
 
 
 def _mark_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> AnyFact | None:
@@ -373,7 +373,7 @@ def _choose_typical_node(
     """
     row = int(rows[0])
     fact = find_fact(obstacles_of_reason, row)
-    demands = fact.demands() if fact else ()
+    demands = fact.list_label_demands() if fact else ()
     if not demands:
         return row
 
@@ -414,13 +414,13 @@ def _iter_label_demands(obstacles_of_reason: list[Obstacle], mask: Bools, cycle:
     fact = find_fact(obstacles_of_reason, int(rows[0])) if len(rows) else None
     if fact is None:
         return
-    for demand in fact.demands():
+    for demand in fact.list_label_demands():
         label_codes = cycle.view.nodes.label(demand.key).codes[rows]
         _, first_of_each_value = np.unique(label_codes, return_index=True)
         for row in rows[np.sort(first_of_each_value)].tolist():
             fact_on_row = find_fact(obstacles_of_reason, row)
             if fact_on_row:
-                yield from fact_on_row.demands()
+                yield from fact_on_row.list_label_demands()
 
 
 def describe_conflict(first: LabelDemand, second: LabelDemand) -> str:

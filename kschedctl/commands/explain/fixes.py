@@ -11,7 +11,7 @@ from kschedctl.commands.explain.headline import describe_preemption_under_way
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
-from kschedctl.fixes.proposals import iter_fixes_anywhere, iter_fixes_at_node
+from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, RankedFix, move_holding_fixes_forward, rank_trials
 from kschedctl.fixes.rollouts import Rollouts
@@ -66,7 +66,7 @@ def check_fixes_in_queue(
 
 def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
     """Return the uncalled extenders that might reject the nodes on which fixes make the pod fit."""
-    uncalled_extenders = (unknown for candidate in best for unknown in candidate.trial.unheard)
+    uncalled_extenders = (extender for candidate in best for extender in candidate.trial.uncalled_extenders)
     return summarize_unknowns(uncalled_extenders, {Effect.NARROWS: REMEDIES})
 
 
@@ -156,7 +156,7 @@ def search_fixes(
     search = RemedySearch(
         Trials(target.scheduler, choose_pod_to_change(target)),
         iter_fixes_at_node,
-        iter_fixes_anywhere,
+        iter_node_independent_fixes,
         wishes,
         progress=progress,
     )

@@ -179,7 +179,7 @@ def _find_waiting_foreign_job(
             continue
         if namespaces is not None and owner.namespace not in namespaces:
             continue
-        batch_jobs = {job.metadata.name for job in cluster.in_namespace(FIELDS["Job"], owner.namespace)}
+        batch_jobs = {job.metadata.name for job in cluster.list_in_namespace(FIELDS["Job"], owner.namespace)}
         if owner.name not in batch_jobs and not find_pods(cluster, owner):
             return owner
     return None

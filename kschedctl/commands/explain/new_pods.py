@@ -11,7 +11,7 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.api.workloads import format_title
-from kschedctl.cluster import Cluster, convert_document, describe, fill_namespace
+from kschedctl.cluster import Cluster, convert_document, describe_document, fill_namespace
 from kschedctl.commands.explain.report import FINE, Explanation, ReplicaCount
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.creation import admit_pod
@@ -54,7 +54,7 @@ def create_target_pod(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
         return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_decode_pod(pod))
     manifests = sort_manifests([pod])
     if len(manifests.workloads) != 1:
-        raise InputError("neither a Pod nor a workload that creates pods", where=describe(pod))
+        raise InputError("neither a Pod nor a workload that creates pods", where=describe_document(pod))
     first_target, *_ = create_targets(scheduler, manifests.workloads.values(), manifests.documents)
     return first_target
 

@@ -168,7 +168,7 @@ def explain_pods_by_node(scheduler: Scheduler, keys: Iterable[str], kinds: int) 
 
 def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
     """Return the doubt that further pods may be pending if not all pods were read, otherwise ()."""
-    gap = scheduler.cluster.gap("Pod")
+    gap = scheduler.cluster.find_gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 

@@ -348,7 +348,7 @@ def _find_fitting_cause(
 
 def find_unread_pods_doubt(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
     """Return the doubt that further pods may be pending if not all pods were read, otherwise ()."""
-    gap = audited.cluster.gap("Pod")
+    gap = audited.cluster.find_gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 

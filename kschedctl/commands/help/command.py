@@ -81,7 +81,7 @@ def _print_markdown(text: str) -> None:
 
 
 def fold_markdown(text: str, width: int) -> str:
-    """Fold the text to the width. Code blocks and words that are longer stay as they are.
+    """Fold Markdown text to the width. Code blocks and longer words stay as they are.
 
     >>> print(fold_markdown("A paragraph of two\\nlines.\\n\\n- an item that is long", 14), end="")
     A paragraph of
@@ -92,8 +92,8 @@ def fold_markdown(text: str, width: int) -> str:
     """
     is_code = False
 
-    def find_kind(line: str) -> str:
-        """Return the kind of block to which the line belongs. Lines of one kind in a row form a block."""
+    def classify_line(line: str) -> str:
+        """Return the kind of block to which the line belongs, and record whether a code block is open."""
         nonlocal is_code
         if line.startswith(_FENCE):
             is_code = not is_code
@@ -102,7 +102,7 @@ def fold_markdown(text: str, width: int) -> str:
             return "code"
         return "table" if line.startswith("|") else "prose"
 
-    blocks = groupby(text.splitlines(), find_kind)
+    blocks = groupby(text.splitlines(), classify_line)
     return "\n".join(line for kind, lines in blocks for line in _FOLDERS[kind](list(lines), width)) + "\n"
 
 
@@ -130,11 +130,14 @@ def _fold_prose(lines: list[str], width: int) -> Iterator[str]:
 def _fold_paragraph(text: str, width: int) -> list[str]:
     """Return the folded lines of a paragraph. Further lines of a list item are indented like its text."""
     item = _LIST_ITEM.match(text)
-    return _fold(text, width, " " * len(item[1]) if item else "")
+    return _fold_text(text, width, " " * len(item[1]) if item else "")
 
 
-def _fold(text: str, width: int, further: str, first: str = "") -> list[str]:
-    """Return the lines of the text, indented by `first` and then by `further`."""
+def _fold_text(text: str, width: int, further: str, first: str = "") -> list[str]:
+    """Fold the text to the width, and return its lines.
+
+    `first` precedes the first line, and `further` precedes every other line.
+    """
     return textwrap.wrap(
         text,
         width,
@@ -157,12 +160,12 @@ def _fold_table(lines: list[str], width: int) -> Iterator[str]:
     titles, _, *rows = [_split_row(line) for line in lines]
     for row in rows:
         if len(row) == 2:
-            yield from _fold(f"- {row[0]}: {row[1]}", width, "  ")
+            yield from _fold_text(f"- {row[0]}: {row[1]}", width, "  ")
             continue
-        yield from _fold(f"- {row[0]}", width, "  ")
+        yield from _fold_text(f"- {row[0]}", width, "  ")
         for title, cell in zip(titles[1:], row[1:], strict=False):
             if cell:
-                yield from _fold(f"{title}: {cell}" if title else cell, width, "    ", "  ")
+                yield from _fold_text(f"{title}: {cell}" if title else cell, width, "    ", "  ")
 
 
 def _split_row(line: str) -> list[str]:

@@ -33,7 +33,7 @@ def instance_types(*, source: Source) -> int:
     """
     cluster = load_cluster(source, live=LiveKinds(("NodeClaim",)))
     types = derive_instance_types(cluster)
-    unread = [kind for kind in SOURCE_KINDS if cluster.gap(kind) is not None]
+    unread = [kind for kind in SOURCE_KINDS if cluster.find_gap(kind) is not None]
     if not types and not unread:
         raise UsageError("no node and no NodeClaim has an instance type")
     typer.echo(json.dumps(types, indent=2))

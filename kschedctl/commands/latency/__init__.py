@@ -14,7 +14,7 @@ from kschedctl.errors import UsageError
 from kschedctl.sources.metrics.catalogue import MetricsReading
 from kschedctl.sources.metrics.exposition import (
     _require_scheduler_metrics,
-    compute_difference,
+    compute_metrics_between,
     compute_reading_since_start,
     parse_exposition,
 )
@@ -47,4 +47,4 @@ def _parse_metrics(texts: Sequence[str], seconds: float | None) -> MetricsReadin
     expositions = [parse_exposition(text.encode(), f"text {number}") for number, text in enumerate(texts, 1)]
     if len(expositions) == 1:
         return compute_reading_since_start(expositions[0])
-    return _require_scheduler_metrics(compute_difference(expositions[0], expositions[1], seconds))
+    return _require_scheduler_metrics(compute_metrics_between(expositions[0], expositions[1], seconds))

@@ -73,8 +73,8 @@ def lint(
     With a ``cluster``, rules that need nodes and pods run for manifests, too. ``select`` and ``ignore`` are rule ids,
     with * as a wildcard. ``profile`` is default, strict or all. ``severity`` is the lowest severity to report (error,
     warning, note). Manifests without a namespace are applied to ``namespace``. ``instance_types`` are all types that
-    Karpenter may launch, in the format of kwok's instance_types.json. No settings file is read. Raises UsageError and
-    InputError.
+    Karpenter may launch, in the format of kwok's instance_types.json. No settings file is read. Raises UsageError if
+    there is nothing to lint or a rule is unknown, and InputError if an input is malformed.
 
     >>> import kschedctl
     >>> budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "none"}}
@@ -190,7 +190,7 @@ def _find_described_cluster(
             nodes[0].file,
         )
         return DescribedCluster(None, is_self_described=True)
-    return _build_cluster(known_manifests, gates)
+    return _build_described_cluster(known_manifests, gates)
 
 
 def _is_cluster_of_all_manifests(
@@ -198,8 +198,8 @@ def _is_cluster_of_all_manifests(
 ) -> bool:
     """Return whether the files with nodes describe the cluster of all manifests.
 
-    They do if all of these files were given by name, or if node names are unique and all manifests are in folders below
-    the files. Nodes in the examples and tests of a repository are not its cluster.
+    They do if all of these files were given by name, or if node names are unique and every manifest is in the common
+    folder of these files or below it. Nodes in the examples and tests of a repository are not its cluster.
     """
     files = {manifest.file for manifest in nodes}
     if files <= set(named_files):
@@ -215,7 +215,7 @@ def _get_folder(file: str) -> str:
     return os.path.dirname(os.path.abspath(file))
 
 
-def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedCluster:
+def _build_described_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedCluster:
     """Build the cluster of the readable manifests. If a node cannot be read, the cluster is None.
 
     Manifests that cannot be read become problems, unless lint's rules report them anyway.

@@ -91,7 +91,10 @@ class ClusterOptions(InstanceTypeInput):
         return ", ".join(self.with_cluster)
 
     def load_cluster(self, source: Source) -> DescribedCluster | None:
-        """Load the cluster that the options name, or return None if they name none. Raises KschedctlError."""
+        """Load the cluster that the options name, or return None if they name none.
+
+        Raises KschedctlError if the cluster cannot be loaded.
+        """
         cluster_source = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
             return DescribedCluster(load_cluster(cluster_source, live=CREATION_LIMIT_KINDS.union(POOL_KINDS)))

@@ -36,7 +36,7 @@ def build_findings_page(report: Findings, style: Style) -> Page:
         details.append(paragraph(Marked("not fully checked:", Tone.WARNING), describe_unread(report.unknown)))
     if report.passed_over:
         details.append(paragraph(Marked("skipped:", Tone.FAINT), _describe_skipped(report, style)))
-    details += _hint_at_fixes(report, style)
+    details += _build_fix_hint(report, style)
     summary = paragraph(*_build_summary(report))
     return (summary, *details) if style.answer_first else (*details, summary)
 
@@ -125,7 +125,7 @@ def _describe_skipped(report: Findings, style: Style) -> str:
     return ", ".join(parts)
 
 
-def _hint_at_fixes(report: Findings, style: Style) -> Page:
+def _build_fix_hint(report: Findings, style: Style) -> Page:
     """Build the line on the options that show and apply fixes, or nothing if the fixes are shown."""
     if not report.findings or style.wide or style.fixes or style.answer_first:
         return ()

@@ -56,7 +56,7 @@ def find_settings(folder: Path) -> Path | None:
 
 
 def read_settings(file: Path | None) -> LintSettings:
-    """Read the settings in a file, or return the defaults without a file. Raises InputError."""
+    """Read the settings in a file, or return the defaults without a file. Raises InputError if they are invalid."""
     if file is None:
         return LintSettings()
     document = _read_toml_table(str(file)) if file.suffix == ".toml" else _read_only_document(str(file))
@@ -77,7 +77,10 @@ def _read_only_document(file: str) -> object:
 
 
 def _read_toml_table(file: str) -> object:
-    """Read the table for kschedctl in a pyproject.toml, or return None if there is none. Raises InputError."""
+    """Read the table for kschedctl in a pyproject.toml, or return None if there is none.
+
+    Raises InputError if the file cannot be parsed.
+    """
     try:
         document = tomllib.loads(_read_small_file(file).decode())
     except RecursionError:

@@ -219,6 +219,7 @@ def _find_companion_pods(target: TargetPod, cluster: Cluster) -> list[Pod]:
     These are the pods of its groups and, if the user named the target's workload, all waiting pods of the workload.
     """
     owner, groups = find_owner(target.pod), find_groups(target.pod)
+    # A note says that the target was chosen among the pods of the workload that the user named.
     stands_for_workload = bool(target.note) and owner.kind != "Pod"
 
     def is_companion(pod: Pod) -> bool:

@@ -135,21 +135,26 @@ def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:
     if not room.searches:
         return ()
     stage = replace(room.before, view=room.before.view.fork())
-    outcome = stage.build_simulation().attempt(room.searches[0].wanted)
+    outcome = stage.build_simulation().attempt_pod(room.searches[0].wanted)
     pods = room.before.view.pods.objects
     return tuple(pods[victim].key for victim in outcome.victims) if outcome else ()
 
 
 def _find_rivals(room: RoomMaking) -> tuple[str, ...]:
-    """Return the waiting pods of the same workload that the queue pops before the only pod for which room is made."""
+    """Return the waiting pods of the same workload that the queue pops before the pod for which room is made.
+
+    The result is empty if room is made for several pods, or for a pod without a workload.
+    """
     if len(room.wanted) != 1:
         return ()
     (wanted,) = room.wanted
     pods = room.before.view.pods.objects
     owner = find_owner(pods[wanted])
+    if owner.kind == "Pod":  # no controller
+        return ()
     replicas = [position for position in room.unplaced if find_owner(pods[position]) == owner]
     order = room.simulation.sort_for_queue([*dict.fromkeys((*replicas, wanted))])
-    return tuple(pods[position].key for position in order[: order.index(wanted)]) if owner.kind != "Pod" else ()
+    return tuple(pods[position].key for position in order[: order.index(wanted)])
 
 
 def _describe_missing_class(simulation: Simulation, missing: Sequence[str]) -> str:
@@ -158,11 +163,11 @@ def _describe_missing_class(simulation: Simulation, missing: Sequence[str]) -> s
         return ""
     pods = simulation.view.pods
     first_pod = pods.objects[pods.index[missing[0]]]
-    return MissingStorageClasses(simulation.view.cluster).explain(first_pod)
+    return MissingStorageClasses(simulation.view.cluster).explain_missing_class(first_pod)
 
 
 def _find_first_message(simulation: Simulation, missing: Sequence[str]) -> str:
-    """Return kube-scheduler's message for the first pod in `missing`, the pods without a node, or "" if it is empty."""
+    """Return kube-scheduler's message for the first of the pods without a node, `missing`, or "" if there are none."""
     if not missing:
         return ""
     position = Position(simulation.view.pods.index[missing[0]])

@@ -208,15 +208,16 @@ class MakeRoom(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the verdict, all moves as one fix, and the pods that fit nowhere.
 
-        If kube-scheduler preempts pods before the plan is carried out, a warning says so.
+        Warnings say that kube-scheduler preempts pods before the plan is carried out, or that other replicas take the
+        room.
         """
-        left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
+        missing_pods = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(
             summary,
             subject=", ".join(self.pods),
             verdict="Fits" if self.fits else "NoPlan",
             warnings=tuple(filter(None, (self.preemption_sentence, self.rivals_sentence))),
             fixes=(self.to_short_fix(),) if self.moves else (),
-            pods=left,
+            pods=missing_pods,
             figures={"moves": len(self.moves), "missing": len(self.missing)},
         )

@@ -19,7 +19,14 @@ from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.labels import Selector, SelectorError, parse_selector
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.make_room.movable import find_movable_pods
-from kschedctl.commands.make_room.rehearsal import PlanCourse, PlayedMove, Rehearsal, add_terminating_pods, replay_plan
+from kschedctl.commands.make_room.rehearsal import (
+    PlanCourse,
+    PlanReplays,
+    PlayedMove,
+    Rehearsal,
+    add_terminating_pods,
+    replay_plan,
+)
 from kschedctl.commands.make_room.search import Plan, PlanSearch
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
@@ -100,6 +107,14 @@ class Draft(NamedTuple):
     """Whether the members are the whole unit."""
 
 
+class PlanReplayKey(NamedTuple):
+    """What replays from the same stage depend on."""
+
+    waiting: tuple[Position, ...]
+    seed: int
+    waiting_first: bool
+
+
 class DraftTask(NamedTuple):
     """A draft to judge after the plans that were adopted so far."""
 
@@ -145,6 +160,8 @@ class RoomMaking:
     """Called for each judged draft."""
     latest_replays: dict[object, list[ReplayedPlan]] = field(default_factory=dict)
     """The replays of the latest plan, by what they depend on."""
+    plan_replays: dict[PlanReplayKey, PlanReplays] = field(default_factory=dict)
+    """The replays from `stage` while the latest unit waits, whose beginnings plans share."""
 
     @classmethod
     def start(cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int) -> RoomMaking:
@@ -165,7 +182,7 @@ class RoomMaking:
             position for position in failed if simulation.view.node[position] < 0 and position not in simulation.gone
         ]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
-        nodes = Pools.of(simulation.view).select_nodes_in(wishes.pool)
+        nodes = Pools.from_view(simulation.view).select_nodes_in_pool(wishes.pool)
         return cls(
             stage.with_cordoned(NO_NODES),
             simulation,
@@ -185,7 +202,7 @@ class RoomMaking:
         """
         deadline = time.monotonic() + self.wishes.seconds
         for unit in self._list_unplaced_units():
-            self._adopt_if_it_works(unit, (), NO_NODES)
+            self._adopt_plan_if_it_works(unit, (), NO_NODES)
         hopeless_infos: set[int] = set()
         for unit in self._list_unplaced_units():
             infos = {int(self.before.view.pods.info[position]) for position in unit}
@@ -212,7 +229,7 @@ class RoomMaking:
         The plan is adopted if it works. No moves are searched if kube-scheduler does not try one of the pods at all, as
         for a gated pod.
         """
-        if self._adopt_if_it_works(unit, (), NO_NODES):
+        if self._adopt_plan_if_it_works(unit, (), NO_NODES):
             return True
         if any(find_reason_not_tried(self.stage.build_simulation(), position) for position in unit):
             return False
@@ -239,12 +256,12 @@ class RoomMaking:
                 return False
             plan += further_moves
             emptied |= {_get_emptied_row(stage, further_moves)}
-        return self._adopt_if_it_works(unit, plan, emptied)
+        return self._adopt_plan_if_it_works(unit, plan, emptied)
 
     def _build_search(
         self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build the search for moves that let the last of some members of a gang fit in addition to the other members.
+        """Build the search for further moves that let the last of these members of a gang fit together with the others.
 
         The moves come after those of `plan`, while the nodes `emptied` are cordoned. Also sets `held` to the numbers of
         pods that may not move, by reason, and adds the search to `searches`.
@@ -297,20 +314,21 @@ class RoomMaking:
         members of a gang is replayed only once.
         """
         if draft.whole:
-            return bool(self._replay_in_all_ways(draft.members, draft.moves, draft.emptied))
+            return bool(self._replay_all_outcomes(draft.members, draft.moves, draft.emptied))
         return self._place_gang_after_plan(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
         """Adopt the plans found by another process, in their order, so that this process reaches the same state."""
         for unit, plan, emptied in plans:
-            self._adopt_if_it_works(unit, plan, emptied)
+            self._adopt_plan_if_it_works(unit, plan, emptied)
 
     def _get_last_pod_of_unit(self, members: Unit) -> Unit:
         """Return the last pod of the gang that contains the members, as a tuple of one pod."""
         return next(unit[-1:] for unit in self._list_unplaced_units() if members[0] in unit)
 
     def _find_pods_placed_by_replay(self, stage: Rehearsal) -> list[Position]:
-        """Return the pods whose node in `stage` was assigned by the replay, on the nodes that may be touched.
+        """Return the pods that the replay has placed in `stage`, on nodes whose pods may be moved, in order of
+        position.
 
         These are waiting pods and pods that waiting pods preempt. They cannot be evicted from these nodes, because they
         do not run there. Pods that the adopted plans move are left out: the replacements run before the next move.
@@ -349,11 +367,11 @@ class RoomMaking:
         uncordoned_nodes = stage.view.nodes.objects  # what a further plan restores after its cordons
         return PlacedMembers(replace(stage, nodes=uncordoned_nodes), row)
 
-    def _replay_in_all_ways(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+    def _replay_all_outcomes(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """Return the replays of a plan for a gang or single pod, one for each possible outcome of random choices.
 
-        The list is empty if a pod of the gang does not fit in one of the replays. The replays in which evicted pods
-        linger come last. The latest result is cached.
+        The list is empty if the plan fails in one of the replays: a move is not safe, or a pod of the gang does not
+        fit. The replays in which evicted pods linger come last. The latest result is cached.
         """
         key = unit, plan, emptied, len(self.adopted), len(self.unplaced)
         if key not in self.latest_replays:
@@ -361,11 +379,9 @@ class RoomMaking:
         return self.latest_replays[key]
 
     def _compute_replays(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan for all outcomes of random choices.
+        """Replay a plan for all outcomes of random choices, and again with lingering pods if evicted pods may linger.
 
-        If evicted pods may linger, replay the plan with lingering pods, too.
-
-        The list is empty if a pod for which room is made does not fit in one of the replays.
+        The list is empty if the plan fails in one of the replays.
         """
         course = PlanCourse(self.stage, unit, tuple(self.unplaced), plan)
         replays = self._replay_course(course, emptied)
@@ -382,27 +398,44 @@ class RoomMaking:
     def _replay_course(self, course: PlanCourse, emptied: frozenset[Row]) -> list[ReplayedPlan]:
         """Replay a course with several seeds, and with waiting pods tried after and before the replacements.
 
-        The list is empty if a pod for which room is made does not fit in one of the replays.
+        The list is empty if the plan fails in one of the replays.
         """
         replays = []
         queue_orders = (False, True) if course.plan else (False,)  # without moves, nothing wakes waiting pods
         for waiting_first in queue_orders:
             for number in range(SEEDS):
-                replay = _replay_course_once(course, emptied, self.stage.seed + number, waiting_first=waiting_first)
+                replays_of_course = self._get_plan_replays(course, self.stage.seed + number, waiting_first)
+                replay = _replay_course_once(course, emptied, replays_of_course)
                 if replay is None:
                     return []
                 replays.append(replay)
         return replays
 
-    def _adopt_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Adopt the plan if the gang or single pod fits with it in all replays, and return whether it does.
+    def _get_plan_replays(self, course: PlanCourse, seed: int, waiting_first: bool) -> PlanReplays:
+        """Return the replays of plans from the course's stage with this seed, cached while they depend on the same.
+
+        `waiting_first` says whether waiting pods are tried before the replacements of evicted pods.
+        """
+        key = PlanReplayKey((*course.others, *course.unit), seed, waiting_first)
+        stage = replace(course.stage, waiting=key.waiting, seed=seed, waiting_first=waiting_first)
+        if course.stage is not self.stage:  # a course with terminating pods has a stage of its own
+            return PlanReplays(stage)
+        if key not in self.plan_replays:
+            # Replays for another unit or before an adopted plan are of no use any more.
+            self.plan_replays = {old: cached for old, cached in self.plan_replays.items() if old.waiting == key.waiting}
+            self.plan_replays[key] = PlanReplays(stage)
+        return self.plan_replays[key]
+
+    def _adopt_plan_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
+        """Adopt the plan if all its replays give the gang or single pod a node, and return whether this is so.
 
         The first replay decides the nodes of the pods, also of other waiting pods that now fit.
         """
-        replays = self._replay_in_all_ways(unit, plan, emptied)
+        replays = self._replay_all_outcomes(unit, plan, emptied)
         if not replays:
             return False
         self.stage, moved, rows = replays[0]
+        self.plan_replays = {}
         self.rows |= {position: rows[position] for position in unit}
         self.also_placed |= {position: rows[position] for position in self.unplaced if rows[position] >= 0}
         self.unplaced = [position for position in self.unplaced if rows[position] < 0]
@@ -419,30 +452,25 @@ def _get_emptied_row(stage: Rehearsal, further_moves: Plan) -> Row:
     return Row(int(stage.view.node[further_moves[-1]]))
 
 
-def _replay_course_once(
-    course: PlanCourse, emptied: frozenset[Row], seed: int, *, waiting_first: bool
-) -> ReplayedPlan | None:
-    """Replay a plan for a gang or single pod once with this `seed`, and return the result.
+def _replay_course_once(course: PlanCourse, emptied: frozenset[Row], plan_replays: PlanReplays) -> ReplayedPlan | None:
+    """Replay a plan for a gang or single pod once, and return the result.
 
     The `emptied` nodes stay cordoned while pods move. Afterwards, all nodes that the plan cordoned are uncordoned, and
-    the pods that still wait are scheduled. `waiting_first` says whether waiting pods are tried before the replacements
-    of evicted pods. Return None if a move is not safe, if a waiting pod would preempt other pods, or if a pod for which
+    the pods that still wait are scheduled. `plan_replays` starts from the course's stage, with a seed and the unit as
+    waiting pods. Return None if a move is not safe, if a waiting pod would preempt other pods, or if a pod for which
     room is made gets no node. Other waiting pods need no node.
     """
-    stage, unit, others, plan = course
-    replayed = replay_plan(
-        replace(stage, seed=seed, waiting=(*others, *unit), waiting_first=waiting_first), plan, emptied
-    )
+    replayed = plan_replays.replay(course.plan, emptied)
     if replayed is None:
         return None
     uncordoned = replayed.stage.with_cordoned(NO_NODES)
     rows = uncordoned.place_all_waiting_pods()
     if rows is None:  # a waiting pod would preempt other pods
         return None
-    lacks_node = any(rows[position] < 0 for position in unit)
+    lacks_node = any(rows[position] < 0 for position in course.unit)
     if lacks_node:
         return None
-    return ReplayedPlan(replace(uncordoned, seed=stage.seed, waiting=()), replayed.moves, rows)
+    return ReplayedPlan(replace(uncordoned, seed=course.stage.seed, waiting=()), replayed.moves, rows)
 
 
 def find_reason_not_tried(simulation: Simulation, position: Position) -> str:

@@ -69,11 +69,11 @@ class ReleasableHoldings:
         """
         original_objects = self._release_holdings(leaving_pods)
         try:
-            return self._build_filtering().judge(delta, self._other_verdicts, among).passing
+            return self._build_filtering().run_filters(delta, self._other_verdicts, among).passing
         except PluginError:
             return np.zeros(len(among), np.bool_)
         finally:
-            self.view.objects.replace(original_objects)
+            self.view.objects.replace_objects(original_objects)
 
     def _add_plugin_if_holding(self, plugin: ReservePlugin) -> None:
         """Add the plugin to `plugins`, and its PodInfos to `holders`, if it holds something for a pod on a node."""
@@ -116,7 +116,7 @@ class ReleasableHoldings:
                     original = self.cycle.view.objects.find(kind, *get_object_key(changed_object))
                     if original is not None:
                         kind_before.append(original)
-            self.view.objects.replace(changes)
+            self.view.objects.replace_objects(changes)
         return objects_before
 
 
@@ -202,7 +202,7 @@ class SetsOnNodes:
         delta = Delta.from_changes(self.view.node[leaving_pods], info, np.full(len(leaving_pods), -1, np.int64))
         if self.holdings:
             return self.holdings.find_fitting_nodes(leaving_pods, delta, among)
-        return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
+        return self.filtering.run_filters(delta, self.cycle.filter.verdicts, among).passing
 
     def _compute_set_costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
         """Return the costs of each set, the most important cost first.

@@ -130,7 +130,9 @@ class DocumentCache:
         """Render a document as `-o json` does, or return None if it has been dropped."""
         if uri not in self._documents:
             return None
-        document = self._documents[uri][1].to_dict()
+        _tool, report = self._documents[uri]
+        document = report.to_dict()
+        # Put the type of the document first.
         return to_json({key: document[key] for key in ("apiVersion", "kind") if key in document} | document)
 
     def list_uris(self) -> list[tuple[str, str]]:
@@ -197,18 +199,20 @@ class McpServer:
     async def _answer_in_thread(self, tool: Tool, arguments: Arguments, context: Message) -> PlainReport:
         """Call the tool in a thread, which is stopped if the client stops waiting."""
 
-        def tell(done: float, total: float | None, what: str) -> None:
+        def report_progress(done: float, total: float | None, what: str) -> None:
+            """Send the progress to the client from the working thread."""
             anyio.from_thread.run(context.session.report_progress, done, total, what)
 
-        progress = ClientProgress(tell)
+        progress = ClientProgress(report_progress)
 
-        def ask() -> PlainReport:
+        def build_report() -> PlainReport:
+            """Answer the call from the current state of the cluster."""
             cluster, now = self.get_cluster()
             return tool.answer(ToolCall(cluster, now, progress), arguments)
 
         if self._one_at_a_time is None:
             self._one_at_a_time = anyio.CapacityLimiter(1)
-        work = StoppableWork(ask)
+        work = StoppableWork(build_report)
         try:
             report: PlainReport = await anyio.to_thread.run_sync(
                 work, abandon_on_cancel=True, limiter=self._one_at_a_time

@@ -76,9 +76,9 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
     Raises InputError if a Karpenter object is malformed.
     """
     cluster, view = scheduler.cluster, scheduler.view
-    division = groups.assign_pools(Pools.of(view), view) if groups else Pools.of(view)
+    division = groups.assign_pools(Pools.from_view(view), view) if groups else Pools.from_view(view)
     reports = {
-        name: _report_pool(name, np.flatnonzero(division.code == code), view)
+        name: _build_pool_report(name, np.flatnonzero(division.code == code), view)
         for code, name in enumerate(division.names)
     }
     reports = groups.complete_reports(reports) if groups else reports
@@ -90,7 +90,7 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
         name = pool.metadata.name
         report = reports.get(name, PoolReport(name))
         states_of_pool = [state for state in states if state.pool == name]
-        reports[name] = _add_node_pool(report, pool, states_of_pool, classes, now)
+        reports[name] = _add_node_pool_settings(report, pool, states_of_pool, classes, now)
 
     ordered = sorted(reports.values(), key=lambda pool: (pool.pool == NO_POOL, pool.pool))
     doubts = (*groups.node_groups.doubts, *groups.faults) if groups else ()
@@ -98,8 +98,12 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
     return NodePools(tuple(ordered), _count_pending_pods(cluster), sources, doubts, undecided=bool(doubts))
 
 
-def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
-    """Build the report on one pool's nodes."""
+def _build_pool_report(name: str, rows: Rows, view: Fork) -> PoolReport:
+    """Build the report on the pool whose nodes are in these rows.
+
+    Free resources are those of nodes that are not cordoned. The largest free amount of CPU only counts nodes that can
+    take one more pod.
+    """
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     cordoned = view.nodes.unschedulable[rows]
     free, allocatable = compute_free_resources(view)[rows[~cordoned]], view.allocatable[rows]
@@ -130,7 +134,7 @@ def _is_ready(node: Node) -> bool:
     return ready and not node.spec.unschedulable
 
 
-def _add_node_pool(
+def _add_node_pool_settings(
     report: PoolReport, pool: NodePool, states: Sequence[StateNode], classes: NodeClasses, now: str
 ) -> PoolReport:
     """Add the limits, the node class and the disruption policy of a Karpenter NodePool to its report."""

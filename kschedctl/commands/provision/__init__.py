@@ -37,7 +37,7 @@ def provision(
     are known, without prices, and it is uncertain whether another type would fit. ``options`` are preferencePolicy,
     minValuesPolicy, maxInstanceTypes and featureGates. ``now`` is an RFC 3339 time and defaults to the time at which
     the cluster was read. If nodes would be launched, kube-scheduler's queue is replayed with them, to see which pods
-    stay pending nevertheless. Raises InputError.
+    stay pending nevertheless. Raises InputError if an argument or object is malformed.
 
     >>> str(provision(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No pending pods: Karpenter would launch no node'
@@ -102,10 +102,10 @@ def find_unread_kinds(cluster: Cluster, *further_kinds: str) -> tuple[UnknownKin
     Needed are REQUIRED_KINDS, `further_kinds` and the pools' node classes. Node classes are optional, so they are
     reported only if reading them failed.
     """
-    gaps = {kind: cluster.gap(kind) for kind in (*REQUIRED_KINDS, *further_kinds)}
+    gaps = {kind: cluster.find_gap(kind) for kind in (*REQUIRED_KINDS, *further_kinds)}
     class_kinds = {kind.name for pool in cluster.karpenter_node_pools if (kind := find_class_kind(pool))}
     for class_kind in sorted(class_kinds):
-        gap = cluster.gap(class_kind)
+        gap = cluster.find_gap(class_kind)
         if gap is not None and gap.why not in UNREQUESTED:
             gaps[class_kind] = gap
     return tuple(UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap is not None)

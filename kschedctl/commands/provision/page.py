@@ -30,7 +30,7 @@ POOL = Column("nodepool", keep=True)
 def build_provisioning_page(report: Provisioning, style: Style) -> Page:
     """Build the page: new nodes first, then pods without a node and each pool's reasons."""
     return (
-        *_build_unknown(report.unknown),
+        *_build_unread_note(report.unknown),
         _build_headline(report.build_first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
         *_build_seen_types_note(report.seen_types),
         *([paragraph(f"No pool can be used: {report.scheduler_error}")] if report.scheduler_error else []),
@@ -40,13 +40,13 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
         *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
         *_build_rejected_pods_tables(report, style),
         *_build_pool_answers_table(report, style),
-        *_build_relaxations(report, style),
+        *_build_relaxations_section(report, style),
         *([ONE_RUN] if report.new_node_claims else []),
     )
 
 
 def build_disruption_page(report: Disruption, style: Style) -> Page:
-    """Build the page: Karpenter's commands first, then the fate of each node."""
+    """Build the page: Karpenter's commands first, then what it would do with each node on its own."""
     # The commands of each disruption method, such as Emptiness
     commands = [(name, command) for name, method in report.methods.items() for command in method.commands]
     columns = (Column("by"), Column("what"), Column("nodes", keep=True), *number_columns("saves/h"), Column("instead"))
@@ -64,7 +64,7 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
 
     title = "What each method finds; the first of them ends the round"
     return (
-        *_build_unknown(report.unknown),
+        *_build_unread_note(report.unknown),
         _build_headline(report.build_first_line(), Tone.GOOD if commands else Tone.PLAIN),
         *build_table(commands, columns, build_row, style, title=title),
         *build_struct_table(
@@ -84,7 +84,7 @@ def _build_headline(line: tuple[str, ...], tone: Tone) -> Paragraph:
     return paragraph(Marked(first, tone), *filter(None, details))
 
 
-def _build_unknown(unknown: Sequence[UnknownKind]) -> Page:
+def _build_unread_note(unknown: Sequence[UnknownKind]) -> Page:
     """Build a note about kinds that were not read."""
     return (paragraph(Marked("Not certain:", Tone.WARNING), describe_unread(unknown)),) if unknown else ()
 
@@ -130,7 +130,7 @@ def _build_new_nodes_table(claims: tuple[LaunchedClaim, ...], style: Style) -> P
 
 
 def _describe_types(claim: LaunchedClaim) -> str:
-    """Return the cheapest instance types as text, with prices if known."""
+    """Return the cheapest instance types as text, with prices if known, and the number of further types."""
     shown = [
         f"{name} ({format_price(price)}/h)" if price else name for name, price in claim.instance_types[:TYPES_SHOWN]
     ]
@@ -202,10 +202,10 @@ def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
     return build_table(rows, columns, lambda row: row, style, title="Each NodePool on its own, for one pod on its own")
 
 
-def _build_relaxations(report: Provisioning, style: Style) -> Page:
+def _build_relaxations_section(report: Provisioning, style: Style) -> Page:
     """Build a table of the preferences that pods gave up. Unless the output is wide, only count these preferences.
 
-    Return () if no pod did.
+    Return () if no pod gave up a preference.
     """
     relaxations = report.relaxations
     if style.wide:

@@ -22,7 +22,7 @@ from kschedctl.queueing.kueue.amounts import (
     subtract_amounts,
 )
 from kschedctl.queueing.kueue.cluster_queues import CachedQueue
-from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation, iter_unreplayed_features
+from kschedctl.queueing.kueue.installation import KueueInstallation, detect_installation, iter_unreplayed_features
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
@@ -48,12 +48,12 @@ def queues(
     >>> str(queues(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'No ClusterQueues'
     """
-    installation = installation or find_installation(cluster)
+    installation = installation or detect_installation(cluster)
     replay = start_replay(cluster, parse_time(now), installation)
     selected = _select_queues(replay, names)
     quotas = tuple(_iter_quotas(replay, selected))
-    states = tuple(_report_queue(replay, name) for name in selected)
-    cohorts = tuple(_report_cohort(replay, cohort) for cohort in _list_cohorts(replay, selected))
+    states = tuple(_build_queue_state(replay, name) for name in selected)
+    cohorts = tuple(_build_cohort_state(replay, cohort) for cohort in _list_cohorts(replay, selected))
     outlook = predict_outlook(replay)
     selected_queues = frozenset(selected) if names else None  # None selects the Workloads of all queues
     waiting = _report_waiting_workloads(cluster, WaitingQueues(cluster, outlook), selected_queues)
@@ -77,7 +77,7 @@ def queues(
 
 def _list_unread_kueue_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
     """Return the kinds that Kueue reads but that were not read here."""
-    gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
+    gaps = ((kind, cluster.find_gap(kind)) for kind in NEEDED_KINDS)
     return tuple(
         UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps if gap is not None and not gap.is_unrequested
     )
@@ -98,10 +98,10 @@ def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]
         selected |= {name} & set(cached)
         if cohort is not None:
             selected |= {queue.name for queue in cohort.iter_queues()}
-    return tuple(sorted(selected, key=lambda name: (_get_path(replay, cached[name].node), name)))
+    return tuple(sorted(selected, key=lambda name: (_get_cohort_path(replay, cached[name].node), name)))
 
 
-def _get_path(replay: KueueReplay, node: QuotaNode) -> str:
+def _get_cohort_path(replay: KueueReplay, node: QuotaNode) -> str:
     """Return the names of the cohorts above a queue, from the root down, joined by slashes.
 
     If the cohorts form a circle, only the nearest one is returned. Return "" for a queue without a cohort.
@@ -124,13 +124,15 @@ def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[Cohor
     return [cohorts[name] for name in sorted(cohorts)]
 
 
-def _report_queue(replay: KueueReplay, name: str) -> ClusterQueueState:
-    """Build the report on a ClusterQueue."""
+def _build_queue_state(replay: KueueReplay, name: str) -> ClusterQueueState:
+    """Build the report on a ClusterQueue: its Workloads, its share, its LocalQueues, and why it is inactive, if it
+    is.
+    """
     queue, pending = replay.cache.queues[name], replay.queues.pending[name]
     is_active, readiness = replay.cache.is_queue_active(name), queue.readiness
     return ClusterQueueState(
         name,
-        _get_path(replay, queue.node),
+        _get_cohort_path(replay, queue.node),
         is_active,
         len(pending.active) + len(pending.inadmissible),
         len(queue.workloads),
@@ -150,8 +152,8 @@ def _describe_problem(replay: KueueReplay, queue: CachedQueue) -> str:
     return queue.readiness.message
 
 
-def _report_cohort(replay: KueueReplay, cohort: CohortNode) -> CohortState:
-    """Build the report on a cohort."""
+def _build_cohort_state(replay: KueueReplay, cohort: CohortNode) -> CohortState:
+    """Build the report on a cohort. Its share is empty without fair sharing, or if the cohort is a root."""
     return CohortState(
         cohort.name,
         cohort.parent.name if cohort.parent is not None else "",
@@ -168,7 +170,7 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
         for key in queue.settings.quotas:
             free = _render_free_amount(queue.node, key) if replay.cache.is_queue_active(name) else ""
             used = queue.node.get_usage(key), queue.admitted_usage.get(key, 0)
-            yield _report_quota(name, queue.node, key, *used, free=free)
+            yield _build_quota_usage(name, queue.node, key, *used, free=free)
     for cohort in _list_cohorts(replay, queue_names):
         nodes = list(cohort.iter_queues())
         reserved = _sum_usage(node.usage for node in nodes)
@@ -177,7 +179,7 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
             lent = format_amount(key.resource, _sum_borrowed_amounts(cohort, key))
             used = reserved.get(key, 0), admitted.get(key, 0)
             title = f"Cohort {cohort.name}"
-            yield _report_quota(title, cohort, key, *used, free=_render_free_amount(cohort, key), lent=lent)
+            yield _build_quota_usage(title, cohort, key, *used, free=_render_free_amount(cohort, key), lent=lent)
 
 
 def _sum_usage(usages: Iterable[Usage]) -> Usage:
@@ -207,7 +209,7 @@ def _render_free_amount(node: QuotaNode, key: FlavorResource) -> str:
     return format_quota(key.resource, max(0, node.compute_available_quota(key)))
 
 
-def _report_quota(
+def _build_quota_usage(
     title: str, node: QuotaNode, key: FlavorResource, reserved: int, admitted: int, *, free: str, lent: str = ""
 ) -> QuotaUsage:
     """Build the report on the quota of a ClusterQueue or cohort for one flavor and resource.
@@ -234,33 +236,33 @@ def _report_quota(
 def _report_waiting_workloads(
     cluster: Cluster, waiting_queues: WaitingQueues, selected: frozenset[str] | None
 ) -> tuple[QueuedWorkload, ...]:
-    """Build reports on the Workloads that wait for quota, sorted by queue and place in it.
+    """Build reports on the Workloads that wait for quota, sorted by queue and by place in the queue.
 
-    ``selected`` limits the ClusterQueues. None selects all.
+    ``selected`` limits the ClusterQueues. None selects all. Workloads without an outlook are left out.
     """
     outlook = waiting_queues.outlook
     reports = []
     for workload in cluster.kueue_workloads:
         key = f"{workload.metadata.namespace}/{workload.metadata.name}"
-        own = outlook.workloads.get(key) if outlook is not None else None
-        if own is None or not is_waiting(workload):
+        workload_outlook = outlook.workloads.get(key) if outlook is not None else None
+        if workload_outlook is None or not is_waiting(workload):
             continue
-        queue = own.position.cluster_queue if own.position is not None else ""
+        queue = workload_outlook.position.cluster_queue if workload_outlook.position is not None else ""
         if selected is not None and queue not in selected:
             continue
         reason = find_wait_reason(workload, waiting_queues)
         reports.append(
             QueuedWorkload(
                 queue,
-                own.position.place if own.position is not None else None,
+                workload_outlook.position.place if workload_outlook.position is not None else None,
                 key,
-                own.priority,
+                workload_outlook.priority,
                 sum(pod_set.count for pod_set in workload.spec.pod_sets),
                 _shorten_headline(reason.headline, queue),
-                _list_flavors(own),
-                tuple(own.victims),
+                _list_flavors(workload_outlook),
+                tuple(workload_outlook.victims),
                 tuple(reason.holders)[:_MOST_HOLDERS],
-                own.message,
+                workload_outlook.message,
             )
         )
     return tuple(sorted(reports, key=lambda report: (report.queue, report.place or 0, report.workload)))

@@ -145,7 +145,7 @@ class KueueQueues(Report, frozen=True):
         return f"; {at_least}{admitted:,} would get quota now, and {by_preemption}"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the numbers of queues and Workloads, and the reasons why the answer is uncertain."""
+        """Return the summary with the numbers of queues and Workloads, and the reasons why the answer is uncertain."""
         figures = {
             "queues": len(self.queues),
             "inactiveQueues": sum(not queue.active for queue in self.queues),

@@ -90,7 +90,8 @@ def _replay_policy(
     """Replay a policy for at most `rounds` rounds and report its evictions.
 
     `name` is the policy's name in the report. `seed` decides between equally good nodes. `now` is the time by which the
-    ages of pods are computed. Raises InputError.
+    ages of pods are computed. Raises InputError if `now` is invalid, or if a PriorityClass in the policy does not
+    exist.
     """
     cluster_with_stand_ins, stand_ins = add_stand_ins(cluster, policy.grace_seconds)
     scheduler = Scheduler(cluster_with_stand_ins)
@@ -138,7 +139,8 @@ class _DeschedulerReplay:
     def run_rounds(self, rounds: int, progress: Progress) -> None:
         """Replay rounds until one evicts no pod, a placement recurs, or there were `rounds` rounds.
 
-        If the user interrupts, the rounds so far remain, the last one with its evictions so far. Raises InputError.
+        If the user interrupts, the rounds so far remain, the last one with its evictions so far. Raises InputError if a
+        PriorityClass in the policy does not exist.
         """
         done = progress.begin("Rounds", rounds)
         self.placements.add(self.replay.compute_placement_hash())

@@ -54,7 +54,10 @@ def rebalance(
 
 
 def _read_policy(path: str) -> JsonObject:
-    """Read a policy from a file, which must contain one document. Raises InputError."""
+    """Read a policy from a file.
+
+    Raises InputError if the file cannot be read or does not contain exactly one document.
+    """
     documents = read_objects(path)
     if len(documents) != 1:
         raise InputError(f"expected one DeschedulerPolicy, found {len(documents)} documents", where=path)

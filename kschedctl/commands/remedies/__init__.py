@@ -165,7 +165,8 @@ def find_remedies_with_room(
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> Remedies:
-    """Return the fixes of a pod, including a plan that moves other pods, and the fixes of the autoscaler.
+    """Return the fixes of a pod, including a plan that moves other pods and changes with which the autoscaler adds a
+    node.
 
     There is no plan if one of the fixes only moves pods. `user_groups` are node groups that the user names, `types` and
     `settings` are Karpenter's instance types and options. `now` is the RFC 3339 time of the autoscaler's loop, by

@@ -161,8 +161,8 @@ def _find_fixes_of_queued_objects(
     """Return the fixes of objects that wait before kube-scheduler sees their pods, such as Workloads of Kueue.
 
     The objects are those that `words` name or, without words, the custom resources of files that have no pod and no
-    workload. The result is None if fixes of pods are asked for instead. Raises UsageError if a named object does not
-    exist.
+    workload. The result is None if there are no such objects, or if the user asks for the fixes of pods. Raises
+    UsageError if a named object does not exist.
     """
     report = None
     selects_pods = bool(inquiry.targets or scope.namespace or scope.all_namespaces or scope.selector)

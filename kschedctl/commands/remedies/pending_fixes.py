@@ -202,8 +202,9 @@ class GreedyChoice:
         return True
 
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
-        """Return the proposal with as many nodes as its pods may need, or None if it does not add a single node.
+        """Return the proposal with as many nodes as its pods may need.
 
+        Return None if the proposal does not add exactly one node, if that node takes no pods, or if one node is enough.
         `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node. The nodes
         must then be enough for these pods, too.
         """
@@ -482,13 +483,15 @@ def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], choice: GreedyChoi
         waiting = tuple(pod.key for pod in group.pods if pod.key in waiting_messages)
         if not waiting:
             continue
-        first = group.fixes[0] if group.fixes else None
+        best_fix = group.fixes[0] if group.fixes else None
         is_offered = (
-            first is not None
-            and frozenset(first.trial.changes) not in chosen_changes
-            and harms_nobody(first.trial)
-            and choice.rollouts.is_harmless(first.trial)
+            best_fix is not None
+            and frozenset(best_fix.trial.changes) not in chosen_changes
+            and harms_nobody(best_fix.trial)
+            and choice.rollouts.is_harmless(best_fix.trial)
         )
-        alone = build_remedy(first, ObjectKey.of(group.pods[0])).summary if first is not None and is_offered else ""
+        alone = ""
+        if best_fix is not None and is_offered:
+            alone = build_remedy(best_fix, ObjectKey.of(group.pods[0])).summary
         workload, message = str(find_owner(group.pods[0])), waiting_messages[waiting[0]]
         yield HelplessPods(waiting, workload, message, group.impossible, alone)

@@ -45,7 +45,7 @@ def scale_up(
     that names a node's group, and ``where`` is the name of the groups' source in the report. ``now`` is an RFC 3339
     time and defaults to the time at which the cluster was read. ``active_scale_ups`` maps groups to requested nodes
     that do not exist yet; by default they come from the autoscaler's status. Raises UsageError if there are no groups,
-    and InputError.
+    and InputError if an argument or object is malformed.
 
     >>> groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
     >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
@@ -58,7 +58,7 @@ def scale_up(
         cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop
     )
 
-    # Which of the pods that trigger the growth get a node, although other pods compete for it
+    # Find the pods that trigger the growth but get no new node, because other pods take it.
     if decision.increases:
         growing = GrowingGroups(node_groups, loop["now"])
         cluster_with_nodes = growing.add_nodes(decision, cluster)
@@ -98,7 +98,7 @@ def scale_down(
     loop = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)
     report = going_down.scale_down(cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop)
 
-    # Why the budgets of pods that keep their nodes allow no disruption
+    # Explain why the budgets of pods that keep their nodes allow no disruption.
     blocked = (node.blocking_pod for node in report.nodes.values() if node.blocking_pod)
     keys = {blocking.pod for blocking in blocked if blocking.reason == NOT_ENOUGH_BUDGET}
     named_pods = [cluster.pod(*key.split("/", 1)) for key in sorted(keys)]
@@ -116,10 +116,14 @@ def scale_down(
 def _find_ignored_pods(
     cluster: Cluster, node_groups: NodeGroups, unneeded: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return, by unneeded node, its pods whose priority is so low that the autoscaler deletes the node under them."""
+    """Return the pods on each unneeded node that the autoscaler ignores because of their low priority, by node name.
+
+    The autoscaler deletes such a node although these pods end with it. Nodes without ignored pods are left out.
+    """
     options, _ = read_autoscaler_options(node_groups.options)
 
     def is_ignored(template: Pod) -> bool:
+        """Return whether the autoscaler ignores pods of this template on the nodes that it removes."""
         return is_expendable(template, options) and not (template.terminated or is_daemon_set_pod(template))
 
     pods_by_node: dict[str, list[str]] = {}

@@ -30,14 +30,14 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, bring_within_bounds, create_objects
+from kschedctl.replay.controllers.creation import Creation, clamp_replicas_to_autoscaler, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import (
     Rollout,
     RolloutCreation,
-    find_rollout_fixes,
+    iter_rollout_fixes,
     rename_replaced_pods,
     roll_out,
 )
@@ -50,8 +50,8 @@ from kschedctl.replay.placements import (
     count_by_domain,
     count_by_node,
     count_pods_by_place,
+    find_pods_waiting_at_permit,
     find_topology_keys,
-    find_waiting_at_permit,
     group_retried_pods,
     group_unplaced_pods,
     report_evictions,
@@ -170,7 +170,8 @@ def _add_objects_waiting_elsewhere(
 ) -> reports.SimulationReport:
     """Return the report with workloads that wait for other components. Workloads in Kueue's queues come first.
 
-    `new_only` leaves out workloads that the cluster already had.
+    `new_only` leaves out workloads that the cluster already had. The report becomes undecided if the state of a
+    workload is unknown, unless it is certainly bad.
     """
     queued = {entry.resource: entry for entry in shared.queued}
     all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
@@ -237,7 +238,7 @@ def run_once(
         **count_pods_by_place(view, requested_before, view.requested),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
-        waiting=find_waiting_at_permit(simulation, placed.values()),
+        waiting=find_pods_waiting_at_permit(simulation, placed.values()),
         assumed=tuple(shared.assumptions),
         search_start=describe_search_start(shared.sampling, len(names), seed),
         **_build_report_basis(shared, simulation, not_created),
@@ -256,7 +257,9 @@ def run_once(
 
 
 def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
-    """Return the PodDisruptionBudgets of which more pods are evicted than they allow now, and what they allow."""
+    """Return the PodDisruptionBudgets that the evictions violate, as `namespace/name`, with the disruptions each allows
+    now.
+    """
     pods_by_budget: dict[str, set[str]] = {}
     for eviction in evicted:
         for name in eviction.budgets:
@@ -273,7 +276,7 @@ def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> d
 
 
 def _iter_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
-    """Yield the workloads with evicted pods of which no pod has a node at the end of the simulation."""
+    """Yield the workloads that lost pods and have no pod with a node at the end of the simulation, in order of name."""
     affected = {eviction.workload for eviction in evicted if not eviction.workload.startswith("Pod ")}
     if not affected:
         return
@@ -329,10 +332,12 @@ def _build_report_basis(
 
 
 def _iter_created_pods(shared: PreparedCluster) -> Iterator[str]:
-    """Yield the arriving pods, and a pod for each workload whose pods are denied, all as `namespace/name`."""
+    """Yield the keys of the arriving pods, and the key of each workload whose pods are denied, all as
+    `namespace/name`.
+    """
     yield from shared.workload_by_pod
     for denied in shared.not_created:
-        _, _, key = denied.workload.partition(" ")
+        _kind, _, key = denied.workload.partition(" ")
         yield key
 
 
@@ -433,7 +438,7 @@ def _find_rollout_fixes(
         changed_cluster = dataclasses.replace(shared, changes=changes, admissions=admissions)
         return carry_out_changes(changed_cluster, seed).rollouts
 
-    return tuple(find_rollout_fixes(index, rollouts, shared.admissions, redeploy))
+    return tuple(iter_rollout_fixes(index, rollouts, shared.admissions, redeploy))
 
 
 def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
@@ -486,9 +491,9 @@ def prepare_simulation(
     # Let Kueue admit or suspend the workloads, and create their objects and pods
     existing = ExistingPods(cluster)
     current_workloads = map(existing.with_current_replicas, sorted_manifests.workloads.values())
-    autoscaled = [bring_within_bounds(cluster, workload) for workload in current_workloads]
+    autoscaled = [clamp_replicas_to_autoscaler(cluster, workload) for workload in current_workloads]
     workloads = [entry.workload for entry in autoscaled]
-    queued = _admit_through_queues(cluster, workloads, include_waiting=pending)
+    queued = _admit_workloads_through_queues(cluster, workloads, include_waiting=pending)
     cluster, workloads = queued.cluster, queued.workloads
     creation = create_objects(cluster, workloads, include_denied=replays_admission)
 
@@ -529,7 +534,7 @@ def prepare_simulation(
             *sorted_manifests.notes,
         ],
         not_created=[*denied_objects.values(), *denied],
-        admitted_namespaces=admissions.find_replayed_namespaces(admitted_workloads),
+        admitted_namespaces=admissions.map_namespaces_to_full_replay(admitted_workloads),
         admissions=admissions if admitted_workloads and rollout else None,
         rolled_workloads=admitted_workloads,
         suspended_jobs=list(_iter_suspended_jobs(workloads, queued.outlooks)),
@@ -539,7 +544,7 @@ def prepare_simulation(
 
 
 def _iter_suspended_jobs(workloads: Iterable[Struct], outlooks: Mapping[Owner, JobOutlook]) -> Iterator[StoredJob]:
-    """Yield the workloads that are suspended Jobs and that wait in none of Kueue's queues."""
+    """Yield the suspended Jobs among the workloads, except Jobs that wait in one of Kueue's queues."""
     for job in workloads:
         if isinstance(job, Job) and job.spec.suspend and get_identity(job) not in outlooks:
             spec = StoredJobSpec(job.spec.parallelism, job.spec.completions, suspend=True)
@@ -562,7 +567,9 @@ class _QueuedWorkloads(NamedTuple):
     """The pods that Kueue starts, other than those of the workloads."""
 
 
-def _admit_through_queues(cluster: Cluster, workloads: list[Struct], *, include_waiting: bool) -> _QueuedWorkloads:
+def _admit_workloads_through_queues(
+    cluster: Cluster, workloads: list[Struct], *, include_waiting: bool
+) -> _QueuedWorkloads:
     """Let Kueue admit or suspend the new workloads that name a queue.
 
     CronJobs are skipped, because they create no pods yet. Existing objects are skipped, because Kueue has already

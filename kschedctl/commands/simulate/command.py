@@ -132,8 +132,8 @@ class SimulateOptions:
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
         """Read the manifests to apply and the cluster, by name of the cluster.
 
-        Without files, only the cluster is read, for --pending and --autoscale. Raises KschedctlError if an input cannot
-        be read or there is nothing to apply.
+        Without files, only the cluster is read, for --pending and --autoscale. Raises UsageError if --autoscale is
+        combined with --runs or there is nothing to apply, and KschedctlError if an input cannot be read.
         """
         without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:

@@ -117,7 +117,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
         *build_interruption_line(report.interrupted),
         paragraph(Marked(verdict, tone), sentence),
         *_iter_fit_summary(report),
-        *(paragraph(Marked(line[:1].upper() + line[1:], Tone.WARNING)) for line in report.iter_harm()),
+        *(paragraph(Marked(line[:1].upper() + line[1:], Tone.WARNING)) for line in report.iter_harm_warnings()),
         *map(paragraph, report.autoscaled),
         *([_build_permit_wait_line(report.waiting)] if report.waiting else ()),
     )
@@ -168,7 +168,10 @@ def _format_running(workload: WorkloadPlacement) -> str:
 
 
 def _format_rollout(workload: WorkloadPlacement, style: Style) -> str:
-    """Return the progress of the rollout and its limits, or an empty string. In a narrow style, no header names it."""
+    """Return the progress of the rollout and its limits, or "" if there is no rollout.
+
+    A narrow style has no column header, so that the text itself begins with "rollout".
+    """
     if not workload.rollout:
         return ""
     limits = f"at most {workload.surge:,} extra and {workload.unavailable:,} missing at a time"

@@ -259,11 +259,11 @@ class SimulationReport(Report, frozen=True):
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),
             victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
-            warnings=(*self.iter_harm(), *describe_evictions(self.evicted), *self.autoscaled),
+            warnings=(*self.iter_harm_warnings(), *describe_evictions(self.evicted), *self.autoscaled),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
 
-    def iter_harm(self) -> Iterator[str]:
+    def iter_harm_warnings(self) -> Iterator[str]:
         """Yield lines about the PodDisruptionBudgets that preemption violates and the workloads that it stops."""
         for name, allowed in self.violated_budgets.items():
             evicted = len({pod.pod for pod in self.evicted if name in pod.budgets})

@@ -263,7 +263,7 @@ class _RolloutReplay:
         if self.view.node[position] >= 0:  # scheduled once more under the same name
             self.following.remove_from_nodes([position])
         row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
-        tried = self.following.attempt(position)
+        tried = self.following.attempt_pod(position)
         comparison = _compare_placement(placement, tried, row, self.following)
         if comparison.outcome in (NOT_BEST, NOT_FEASIBLE):
             comparison = self._explain_by_reordering(number, position, row, comparison)
@@ -348,7 +348,9 @@ class _RolloutReplay:
         for nearby in moved:
             self._move_pod(nearby, to_node=nearby.nanoseconds > 0)
         try:
-            return _compare_placement(self.placements[number], self.following.attempt(position), row, self.following)
+            return _compare_placement(
+                self.placements[number], self.following.attempt_pod(position), row, self.following
+            )
         finally:
             for nearby in reversed(moved):
                 self._move_pod(nearby, to_node=nearby.nanoseconds <= 0)

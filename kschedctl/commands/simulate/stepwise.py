@@ -113,7 +113,7 @@ def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | Non
     pod = scheduler.view.pods.objects[position].key
     if position in scheduler.gone:
         return FollowedStep(pod, gone=True)
-    attempt = scheduler.attempt(position)
+    attempt = scheduler.attempt_pod(position)
     cycle = attempt.cycle
     if cycle is None:
         return FollowedStep(pod, error="no profile serves its schedulerName")

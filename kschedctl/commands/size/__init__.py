@@ -30,9 +30,9 @@ from kschedctl.replay.scenarios import (
     FileReader,
     add_step_to_error,
     find_step_nodes,
-    get_step,
+    get_step_name_and_parameters,
     load_scenario,
-    read_files,
+    read_step_files,
     reject_file,
 )
 from kschedctl.replay.scenarios.steps import iter_manifests
@@ -129,7 +129,7 @@ def _apply_scenario(
     if scenario is None:
         return cluster, ()
     steps = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, where)
-    return apply_steps(cluster, steps, read_files(steps, read, where), where)
+    return apply_steps(cluster, steps, read_step_files(steps, read, where), where)
 
 
 def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_types: bool) -> None:
@@ -166,11 +166,11 @@ def apply_steps(
 ) -> tuple[Cluster, list[NotCreated]]:
     """Apply the steps of a scenario. Return the cluster, and the workloads whose pods the API server would deny.
 
-    Nothing is scheduled between the steps, because all pods are placed anew afterwards. Raises KschedctlError that
-    names the step.
+    Nothing is scheduled between the steps, because all pods are placed anew afterwards. Raises a KschedctlError that
+    names the step if a step cannot be carried out.
     """
     run = ScenarioRun(SettledCluster(cluster, {}), files.__getitem__, where, 0, None)
-    for number, (name, part) in enumerate(map(get_step, scenario.steps), 1):
+    for number, (name, part) in enumerate(map(get_step_name_and_parameters, scenario.steps), 1):
         try:
             run.settled = SettledCluster(_apply_step(run, name, part), {})
         except KschedctlError as error:

@@ -15,9 +15,10 @@ from kschedctl.text.counts import agreeing, counted, first_few
 
 
 def find_nodes_to_keep(cluster: Cluster, pod_keys: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Map the node of each of these running pods that is bound to it by its hostname to such pods of the node.
+    """Return the nodes to which some of these running pods are bound by hostname, with the keys of the bound pods.
 
-    A pod is bound to its node by a volume that only this node can access, or by its nodeSelector.
+    A pod is bound to its node by a volume that only this node can access, or by its nodeSelector. The nodes are sorted
+    by name.
     """
     pods_by_node: dict[str, list[str]] = {}
     storage = get_listers(Scheduler(cluster).view)
@@ -49,7 +50,11 @@ def _names_hostname(selector: NodeSelector) -> bool:
 
 
 def iter_type_hints(cluster: Cluster, shapes: Sequence[NodeShape], pods_without_node: Collection[str]) -> Iterator[str]:
-    """Yield what the nodes of instance types lack: labels that pods select, and the zones of the cluster."""
+    """Yield hints about what nodes of the instance types lack: labels that pods select, and zones of the cluster.
+
+    Only labels that pods without a node select are named, at most the three most common ones. There is a hint about
+    zones only if the types and the cluster have no zone in common.
+    """
     models = [model for shape in shapes for model in shape.models.values()]
     offered_labels = {label for model in models for label in model.metadata.labels.items()}
     selecting_pods: Counter[tuple[str, str]] = Counter()

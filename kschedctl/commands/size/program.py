@@ -117,7 +117,10 @@ class PackingProgram:
         return [Cut(self.offered[:, resource].astype(np.float64), float(requested[resource])) for resource in resources]
 
     def restrict_to(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> PackingProgram:
-        """Return a program for some waiting pods. `takers_by_pod` maps them to the shapes that take them now."""
+        """Return a program for some waiting pods only.
+
+        `takers_by_pod` maps the keys of these pods to the shapes that take them now.
+        """
         # Pods of a group that are taken by different shapes now form new groups.
         new_groups: dict[tuple[int, tuple[str, ...]], int] = {}
         group_of: dict[str, int] = {}
@@ -144,10 +147,11 @@ class PackingProgram:
         return np.where(has_preferred[:, None], preferred, self.takes)
 
     def find_undominated(self, takes: Bools) -> Bools:
-        """Return a mask (S,) of the undominated shapes, given which shapes each group may use, (G, S).
+        """Return a mask (S,) of the shapes that no other shape dominates.
 
-        A shape is dominated if another shape offers at least as much of each resource to at least the same groups, for
-        the same or less money.
+        `takes` (G, S) says which shapes each group may use. A shape is dominated if another shape offers at least as
+        much of each resource to at least the same groups, for the same or less money. Of equal shapes, only one is
+        undominated.
         """
         is_undominated = np.ones(len(self.costs), np.bool_)
         for shape in np.argsort(-self.costs, kind="stable").tolist():
@@ -252,9 +256,7 @@ def build_program(
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
-    """Yield a key for each PodInfo.
-
-    Pods with the same key exclude each other from a node. Other pods have the key None.
+    """Yield a key for each PodInfo: pods with the same key exclude each other from a node, except if it is None.
 
     Pods exclude each other because of host ports or because of anti-affinity to their own workload.
     """
@@ -308,11 +310,9 @@ class PlainPacking:
         return StartingSets(cheapest, self._compute_bound(program), program.build_request_cuts())
 
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
-        """Return a set of nodes for the program's pods.
+        """Return the number of nodes of each shape in a set for the program's pods.
 
-        Pods that fit on a preferred shape get nodes of the preferred shapes.
-
-        Pods that no shape takes are left out.
+        Pods that fit on a preferred shape get nodes of the preferred shapes. Pods that no shape takes are left out.
         """
         takes = program.prefer_shapes(preferred)
         has_pods = takes.any(axis=1) & (program.pods > 0)
@@ -351,9 +351,7 @@ class PlainPacking:
 
 
 def compute_lower_bound(requested: Table, offered: Table, costs: Table) -> float:
-    """Return a lower bound on the cost of nodes that offer the total requests (R,).
-
-    Even fractions of nodes are allowed.
+    """Return a lower bound on the cost of nodes, or fractions of nodes, that offer the total requests (R,).
 
     `offered` (S, R) and `costs` (S,) are what a node of each shape offers and costs. By weak duality of linear
     programs, every weighting of the resources proves a bound: the weighted requests, divided by the most that a unit of

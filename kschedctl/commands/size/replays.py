@@ -85,9 +85,9 @@ class NodeSets:
     def find_pods_without_node(self, counts: Counts) -> WaitingPods:
         """Return the pods that get no node in this set, or would get none after the loss of one zone.
 
-        Zones are lost only if the sets have to survive this. Each pod is returned with its takers: the shapes of which
-        one more empty node would take the pod. Results are cached. Raises KeyboardInterrupt if the user interrupts a
-        replay.
+        Zones are lost only if the sets have to survive this. Each pod is returned with its takers, which are the shapes
+        that would take the pod if the set had one more empty node. Results are cached. Raises KeyboardInterrupt if the
+        user interrupts a replay.
         """
         frozen_counts = freeze_counts(counts)
         if frozen_counts not in self._replayed:
@@ -179,9 +179,10 @@ class NodeSets:
     def _iter_takers(
         self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, lost_zone: str
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the key of each waiting pod, with the shapes of which one more empty node would take the pod.
+        """Yield the key of each waiting pod with its takers: the shapes that take the pod if the set has one more empty
+        node.
 
-        The node may be in any zone but the lost one.
+        The additional node may be in any zone except the lost one. A pod without takers gets ().
         """
         if not waiting:
             return
@@ -194,7 +195,7 @@ class NodeSets:
             return
 
         # Run the cycle of each distinct pod with the next nodes added after the existing ones.
-        view_with_next_nodes = view.with_changes(view.cluster, more=[(Row(0), node) for _, node in next_nodes])
+        view_with_next_nodes = view.with_changes(view.cluster, added=[(Row(0), node) for _, node in next_nodes])
         trial = Simulation(simulation.scheduler, view_with_next_nodes, preemption=False)
         takers_by_info: dict[int, tuple[str, ...]] = {}
         for position in waiting:
@@ -209,7 +210,8 @@ class NodeSets:
             yield view.pods.objects[position].key, takers_by_info.get(number, ())
 
     def _iter_next_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:
-        """Yield the next node of each shape in each of its zones, after the nodes of the set, with the shape's name.
+        """Yield the name of each shape with the next node after the nodes of the set, once for each of the shape's
+        zones.
 
         The lost zone is left out. A shape may be split into parts that are limited to a zone. Such a part yields the
         node of its zone, and the shape then leaves the zone out, unless it is the next one in the shape's order of
@@ -226,7 +228,7 @@ class NodeSets:
                     yield name, node
 
     def explain_waiting_pods(self, counts: Counts, keys: Iterable[str]) -> dict[str, str]:
-        """Map each of these pods that gets no node of the set to kube-scheduler's message.
+        """Return kube-scheduler's message for each of these pods that gets no node of the set, by pod key.
 
         If a pod only waits after the loss of a zone, its message names the first such zone.
         """
@@ -255,7 +257,7 @@ def compute_pools(view: Fork) -> dict[str, PoolState]:
         """Return the node's pool, or its instance type if no label names the pool."""
         return find_node_pool_name(node) or node.metadata.labels.get(INSTANCE_TYPE, "")
 
-    return compute_pool_states(view, Pools.of(view, get_pool_name))
+    return compute_pool_states(view, Pools.from_view(view, get_pool_name))
 
 
 def freeze_counts(counts: Counts) -> FrozenCounts:
@@ -266,7 +268,7 @@ def freeze_counts(counts: Counts) -> FrozenCounts:
 def _schedule_all(cluster: Cluster) -> Replay:
     """Schedule all pending pods in the queue's order, without preemption, and return the replay.
 
-    Placed pods are reported as parts of the task that runs. Raises KeyboardInterrupt if the user interrupts.
+    Every placed pod counts as progress of the running task. Raises KeyboardInterrupt if the user interrupts.
     """
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False

@@ -127,7 +127,7 @@ class NodeSizing(Report, frozen=True):
         Pods that run now and would get no node come first.
         """
         return (
-            f"{self._describe_losers()}{self._describe_set()}{self._describe_exceptions()}{describe_doubt(self.unknown)}",
+            f"{self._describe_pods_losing_nodes()}{self._describe_set()}{self._describe_unplaced_pods()}{describe_doubt(self.unknown)}",
         )
 
     def _describe_set(self) -> str:
@@ -184,10 +184,10 @@ class NodeSizing(Report, frozen=True):
             refuted = f"; none of {self.refuted:,} cheaper sets takes them"
         return f" ({gap:.0f}% above that{refuted})"
 
-    def _describe_exceptions(self) -> str:
+    def _describe_unplaced_pods(self) -> str:
         """Describe how many pods get no node and which are not created, as the end of a sentence.
 
-        The text is empty if all pods get a node.
+        The text is empty if all pods are created and get a node.
         """
         text = ""
         if self.never:
@@ -196,7 +196,7 @@ class NodeSizing(Report, frozen=True):
             text += f"; not created: {describe_not_created(self.not_created)}"
         return text
 
-    def _describe_losers(self) -> str:
+    def _describe_pods_losing_nodes(self) -> str:
         """Describe the pods that run now and would get no node, as the beginning of the first line.
 
         The text is empty if there are none.
@@ -209,9 +209,9 @@ class NodeSizing(Report, frozen=True):
 
     @property
     def zone_warning(self) -> str:
-        """The sentence that says that more than half of the nodes are in one zone, empty if not.
+        """A warning that more than half of the nodes are in one zone, or "" if there is nothing to warn about.
 
-        It is also empty if all nodes are in one zone, or if the set survives the loss of a zone.
+        There is no warning if all nodes are in one zone, or if the set survives the loss of a zone.
         """
         nodes_by_zone: Counter[str] = Counter()
         for shape in self.shapes:

@@ -189,12 +189,10 @@ class _Growth:
             self._add_nodes_or_slack(takers_by_pod, waiting_count)
 
     def _relieve_crowding(self, waiting: Sequence[str]) -> bool:
-        """Replace the set with one in which other pods leave more space for the waiting pods.
+        """Replace the set with one in which other pods leave more space for the waiting pods, and return True.
 
-        Return whether it was replaced.
-
-        It is not replaced if no shape is crowded, if the last replacement did not help, or if sets have to survive zone
-        losses.
+        Return False and keep the set if no shape is crowded, if the last replacement did not help, or if sets have to
+        survive zone losses.
         """
         search = self._search
         crowded = find_crowded_shapes(search.program, waiting)
@@ -275,8 +273,8 @@ class _Growth:
     def reduce_slack(self, task: SearchTask, waiting: Set[str]) -> Counts:
         """Reduce the nodes' free share of cpu and memory by bisection, and return the cheapest set that works.
 
-        A set works if it leaves no pod without a node that is not in `waiting`. A set that was not packed with slack is
-        returned as it is.
+        A set works if all pods except those in `waiting` get a node. A set that was not packed with slack is returned
+        as it is. If time is up, the cheapest set so far is returned.
         """
         lower, upper = self._slack or (0.0, 0.0)
         while upper - lower > FINEST_SLACK and not task.is_late:

@@ -14,7 +14,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name, is_control_plane
 from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod, Taint
 from kschedctl.api.ownership import find_owner
-from kschedctl.autoscaling.karpenter.candidates import find_offered_price
+from kschedctl.autoscaling.karpenter.candidates import get_offered_price
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
@@ -94,7 +94,10 @@ class NodeShape:
         return f"{self.name}-{number + 1}"
 
     def iter_daemon_pods(self, nodes: int) -> Iterator[Pod]:
-        """Yield the pods that come with each of this number of nodes, bound to their nodes."""
+        """Yield a copy of each daemon pod of the shape for each of its first nodes, bound to the node.
+
+        `nodes` is the number of nodes.
+        """
         for node in map(self.get_node_name, range(nodes)):
             for index, pod in enumerate(self.daemons):
                 meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node}-{index}", uid="")
@@ -143,7 +146,7 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
 
 
 def _group_daemon_pods_by_node(pods: Iterable[Pod], node_names: Container[str]) -> dict[str, list[Pod]]:
-    """Return the running pods that come with a node, by the names of their nodes, for these nodes only."""
+    """Group the DaemonSet and static pods that run on the given nodes by the names of their nodes."""
     daemons_by_node: dict[str, list[Pod]] = {}
     for pod in pods:
         node_name = pod.spec.node_name
@@ -153,7 +156,11 @@ def _group_daemon_pods_by_node(pods: Iterable[Pod], node_names: Container[str]) 
 
 
 def _iter_peculiarities(labels: Labels, taints: Taints, other_kinds: Sequence[tuple[Labels, Taints]]) -> Iterator[str]:
-    """Yield the labels and taints that not all other kinds of nodes have, and those that only this kind lacks."""
+    """Yield what distinguishes a kind of nodes from the other kinds in its pool.
+
+    These are the kind's labels and taints that at least one other kind lacks, and the label keys that only this kind
+    lacks.
+    """
     for key, value in labels:
         if not all((key, value) in other_labels for other_labels, _ in other_kinds):
             yield f"{key}={value}"
@@ -212,7 +219,7 @@ def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]
     def find_price(model: Node) -> float | None:
         """Return the price of the node, or None if the catalogue does not have it."""
         labels = model.metadata.labels
-        return find_offered_price(labels, types_by_name.get(labels.get(INSTANCE_TYPE, ""))) or None
+        return get_offered_price(labels, types_by_name.get(labels.get(INSTANCE_TYPE, ""))) or None
 
     return [
         replace(shape, prices={zone: find_price(model) for zone, model in shape.models.items()}) for shape in shapes

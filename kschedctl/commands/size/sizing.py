@@ -137,8 +137,8 @@ class _SearchProgress:
         self._on_seconds = progress.begin("Seconds of search time", self._seconds)
         self._on_placed = progress.begin("Placing pods on sets of nodes", 0)
 
-    def count_pods(self, number: int) -> None:
-        """Count placed pods, and the seconds that are over."""
+    def report_placed_pods(self, number: int) -> None:
+        """Report that this number of pods was placed, and the seconds that passed since the last report."""
         elapsed = min(int(time.time() - self._start), self._seconds)
         self._on_seconds(elapsed - self._seconds_shown)
         self._seconds_shown = elapsed
@@ -256,9 +256,9 @@ class _Sizing:
         search_progress = _SearchProgress(progress, self._deadline, self.wishes.seconds)
         # A crowded set comes first, since its replay has shown already which nodes it lacks.
         starts = sorted(solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded_names)
-        complete_sets = self._grow_starts(search, starts, search_progress.count_pods)
+        complete_sets = self._grow_starts(search, starts, search_progress.report_placed_pods)
         if complete_sets and not self.interrupted:
-            self._improve_sets(search, complete_sets, search_progress.count_pods)
+            self._improve_sets(search, complete_sets, search_progress.report_placed_pods)
         if self.sets and not self.interrupted:
             self._check_cheaper_sets(search, solver_starts.cuts, progress)
 
@@ -311,7 +311,11 @@ class _Sizing:
         return sorted(fullest, key=lambda result: search.program.compute_cost(result.counts))
 
     def _improve_sets(self, search: SetSearch, sets: Sequence[SearchedSet], done: Callable[[int], None]) -> None:
-        """Search for cheaper variants of the sets, in the given order, and append them to `self.sets`."""
+        """Search for cheaper variants of the sets, in the given order, and append them to `self.sets`.
+
+        Variants that were found before time was up or the user interrupted count as well. `tried` becomes the number of
+        searches that ran to their end.
+        """
         homeless = frozenset(self.homeless)
         tasks = [SearchTask(result.counts, self._deadline, homeless, result.grown_from) for result in sets]
         results = run_tasks(improve_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
@@ -378,7 +382,10 @@ class _Sizing:
         return min(price for price in self.shapes[name].prices.values() if price is not None)
 
     def _build_set(self, counts: Counts) -> NodeSet:
-        """Build the node set with these numbers of nodes, whose cost is their price or their number."""
+        """Build the node set with these numbers of nodes of each shape.
+
+        Its cost is the price of its nodes, or their number if the sizing uses no prices.
+        """
         if not self.uses_prices:
             return NodeSet(dict(counts), float(sum(counts.values())))
         prices = [self.shapes[name].compute_price(number) for name, number in counts.items()]
@@ -522,7 +529,10 @@ def _count_by_shape(node_set: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[
 
 
 def _group_pods_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
-    """Yield the pods without a node, grouped by kube-scheduler's message."""
+    """Yield the pods without a node, grouped by kube-scheduler's message.
+
+    `waiting` maps pod keys to messages.
+    """
     pods_by_message: dict[str, list[str]] = {}
     for key, message in waiting.items():
         pods_by_message.setdefault(message, []).append(key)

@@ -280,7 +280,7 @@ class _MixedProgram:
         placed_pods = self._build_rows(self.group, len(self.groups), np.ones(len(self.group)), node_coefficient=0)
         yield self._build_constraint(placed_pods, pods, pods)
         for measure in self.program.measures:
-            # What the pods on each shape fill, minus the number of its nodes, is at most 0.
+            # The nodes that the pods of each shape fill, minus the nodes of the shape, are at most 0.
             shares = measure[np.ix_(self.groups, self.shapes)][self.group, self.shape]
             filled_minus_nodes = self._build_rows(self.shape, len(self.shapes), shares, node_coefficient=-1)
             yield self._build_constraint(filled_minus_nodes, -np.inf, 0)
@@ -373,12 +373,12 @@ def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
         return []
     search = _PatternSearch(program, groups, np.flatnonzero(is_undominated))
     return [
-        Cut(_extend_to_all_shapes(program, is_undominated, worth), minimum)
+        Cut(_extend_worth_to_all_shapes(program, is_undominated, worth), minimum)
         for worth, minimum in search.iter_cuts(time.monotonic() + seconds)
     ]
 
 
-def _extend_to_all_shapes(program: PackingProgram, is_undominated: Bools, worth: Table) -> Table:
+def _extend_worth_to_all_shapes(program: PackingProgram, is_undominated: Bools, worth: Table) -> Table:
     """Extend the worth of the undominated shapes (K,) to all shapes (S,).
 
     A dominated shape gets the smallest worth of the undominated shapes that dominate it, as it is worth no more.
@@ -464,7 +464,8 @@ class _PatternSearch:
     def _find_best_pattern(self, shape: int, pod_prices: Table) -> tuple[Table, float]:
         """Return the most valuable pattern (G,) for one shape, and an upper bound on the value of any pattern.
 
-        `pod_prices` (G,) are the values of the pods. If the solver finds no pattern in time, the pattern is empty.
+        `pod_prices` (G,) are the values of the pods. If the shape takes no pod of value, or if the solver finds no
+        pattern in time, the pattern is all zeros.
         """
         groups = np.flatnonzero(self.takes[:, shape] & (pod_prices > TINY))
         pattern = np.zeros(len(self.groups))

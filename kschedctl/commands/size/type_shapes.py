@@ -172,7 +172,7 @@ def _find_zone_labels(cluster: Cluster) -> set[str]:
 
 def iter_limit_warnings(pools: Iterable[NodePool], shapes: Mapping[str, NodeShape], counts: Counts) -> Iterator[str]:
     """Yield a warning for each resource of a NodePool whose limit the set of nodes exceeds."""
-    # Sum up what the nodes of each pool have of each resource, in thousandths.
+    # Sum up the capacity of the nodes of each pool by resource, in thousandths.
     used_by_pool: dict[str, Counter[str]] = {}
     for name, number in counts.items():
         model = next(iter(shapes[name].models.values()))

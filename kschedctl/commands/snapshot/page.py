@@ -44,9 +44,9 @@ def _group_unread_kinds(report: SnapshotReport) -> dict[str, list[str]]:
 
 
 def _list_kinds(names: Sequence[str], style: Style) -> str:
-    """List the kinds. Unless all are wanted, kinds of custom resources are only counted, since few clusters have them.
+    """Join the names of the kinds. Unless the output is wide, several kinds of custom resources are only counted.
 
-    A single kind of custom resource is named.
+    Few clusters have these kinds. A single kind of custom resource is named.
     """
     custom_kinds = [name for name in names if name in KINDS and is_custom_api(KINDS[name].versions[0])]
     if style.wide or len(custom_kinds) < 2:

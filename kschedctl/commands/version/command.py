@@ -83,7 +83,10 @@ def _read_snapshot_version(path: str) -> ClusterVersion:
 
 
 def _read_live_version(source: Source) -> ClusterVersion:
-    """Read the version of the live cluster and log the warnings of the API server. Raises ClusterError."""
+    """Read the version of the live cluster and log the warnings of the API server.
+
+    Raises ClusterError if the cluster does not answer.
+    """
     from kschedctl.sources.live.components import read_version  # noqa: PLC0415 - only live clusters need the client
 
     connected = connect_to_cluster(replace(source, request_timeout=source.request_timeout or TIMEOUT))

@@ -89,7 +89,7 @@ def list_all_changes() -> VersionChanges:
                 *_, newest_release = change.since
                 minor = KubeVersion.parse(newest_release).minor
                 earlier = KubeVersion.parse(f"1.{max(minor - 1, OLDEST_MINOR)}")
-                changes.append(_with_switch(change, aspect, earlier, KubeVersion.parse(f"1.{minor}")))
+                changes.append(_add_default_switch(change, aspect, earlier, KubeVersion.parse(f"1.{minor}")))
     return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), compared=False, changes=_sort_newest_first(changes))
 
 
@@ -106,16 +106,17 @@ def compare_versions(first: str, second: str) -> VersionChanges:
         if before and after and before != after:
             since, _ = aspect.values.find_step(max(first_version, second_version))
             change = _build_version_change(aspect, since, before, after)
-            changes.append(_with_switch(change, aspect, first_version, second_version))
+            changes.append(_add_default_switch(change, aspect, first_version, second_version))
     return VersionChanges((str(first_version), str(second_version)), compared=True, changes=_sort_newest_first(changes))
 
 
-def _with_switch(
+def _add_default_switch(
     change: VersionChange, aspect: VersionedAspect, first_version: KubeVersion, second_version: KubeVersion
 ) -> VersionChange:
     """Return the change with the release that switched a gate's or plugin's default, if the versions differ in it.
 
-    In this release, the default became that of the newer version, and it stayed so up to the newer version.
+    In this release, the default became that of the newer version, and it stayed so up to the newer version. Also say
+    whether the second version has removed the gate.
     """
     get_default = DEFAULT_GETTERS.get((aspect.sort, aspect.values.what))
     if get_default is None:
@@ -137,7 +138,9 @@ def _is_gate_on(gate: str, minor: int) -> bool:
 
 def _is_plugin_on(plugin: str, minor: int) -> bool:
     """Return whether a plugin is enabled by default in a minor version."""
-    return IN_TREE[plugin].for_minor(minor) is not None and IN_TREE[plugin].is_default(FeatureGates(f"1.{minor}"))
+    return IN_TREE[plugin].restrict_to_minor(minor) is not None and IN_TREE[plugin].is_default(
+        FeatureGates(f"1.{minor}")
+    )
 
 
 ENABLED_BY_DEFAULT = "enabled by default"
@@ -174,9 +177,10 @@ def _build_version_change(aspect: VersionedAspect, since: str, before: str, afte
 
 
 def _sort_newest_first(changes: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
-    """Group changes by sort, in the order of `SORTS`, and put the newest change first within each sort."""
+    """Sort the changes by their kind, in the order of `SORTS`, and within each kind by release, newest first."""
 
     def get_sort_key(change: VersionChange) -> tuple[int, int]:
+        """Return the rank of the change's kind, and the negative minor version of its newest release."""
         *_, newest_release = change.since
         return SORTS.index(change.sort), -KubeVersion.parse(newest_release).minor
 
@@ -189,7 +193,7 @@ def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
     Rules that belong to no plugin are listed under "kube-scheduler".
     """
     by_plugin = {
-        name: declaration.plugin.version_changes()
+        name: declaration.plugin.list_version_changes()
         for name, declaration in {**IN_TREE, **SCHEDULER_PLUGINS}.items()
         if declaration.plugin
     }
@@ -208,8 +212,8 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
             yield VersionedAspect("rule", subject, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
     for plugin in IN_TREE.values():
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
-        points = (_describe_points(plugin.for_minor(minor)) for minor in MINORS)
-        args = (_describe_arguments(plugin.for_minor(minor), minor) for minor in MINORS)
+        points = (_describe_points(plugin.restrict_to_minor(minor)) for minor in MINORS)
+        args = (_describe_arguments(plugin.restrict_to_minor(minor), minor) for minor in MINORS)
         aspects = {ENABLED_BY_DEFAULT: defaults, "extension points": points, "arguments": args}
         for aspect, values in aspects.items():
             yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_value_changes(values)))
@@ -266,7 +270,7 @@ def _build_value_changes(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
 
 def _describe_default(plugin: Declaration, minor: int) -> str:
     """Describe whether the plugin is enabled by default in a minor version."""
-    if plugin.for_minor(minor) is None:
+    if plugin.restrict_to_minor(minor) is None:
         return NO_PLUGIN
     return "yes" if plugin.is_default(FeatureGates(f"1.{minor}")) else "no"
 

@@ -22,7 +22,7 @@ HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature 
 
 
 def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
-    """Build the page, with one table per sort of change."""
+    """Build the page, with one table per kind of change. A comparison begins with the consequences of an upgrade."""
     blocks: list[Block] = [*_iter_summary_lines(report)]
     words = HISTORY_WORDS
     if report.compared:
@@ -114,9 +114,10 @@ HISTORY_WORDS = ChangeWords("now", "no longer", "before")
 
 def _describe_change(change: VersionChange, words: ChangeWords) -> str:
     """Describe a change in one sentence, naming the behavior that starts, ends or is replaced."""
-    prefix, hint, what_counts = change.what.partition("queueing hint: ")
-    if hint and not prefix and (change.before, change.after) == ("no", "yes"):
-        return f"{words.now}, in the queueing hint: {what_counts}"
+    what_hint_considers = change.what.removeprefix("queueing hint: ")
+    is_about_hint = what_hint_considers != change.what
+    if is_about_hint and (change.before, change.after) == ("no", "yes"):
+        return f"{words.now}, in the queueing hint: {what_hint_considers}"
     if (change.before, change.after) == ("no", "yes"):
         return f"{words.now}: {change.what}"
     if (change.before, change.after) == ("yes", "no"):

@@ -78,7 +78,10 @@ class VersionChanges(Report, frozen=True):
 
     @property
     def unverified(self) -> str:
-        """Which compared version was never compared with a real one, and how many changes are not replayed; or ""."""
+        """A warning that a compared version is replayed only from its sources, or "" if there is no such version.
+
+        It also says how many changes are not replayed.
+        """
         if not self.compared:
             return ""
         names = [name for name in self.versions if KubeVersion.parse(name).minor > VERIFIED_MINOR]

@@ -72,7 +72,7 @@ def find_wakes_between(
     *,
     include_ended: bool = False,
 ) -> WakesBetween:
-    """Find what woke the pods that were pending both before and after.
+    """Find what woke the pods that were pending both before and after. Pods that were missed come first.
 
     `keys` (`namespace/name`) limits the pods, and `names` label the two states in the report. Once `max_waking_changes`
     changes wake a pod, no further changes are tried. `include_ended` includes pods that no longer wait in ``after``.

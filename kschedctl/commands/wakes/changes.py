@@ -12,7 +12,7 @@ from kschedctl.api.defaults import apply_node_defaults
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.api.objects import get_object_key
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert_document, describe, fill_namespace, flatten_lists
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert_document, describe_document, fill_namespace, flatten_lists
 from kschedctl.commands.snapshot import iter_differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
@@ -45,12 +45,14 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
     kind = kinds.pop()
     if kind not in KINDS:
         return None
-    objects = {side: default_object(kind, convert_document(document), view) for side, document in documents.items()}
+    objects = {
+        side: apply_object_defaults(kind, convert_document(document), view) for side, document in documents.items()
+    }
     old, new = objects.get("old"), objects.get("new")
     if old is None or new is None:
         return ChangedObject(kind, old, new)
     if get_object_key(old) != get_object_key(new):
-        raise InputError("old and new must be the same object", where=f"event, {describe(documents['new'])}")
+        raise InputError("old and new must be the same object", where=f"event, {describe_document(documents['new'])}")
     return ChangedObject(kind, old, new, (documents["old"], documents["new"]))
 
 
@@ -73,7 +75,9 @@ def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") 
             # an event has the object in one of these fields, otherwise the document is the object
             nested_objects = filter(None, (object_at(document, key) for key in ("new", "old", "object")))
             changed_object = next(nested_objects, document)
-            raise InputError(f"{describe(changed_object)}: scheduling does not read objects of this kind", where=where)
+            raise InputError(
+                f"{describe_document(changed_object)}: scheduling does not read objects of this kind", where=where
+            )
         changed_objects.append(change)
     if not changed_objects:
         raise InputError("contains no event and no object", where=where)
@@ -87,12 +91,12 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
     """
     for difference in iter_differences(before.cluster, after.cluster):
         namespace, _ = difference.key
-        if difference.old is None and before.cluster.gap(difference.kind, namespace):
+        if difference.old is None and before.cluster.find_gap(difference.kind, namespace):
             continue
-        if difference.new is None and after.cluster.gap(difference.kind, namespace):
+        if difference.new is None and after.cluster.find_gap(difference.kind, namespace):
             continue
-        old = None if difference.old is None else default_object(difference.kind, difference.old, before)
-        new = None if difference.new is None else default_object(difference.kind, difference.new, after)
+        old = None if difference.old is None else apply_object_defaults(difference.kind, difference.old, before)
+        new = None if difference.new is None else apply_object_defaults(difference.kind, difference.new, after)
         if difference.is_recreated:
             yield ChangedObject(difference.kind, old, None)
             yield ChangedObject(difference.kind, None, new)
@@ -155,7 +159,7 @@ def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None
     return None
 
 
-def default_object(kind: str, obj: Any, view: Fork) -> Any:
+def apply_object_defaults(kind: str, obj: Any, view: Fork) -> Any:
     """Apply the API server's defaults to an object of the kind.
 
     Raises InputError if the object has no name, or if a quantity in it is malformed.
@@ -186,7 +190,7 @@ def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:
     if change.new is None or change.kind in ("Node", "Pod"):
         return view
     after = view.fork()
-    after.objects.replace({change.kind: [change.new]})
+    after.objects.replace_objects({change.kind: [change.new]})
     return after
 
 

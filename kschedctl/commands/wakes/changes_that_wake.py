@@ -70,7 +70,7 @@ def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUp
 
 
 def build_not_created_report(scheduler: Scheduler, pod: Pod, failure: NotCreated) -> WakeUps:
-    """Build the report for a pod that cannot be created and that no scheduler will see."""
+    """Build the report for a pod that cannot be created, so that no scheduler sees it."""
     return WakeUps(
         pod=pod.key,
         headline=f"Not created: {failure.headline}",
@@ -102,8 +102,8 @@ def _describe_awaited_changes(rejected: RejectedPod, kind_count: int) -> str:
     if rejected.attempt.rejectors.all:
         plugins = join_words(_list_rejectors_in_profile_order(rejected))
         verb = "held back by" if rejected.attempt.gating_plugin else "rejected by"
-        kinds = f"{kind_count} kinds of change wake it" if kind_count != 1 else "one kind of change wakes it"
-        return f"{verb} {plugins}; {kinds}"
+        kinds = f"{kind_count} kinds of changes" if kind_count != 1 else "one kind of change"
+        return f"{verb} {plugins}; {kinds} would make the scheduler retry it"
     if rejected.queue == BACKOFF:
         return f"does not wait for an event: it is retried after its back-off ({rejected.message})"
     group = rejected.gang.report if rejected.gang else rejected.pod_group
@@ -183,7 +183,7 @@ def iter_wake_triggers(
     """
     info, plugin, view, gates, gated = query
     if gated and offers(plugin, AdmittingPlugin):
-        yield from plugin.admitting_changes(info, view, gates)
+        yield from plugin.iter_admitting_changes(info, view, gates)
         return
     pre_checked = list_pre_checked_resources(gates)
     with_hint: list[ClusterEventWithHint] = []
@@ -218,7 +218,7 @@ def _iter_hinted_triggers(
     registered_actions: defaultdict[str, ActionType] = defaultdict(lambda: ActionType(0))
     for registration in registrations:
         registered_actions[registration.kind] |= registration.action
-    for change in plugin.waking_changes(info, view, gates):
+    for change in plugin.iter_waking_changes(info, view, gates):
         if change.action & registered_actions[change.kind] or change.action == BY_THE_PLUGIN:
             reaching = "" if _reaches_all_pods(change, checked) else REACHING_CLAUSES[change.kind]
             yield change._replace(words=f"{change.words}{reaching}")

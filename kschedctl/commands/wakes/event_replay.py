@@ -305,14 +305,14 @@ class GangResult(NamedTuple):
 
 
 def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
-    """Try the pod's gang, unless `cache` already has the gang's result.
+    """Try the pod's gang, unless `cache` already has the gang's result. Return None if the pod has no gang.
 
-    Return None if the pod has no gang. The result is added to `cache`, unless the pod is a manifest, because for other
-    pods the gang does not contain it.
+    The result is added to `cache` only if the cluster has the pod. A pod from a manifest is a member of the gang only
+    while the pod itself is tried.
     """
     plugin = find_gang_plugin(framework)
     key = plugin.find_gang(pod) if plugin else None
-    if key is None or find_gangs(pod)[0] != key:  # place_gang places the pod's first gang, which another plugin handles
+    if key is None or find_gangs(pod)[0] != key:  # place_gang only places the first gang, which another plugin handles
         return None
     gang = cache.gangs.get(key) or place_gang(scheduler, framework, pod)
     if gang is None:

@@ -156,7 +156,7 @@ class Wakes(Report, frozen=True):
         return self.moved and bool(self.after)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod and its queue after the change. The change may move the pod to this queue."""
+        """Return the pod, and a sentence that says whether the change wakes it and in which queue it is afterwards."""
         if self.woken:
             sentence = f"woken, to {self.after}"
         elif self.after:

@@ -49,7 +49,7 @@ def cluster_metrics(
         units: the kinds of failure domains whose loss is simulated (node, zone, pool), as for `failures`.
         now: the RFC 3339 time as of which ages are computed. The default is the time when the cluster was read.
 
-    Raises InputError, UsageError and ConfigurationError.
+    Raises the errors of `pending`, `capacity` and `failures`.
 
     >>> import kschedctl
     >>> str(cluster_metrics(kschedctl.Cluster.from_objects([])))
@@ -81,7 +81,7 @@ def cluster_metrics(
 
 
 def _iter_metrics(report: PendingPods | Section | Capacity | Failures) -> Iterator[MetricValue]:
-    """Yield the metrics of a report."""
+    """Return an iterator over the metrics of a report. Sections other than that of pending pods have none."""
     match report:
         case PendingPods():
             return _iter_pending_metrics(report)
@@ -102,10 +102,10 @@ def _iter_pending_metrics(report: PendingPods) -> Iterator[MetricValue]:
     groups = defaultdict(list)
     for group in report.groups:
         groups[group.verdict, group.cause].append(group)
-    for (verdict, cause), same_cause in groups.items():
+    for (verdict, cause), groups_of_cause in groups.items():
         labels = {"verdict": verdict, "cause": cause}
-        yield MetricValue(PENDING, labels, sum(len(group.pods) for group in same_cause))
-        if created := [pod.created for group in same_cause for pod in group.members if pod.created]:
+        yield MetricValue(PENDING, labels, sum(len(group.pods) for group in groups_of_cause))
+        if created := [pod.created for group in groups_of_cause for pod in group.members if pod.created]:
             yield MetricValue(OLDEST, labels, datetime.fromisoformat(min(created)).timestamp())
     for failure in report.not_created:
         if failure.missing and not failure.past:

@@ -22,7 +22,7 @@ from kschedctl.commands.explain.watching import follow_cluster
 from kschedctl.commands.help.command import read_topics
 from kschedctl.commands.watch.cluster_metrics import cluster_metrics
 from kschedctl.errors import UsageError
-from kschedctl.sources.read import read
+from kschedctl.sources.read import read_paths
 
 EXAMPLES = (
     "kschedctl watch --metrics :9090",
@@ -128,7 +128,9 @@ def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
     """
     if not names:
         return []
-    manifests = [manifest.document for manifest in read(names).manifests if is_workload_manifest(manifest.document)]
+    manifests = [
+        manifest.document for manifest in read_paths(names).manifests if is_workload_manifest(manifest.document)
+    ]
     if not manifests:
         raise UsageError("no manifest of a pod or of a workload", where="--room-for")
     return manifests

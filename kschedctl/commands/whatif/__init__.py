@@ -21,9 +21,9 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_pods_by_node
 from kschedctl.commands.simulate import carry_out_changes, find_not_created, prepare_simulation
 from kschedctl.commands.versions.report import VersionChange, VersionChanges
-from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_by_pod
+from kschedctl.commands.whatif.causes import CauseSearch, Names, OutcomeLookup, TwoVersions, find_causes_by_pod
 from kschedctl.commands.whatif.comparison import (
-    collect_fates,
+    collect_outcomes,
     compare_zones,
     find_changed_messages,
     group_message_changes,
@@ -44,9 +44,9 @@ from kschedctl.replay.scenarios import (
     StepResult,
     add_step_to_error,
     find_step_nodes,
-    get_step,
+    get_step_name_and_parameters,
     load_scenario,
-    read_files,
+    read_step_files,
     reject_file,
 )
 from kschedctl.replay.scenarios import steps as scenario_steps
@@ -126,7 +126,7 @@ class ScenarioRun:
     def run_steps(self, scenario: parts.Scenario, progress: Progress) -> None:
         """Run the steps one after the other, until the last step or an interruption.
 
-        Raises KschedctlError that names the step.
+        Raises a KschedctlError that names the step if a step cannot be performed.
         """
         done = progress.begin("Steps", len(scenario.steps))
         try:
@@ -140,9 +140,9 @@ class ScenarioRun:
     def run_step(self, step: parts.Step) -> None:
         """Run one step, schedule the pending pods, and add the step's report to `steps`.
 
-        Raises KschedctlError that names the step.
+        Raises a KschedctlError that names the step if the step cannot be performed.
         """
-        name, part = get_step(step)
+        name, part = get_step_name_and_parameters(step)
         try:
             effect = self._perform_step(name, part)
         except KschedctlError as error:
@@ -186,10 +186,11 @@ class ScenarioRun:
         return edit
 
     def _drop_denied_replacements(self, edit: StepResult) -> None:
-        """Drop replacements that admission denies from the edit, and charge the other replacements to their quotas.
+        """Remove from the edit the replacements that admission denies, and charge the other replacements to their
+        quotas.
 
-        The replaced pods leave first, so that they no longer count against the quotas. `not_created` and `admitted`
-        are extended.
+        The replaced pods leave first, so that they no longer count against the quotas. `not_created` and `admitted` are
+        extended.
         """
         leaving_pods = edit.find_leaving_pods(self.settled.cluster)
         arriving_pods = edit.find_arriving_pods(self.settled.cluster)
@@ -202,9 +203,10 @@ class ScenarioRun:
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _drop_denied_scaled_pods(self, step: parts.ScaleWorkload, edit: StepResult) -> None:
-        """Drop new pods of a scaled workload that admission denies from the edit, and charge the rest to their quotas.
+        """Remove from the edit the new pods of a scaled workload that admission denies, and charge the others to their
+        quotas.
 
-        All new pods after the first denied pod are dropped, since the controller stops there. `not_created` and
+        All new pods after the first denied pod are removed, since the controller stops there. `not_created` and
         `admitted_namespaces` are extended.
         """
         # Describe the edit as a change of the workload. An edit adds pods or removes pods, but not both.
@@ -402,7 +404,7 @@ def whatif(
         scenario = parts.Scenario(steps=())
     elif not isinstance(scenario, parts.Scenario):
         scenario = load_scenario(scenario, where)
-    files = read_files(scenario, read, where)
+    files = read_step_files(scenario, read, where)
     workers = limit_workers(workers, call_extender)
     question = Question(
         cluster,
@@ -493,15 +495,15 @@ def _add_messages_and_causes(
         # For a pod that gets a node only under one version, it does not matter which node that is.
         coarsely = {change.pod for change in report.changes if change.change in CHANGES_OF_VERDICT}
 
-        def replay(names: Names) -> FateByPod:
-            """Run the scenario under the second version with some changes reverted, and return the pods' fates."""
+        def replay(names: Names) -> OutcomeLookup:
+            """Run the scenario under the second version with these changes reverted, and return the pods' outcomes."""
             start = question.settle(versions.build_mix(names), seed)
             settled = _run_scenario(question, seed, start, NO_PROGRESS).settled
             if settled.interrupted:
                 raise KeyboardInterrupt
-            return collect_fates(settled, coarsely).get
+            return collect_outcomes(settled, coarsely).get
 
-        search = CauseSearch(versions.describe_changes(), collect_fates(before, coarsely), replay)
+        search = CauseSearch(versions.describe_changes(), collect_outcomes(before, coarsely), replay)
         causes_by_pod = find_causes_by_pod(pods, search, progress.begin("Causes", len(pods)))
         report = replace(report, interrupted=len(causes_by_pod) < len(pods))
     changes = tuple(replace(change, because=causes_by_pod.get(change.pod, ())) for change in report.changes)
@@ -548,9 +550,8 @@ def _collect_created_pods(
 ) -> _CreatedPods:
     """Collect the pods that the run creates or recreates.
 
-    Recreated pods are checked for admission unless a step did so.
-
-    Without steps in the scenario, pods differ only because of the scheduler settings, and none is created.
+    Recreated pods are checked for admission unless a step already did so. Without steps in the scenario, pods differ
+    only because of the scheduler settings, and none is created.
     """
     recreated_pods: list[Pod] = []
     for change in changes:

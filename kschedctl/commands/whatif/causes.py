@@ -1,4 +1,4 @@
-"""Find the version changes that cause a pod's different fate, by replaying mixes of two versions."""
+"""Find the version changes that cause a pod's different outcome, by replaying mixes of two versions."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from kschedctl.commands.versions.report import VersionChange
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 Names = frozenset[str]
-FateByPod = Callable[[str], Hashable]
-"""Function from a pod's key to the pod's fate: its node, its message, or whatever is compared."""
+OutcomeLookup = Callable[[str], Hashable]
+"""Function from a pod's key to the outcome that is compared, such as the pod's node and message."""
 MAX_REPLAYS = 200
 """The maximum number of mixes that are replayed."""
 NOT_ATTRIBUTED = ("not attributed",)
-"""The causes of a pod whose fate no set of changes explains."""
+"""The causes of a pod whose outcome no set of changes explains."""
 
 
 @dataclass
 class CauseSearch:
-    """The search for the version changes that cause the different fates of pods."""
+    """The search for the version changes that cause the different outcomes of pods."""
 
     changes: Mapping[str, str]
     """Name of a change -> its description."""
     before: Mapping[str, Hashable]
-    """Pod -> its fate under the first version."""
-    replay: Callable[[Names], FateByPod]
-    """Replays the second version with some changes reverted to the first, and returns the fates."""
+    """Pod -> its outcome under the first version."""
+    replay: Callable[[Names], OutcomeLookup]
+    """Replays the second version with some changes reverted to the first, and returns the outcomes."""
     known_sets: list[Names] = field(default_factory=list)
     """Sets of changes that explained other pods. They are tried first."""
     guess_changes: Callable[[str], Names] = lambda pod: frozenset()
     """Guesses which changes explain a pod. The guess is tried before all changes."""
-    _replayed: dict[Names, FateByPod] = field(default_factory=dict)
+    _replayed: dict[Names, OutcomeLookup] = field(default_factory=dict)
 
     def explain_pod(self, pod: str) -> tuple[str, ...]:
-        """Describe the fewest changes that have to be reverted so that the pod fares as before.
+        """Describe the fewest changes that have to be reverted to give the pod its outcome under the first version.
 
         Return NOT_ATTRIBUTED if even reverting all changes does not help, or after too many replays.
         """
         try:
-            names = self._find_minimal_set(pod)
+            names = self._find_minimal_changes(pod)
         except _TooManyReplaysError:
             return NOT_ATTRIBUTED
         return tuple(self.changes[name] for name in self.changes if name in names) or NOT_ATTRIBUTED
 
-    def _find_minimal_set(self, pod: str) -> Names:
-        """Find a minimal set of changes that explains the pod, and remember it in `known_sets`.
+    def _find_minimal_changes(self, pod: str) -> Names:
+        """Find a minimal set of changes that explains the pod's outcome, and remember it in `known_sets`.
 
-        The set is empty if even all changes together do not explain the pod.
+        The set is empty if even all changes together do not explain the outcome.
         """
-        sufficient_sets = (names for names in self._iter_candidate_sets(pod) if self._explains_fate(names, pod))
+        sufficient_sets = (names for names in self._iter_candidate_sets(pod) if self._explains_outcome(names, pod))
         sufficient_set = next(sufficient_sets, None)
         if not sufficient_set:
             return frozenset()
@@ -73,12 +73,13 @@ class CauseSearch:
         yield frozenset(self.changes)
 
     def _minimize_changes(self, pod: str, fixed: Names, names: Sequence[str], *, check_fixed: bool) -> list[str]:
-        """Return the fewest of `names` that explain the pod's fate together with `fixed`, by the QuickXplain algorithm.
+        """Return the fewest of `names` that explain the pod's outcome together with `fixed`, by the QuickXplain
+        algorithm.
 
-        All of `names` together with `fixed` have to explain the fate. If `check_fixed` is set, it is first checked
-        whether `fixed` explains it alone, and then no names are returned.
+        All of `names` together with `fixed` have to explain the outcome. If `check_fixed` is set, it is first checked
+        whether `fixed` explains the outcome alone, and then no names are returned.
         """
-        if check_fixed and self._explains_fate(fixed, pod):
+        if check_fixed and self._explains_outcome(fixed, pod):
             return []
         if len(names) == 1:
             return list(names)
@@ -89,8 +90,8 @@ class CauseSearch:
         from_first = self._minimize_changes(pod, fixed.union(from_second), first, check_fixed=bool(from_second))
         return from_first + from_second
 
-    def _explains_fate(self, names: Names, pod: str) -> bool:
-        """Return whether the pod fares as under the first version if these changes are reverted.
+    def _explains_outcome(self, names: Names, pod: str) -> bool:
+        """Return whether the pod has its outcome under the first version again if these changes are reverted.
 
         Each set of changes is replayed once. Raises _TooManyReplaysError after MAX_REPLAYS replays.
         """

@@ -18,13 +18,15 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import ZONE
 
 CausesByPod = Mapping[str, tuple[str, ...]]
-"""Pod -> the causes of its changed fate, if they were searched."""
-Fate = tuple[str, str] | bool
+"""Pod -> the causes of its changed outcome, if they were searched."""
+PodOutcome = tuple[str, str] | bool
 """The node of a pod with the message if the node is empty, or only whether the pod has a node."""
 
 
 def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[PodChange]:
-    """Yield a change for each pod that was created, moved to another node, waits now, or is gone. Sort them by key."""
+    """Yield a change for each pod that was created, moved to another node, waits now, or is gone, sorted by the pod's
+    key.
+    """
     old_nodes, new_nodes = _map_pods_to_nodes(before.cluster), _map_pods_to_nodes(after.cluster)
     for key in sorted(old_nodes.keys() | new_nodes.keys()):
         source, target = old_nodes.get(key), new_nodes.get(key)
@@ -44,7 +46,9 @@ def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[
 
 
 def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
-    """Find the pods that wait both before and after with different messages. Map them to the old and new message."""
+    """Return the old and the new message of each pod that waits both before and after but with different messages, by
+    key.
+    """
     changed_messages = {}
     for pod, old_message in sorted(before.waiting.items()):
         new_message = after.waiting.get(pod, old_message)
@@ -71,10 +75,10 @@ def group_message_changes(
     yield from sorted(message_changes, key=lambda change: -len(change.pods))
 
 
-def collect_fates(settled: SettledCluster, coarsely: Container[str] = ()) -> dict[str, Fate]:
-    """Map the key of each pod to its fate: its node and, if the node is empty, the scheduler's message.
+def collect_outcomes(settled: SettledCluster, coarsely: Container[str] = ()) -> dict[str, PodOutcome]:
+    """Map the key of each pod to its outcome: its node and, if the node is empty, the scheduler's message.
 
-    The fate of the pods in `coarsely` is only whether they have a node.
+    For the pods in `coarsely`, the outcome is only whether they have a node.
     """
     return {
         pod: bool(node) if pod in coarsely else (node, "" if node else settled.waiting.get(pod, ""))

@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.versions.report import VersionChange
-from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_by_pod
+from kschedctl.commands.whatif.causes import CauseSearch, Names, OutcomeLookup, TwoVersions, find_causes_by_pod
 from kschedctl.commands.whatif.report import PodsElsewhere, PodsRescored, Replacement
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Progress, Workers, run_tasks
@@ -98,17 +98,19 @@ def compare_replacements(
     """Find running pods whose best nodes or scores differ between the clusters, and the version changes behind this.
 
     Both clusters have the same objects. `version_changes` are the changes between their kube-scheduler versions, empty
-    if only their configurations differ. Each
-    pod is judged as if it alone were recreated. If there are too many pods, some pods of each workload are compared.
+    if only their configurations differ. Each pod is judged as if only this pod were recreated. If there are too many
+    pods, some pods of each workload are compared.
     """
     pair = ClusterPair(before, after)
     view = pair.before.scheduler.view
     running = _find_recreatable_pods(view)
 
     # Equal pods are adjacent, so that their batch scores them once.
-    sampled = sorted(_sample_workloads(view, running), key=lambda position: (int(view.pods.info[position]), position))
+    sampled = sorted(
+        _sample_pods_by_workload(view, running), key=lambda position: (int(view.pods.info[position]), position)
+    )
     tasks = [sampled[start : start + BATCH_SIZE] for start in range(0, len(sampled), BATCH_SIZE)]
-    results = run_tasks(_compare_batch, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
+    results = run_tasks(_compare_pod_batch, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
     batch_results = results.completed
     attribution = ChangeAttribution(pair, version_changes, progress, skip_search=results.interrupted)
     elsewhere = attribution.group_elsewhere([pod for answers in batch_results for pod in answers.elsewhere])
@@ -173,28 +175,29 @@ class ChangeAttribution:
     def _find_causes(
         self, before: Mapping[str, Hashable], probe_pod: Callable[[_SchedulerProbe, Position], Hashable]
     ) -> dict[str, tuple[str, ...]]:
-        """Return which changes between the two versions cause each pod's result to differ, by pod.
+        """Return descriptions of the changes between the two versions that cause each pod's result to differ, by pod.
 
-        With the causes of a pod reverted, the second version gives the pod the same result as the first.
+        With the causes of a pod reverted, the second version gives the pod the same result as the first. `before` maps
+        pods to their results under the first scheduler, and `probe_pod` computes a pod's result with the scheduler of a
+        probe.
 
-        `before` maps pods to their results under the first scheduler, and `probe_pod` computes a pod's result with the
-        scheduler of a probe. No causes are returned if the search is skipped, the versions are equal or extenders are
-        called. `interrupted` is set if the user interrupts.
+        No causes are returned if the search is skipped, the versions are equal or extenders are called. `interrupted`
+        is set if the user interrupts.
         """
         if not before or not self.version_changes or self.skip_search or self.pair.before.call_extender is not None:
             return {}
         versions = TwoVersions(self.pair.before.cluster, self.pair.after.cluster, self.version_changes)
         index = self.pair.before.scheduler.view.pods.index
 
-        def replay(names: Names) -> FateByPod:
-            """Return the function that answers for a pod if some changes are reverted."""
+        def replay(names: Names) -> OutcomeLookup:
+            """Return a function that computes a pod's result under the second version with these changes reverted."""
             if names not in self._probes:
                 self._probes[names] = _SchedulerProbe(SharedCluster(versions.build_mix(names)))
             probe = self._probes[names]
             return cache(lambda pod: probe_pod(probe, Position(index[pod])))
 
         def guess_changes(pod: str) -> Names:
-            """Return the changes of the plugins that answer differently for the pod."""
+            """Return the changes of the plugins whose verdicts or scores for the pod differ."""
             position = Position(index[pod])
             first = self.pair.before.get_cached(_SchedulerProbe).collect_plugin_answers(position)
             second = self.pair.after.get_cached(_SchedulerProbe).collect_plugin_answers(position)
@@ -215,8 +218,8 @@ def _find_recreatable_pods(view: Fork) -> list[Position]:
     return [Position(position) for position in np.flatnonzero((view.node >= 0) & is_recreatable).tolist()]
 
 
-def _sample_workloads(view: Fork, running: Sequence[Position]) -> Sequence[Position]:
-    """Return all running pods. If there are more than MAX_PODS, return so many, with a fair share of each workload.
+def _sample_pods_by_workload(view: Fork, running: Sequence[Position]) -> Sequence[Position]:
+    """Return all running pods, or MAX_PODS of them with a fair share for each workload if there are more.
 
     The first pod of each workload is taken, then the second pod of each, and so on.
     """
@@ -229,7 +232,7 @@ def _sample_workloads(view: Fork, running: Sequence[Position]) -> Sequence[Posit
     return list(islice((position for position in in_turn if position is not None), MAX_PODS))
 
 
-def _compare_batch(pair: ClusterPair, positions: Sequence[Position]) -> BatchResult:
+def _compare_pod_batch(pair: ClusterPair, positions: Sequence[Position]) -> BatchResult:
     """Compare the best nodes of some pods under both schedulers and, if these are equal, the scores.
 
     Scores are compared once for all pods with an equal PodInfo.

@@ -29,7 +29,7 @@ _NEARNESS = 0.75
 
 
 def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
-    """Yield corrections of objects between the Workload and its flavors that are missing or stopped, with their trials.
+    """Yield proposals to create, correct or resume the queues and flavors that the Workload needs, with their trials.
 
     Only the first missing object is corrected: the LocalQueue, the ClusterQueue, or flavors. If both queues exist,
     stopped queues are resumed, too. A correction is yielded only if the Workload is then admitted. Advice that needs
@@ -39,7 +39,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
     namespace, name = workload.metadata.namespace, workload.spec.queue_name
     if not name:
         return
-    local_queues: list[LocalQueue] = list(cluster.in_namespace("local_queues", namespace))
+    local_queues: list[LocalQueue] = list(cluster.list_in_namespace("local_queues", namespace))
     local_queue = next((queue for queue in local_queues if queue.metadata.name == name), None)
     if local_queue is None:
         proposals: Iterable[AdmissionProposal] = _propose_local_queue_correction(
@@ -154,17 +154,17 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
         return
     operations = (build_operation("/spec/clusterQueue", near),)
     target = Owner("LocalQueue", meta.namespace, meta.name)
-    own = f"LocalQueue {meta.namespace}/{meta.name}"
-    summary = f"recreate {own} for ClusterQueue {near} instead of {name}, which does not exist"
+    queue_text = f"LocalQueue {meta.namespace}/{meta.name}"
+    summary = f"recreate {queue_text} for ClusterQueue {near} instead of {name}, which does not exist"
     edits = (("LocalQueue", apply_operations(local_queue, operations)),)
     patch = ObjectPatch(target, operations, anew=True)
     yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "operator", (patch,), edits)
 
 
 def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
-    """Yield the proposal to let the ClusterQueue name existing flavors with similar names instead of missing flavors.
+    """Yield one proposal: replace the ClusterQueue's missing flavors by existing flavors with similar names.
 
-    If one of the missing flavors has no similar name, yield the advice to create these flavors instead. Nothing is
+    If one of the missing flavors has no similar name, the proposal is to create such flavors instead. Nothing is
     yielded if all flavors exist.
     """
     used_names = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}

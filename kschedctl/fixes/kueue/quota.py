@@ -89,8 +89,8 @@ def _find_flavor_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank:
     """Return what the Workload lacks in one flavor of each resource group.
 
     The flavors of a group are ordered by their shortage. Rank 0 is the flavor with the smallest shortage, rank 1 the
-    next. A group with fewer flavors contributes its last flavor. The result is empty if no group has so many flavors,
-    or if a requested resource belongs to no group.
+    next. A group with fewer flavors contributes its last flavor. The result is empty if every group has fewer flavors,
+    if a requested resource belongs to no group, or if the Workload has no ClusterQueue.
     """
     queue_and_info = _find_queue_and_requests(trials, trial)
     if queue_and_info is None:
@@ -133,7 +133,10 @@ def _find_shortages_in_flavors(trials: AdmissionTrials, trial: AdmissionTrial, f
 
 
 def _sum_group_requests(info: WorkloadInfo, group: ResourceGroup) -> dict[str, int]:
-    """Return how much all pod sets together request of each resource of a group. Pods count as the resource "pods"."""
+    """Sum the requests of all pod sets for each resource of a group, without resources that are not requested.
+
+    Pods count as the resource "pods".
+    """
     total: dict[str, int] = {}
     for pod_set in info.pod_sets:
         requests = {**pod_set.requests, _PODS: pod_set.count}

@@ -114,7 +114,7 @@ ObjectReader = Callable[[ObjectKey], Struct | None]
 
 
 def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, EditedObject]:
-    """Apply the fixes in order, and return each edited object before the first and after the last of its edits."""
+    """Apply the fixes in order, and return each edited object as it was before the first and after the last edit."""
     objects: dict[ObjectKey, EditedObject] = {}
     edits = (edit for change in changes for edit in change.edits)
     for edit in edits:
@@ -127,9 +127,9 @@ def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, E
 
 
 def build_object_reader(cluster: Cluster) -> ObjectReader:
-    """Return a function that finds an object of the cluster by its key.
+    """Return a function that returns the cluster's object with a key, or None.
 
-    It indexes a kind when it first reads the kind.
+    The function indexes a kind when it first reads an object of this kind.
     """
     objects_by_kind: dict[str, Mapping[tuple[str, str], Struct]] = {}
 

@@ -55,8 +55,8 @@ class RemedyTrial:
     """Keys of the evicted pods."""
     harm: str = ""
     """A description of what the evictions lose; empty if they lose nothing."""
-    unheard: tuple[Unknown, ...] = ()
-    """Extenders that were not asked and might still reject the pod."""
+    uncalled_extenders: tuple[Unknown, ...] = ()
+    """Extenders that were not called and might still reject the pod."""
 
     @property
     def fits(self) -> bool:
@@ -90,7 +90,7 @@ class RemedyTrial:
 
     @cached_property
     def opened_nodes(self) -> tuple[str, ...]:
-        """The names of the feasible nodes, sorted, or the nominated node if no node is feasible; may be empty."""
+        """The names of the feasible nodes, sorted, or the nominated node if no node is feasible. May be empty."""
         if self.cycle is None or not self.fits:
             return (self.nominated,) if self.nominated else ()
         names = self.cycle.view.nodes.names
@@ -111,7 +111,7 @@ class Trials:
         self.base = self.replay_changes(())
 
     def replay_changes(self, changes: Iterable[Fix]) -> RemedyTrial:
-        """Return the trial of these changes, applied in this order. Equal sets of changes are replayed once."""
+        """Return the trial of these changes, applied in this order. Trials are cached by their sets of changes."""
         ordered_changes = tuple(changes)
         change_set = frozenset(ordered_changes)
         if change_set not in self._trials_by_changes:
@@ -163,15 +163,15 @@ class Trials:
         if framework is None:
             return replace(trial_without_cycle, pod=pod)
 
-        # Run the cycle, and note the extenders that were not asked but might reject the pod.
+        # Run the cycle, and note the extenders that were not called but might reject the pod.
         cycle = run_cycle(framework, info, view)
-        unasked_extenders = [
+        uncalled_extenders = [
             extender
             for extender in (*unknown, *cycle.consultation.unknown)
             if extender.dependency.effect is Effect.NARROWS
         ]
         trial = replace(
-            trial_without_cycle, pod=pod, framework=framework, cycle=cycle, unheard=tuple(unasked_extenders)
+            trial_without_cycle, pod=pod, framework=framework, cycle=cycle, uncalled_extenders=tuple(uncalled_extenders)
         )
         if trial.fits or not trial.raises_priority:
             return trial
@@ -223,7 +223,7 @@ def is_stored(pod: Pod, cluster: Cluster) -> bool:
 
 
 def build_stored_pod(pod: Pod, view: Fork) -> Pod:
-    """Return the pod as the API server stores it or, if the pod does not exist yet, as it would after admission."""
+    """Return the pod as the API server stores it. A pod that does not exist yet goes through admission first."""
     stored = view.stored(pod)
     if is_stored(pod, view.cluster):
         return stored
@@ -233,7 +233,7 @@ def build_stored_pod(pod: Pod, view: Fork) -> Pod:
 
 
 def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork:
-    """Return a fork of the view with the edits of all kinds of objects applied, or the view itself without edits."""
+    """Return a fork of the view with the edits of all kinds of objects applied, or the view if there are no edits."""
     if not edits:
         return view
     view = _fork_with_resized_pods(view, {key: edit for key, edit in edits.items() if is_resized(edit)})
@@ -350,7 +350,9 @@ def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
 
     The pod is returned unchanged if its spec did not change, or if it can be updated in place.
     """
-    if before.spec == after.spec or (find_owner(before).kind == "Pod" and is_valid_update(before, after)):
+    if before.spec == after.spec:
+        return after
+    if find_owner(before).kind == "Pod" and is_valid_update(before, after):
         return after
     runtime_class = find_runtime_class(after, cluster)
     if runtime_class is not None and contradicts_runtime_class(after, runtime_class):
@@ -371,7 +373,7 @@ def find_runtime_class(pod: Pod, cluster: Cluster) -> RuntimeClass | None:
     name = pod.spec.runtime_class_name
     if not name:
         return None
-    return next((known for known in cluster.runtime_classes if known.metadata.name == name), None)
+    return next((class_ for class_ in cluster.runtime_classes if class_.metadata.name == name), None)
 
 
 def contradicts_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> bool:

@@ -88,7 +88,7 @@ def _build_fact(rejection: Rejection, row: Row) -> AnyFact | None:
 
 
 def collect_label_keys(cycle: Cycle) -> set[str]:
-    """Collect the keys of node labels that the pod uses to select nodes, or as topologies of required terms."""
+    """Collect the node label keys in the pod's node selection, spread constraints and required pod (anti-)affinity."""
     spec = cycle.info.spec
     keys = collect_node_selection_keys(spec)
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
@@ -106,7 +106,7 @@ def collect_node_selection_keys(spec: PodSpec) -> set[str]:
 
 
 def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[str]) -> str:
-    """Return the required host if it no longer exists and had hostPath files of the pod, or an empty string.
+    """Return the first required host if no required host exists and the pod has hostPath volumes, otherwise "".
 
     `key` and `values` are a required label or field of nodes. Only the hostname label and the field metadata.name can
     name a host. A claim's local volume is not considered, as it pins the pod by itself.
@@ -135,13 +135,13 @@ def _iter_no_columns(cycle: Cycle) -> Iterable[Ints]:
 class PluginRemedies(NamedTuple):
     """The functions that propose fixes for a plugin's rejections, and what the search must know about the plugin."""
 
-    ways: tuple[ProposeFixes, ...] = ()
+    proposers: tuple[ProposeFixes, ...] = ()
     """Functions that propose fixes, in the order in which they are tried."""
     clears_with: str = ""
     """A word shared by plugins whose rejections one change may clear together; empty for this plugin alone."""
     indirect: bool = False
     """Whether changes for other plugins may also clear its rejections."""
-    facts_tell_all: bool = False
+    facts_reveal_every_effect: bool = False
     """Whether an unchanged fact shows that a change had no effect."""
     columns: Callable[[Cycle], Iterable[Ints]] = _iter_no_columns
     """Yields columns (N,) that tell rejected nodes apart beyond the reasons."""

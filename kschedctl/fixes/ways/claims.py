@@ -136,7 +136,7 @@ def adapt_claim_to_volume(
 
 
 def describe_smaller_size(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
-    """Describe the share of the requested storage that the new claim asks for; empty if it asks for no less."""
+    """Describe which share of the claim's storage request remains in the new claim, or return "" for all of it."""
     requested, remaining = (to_billionths(parse_requested_storage(version)) for version in (claim, new_claim))
     if remaining >= requested:
         return ""
@@ -269,15 +269,15 @@ def iter_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, cos
     if find_controller(claim.metadata) or is_from_claim_template(tried.trial.pod, claim):
         return
 
-    def build_new_claim(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    def build_new_claim(current: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim reset and bound to its volume."""
-        return bind_claim(reset_claim(known), name)
+        return bind_claim(reset_claim(current), name)
 
     key, volume_key = ObjectKey.of(claim), ObjectKey.of(volume)
     edits = (
         *deletion.edits,
         ObjectEdit(key, build_new_claim),
-        ObjectEdit(volume_key, lambda known: bind_volume(known, build_new_claim(claim))),
+        ObjectEdit(volume_key, lambda current: bind_volume(current, build_new_claim(claim))),
     )
     clear_reservation = kubectl.render_patch(volume_key, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
     recreate_command = kubectl.render_forced_replace(key, build_claim_to_apply(claim))

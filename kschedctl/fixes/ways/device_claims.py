@@ -48,13 +48,13 @@ SpecChange = Callable[[DeviceClaim], DeviceClaim]
 def iter_resource_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the pod's first ResourceClaim that is missing, being deleted, or owned by another pod."""
     for reference in tried.trial.pod.spec.resource_claims:
-        fixes = list(_iter_reference_fixes(tried, reference))
+        fixes = list(_iter_claim_reference_fixes(tried, reference))
         if fixes:
             yield from fixes
             return
 
 
-def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
+def _iter_claim_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
     """Yield fixes for the claim to which one entry of the pod's spec.resourceClaims refers.
 
     There are none if the claim exists, is not being deleted, and belongs to the pod if it was generated.
@@ -80,12 +80,15 @@ def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iter
         name_text = f"ResourceClaim {_format_claim_key(claim)}"
         text = f"delete {name_text}, which the pod does not own, so that the pod's own claim is created"
         yield from _iter_resource_claim_recreation_fixes(
-            tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS
+            tried, claim, text, lambda current: _reset_claim(current, pod), Price.LOSS
         )
 
 
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
-    """Return the name of the claim that the reference means. Return None if it has to be generated but was not yet."""
+    """Return the name of the claim to which the reference refers.
+
+    Return None if a claim generated from a template is not recorded in the pod's status, or is recorded as not needed.
+    """
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
     matching_statuses = (status for status in pod.status.resource_claim_statuses if status.name == reference.name)
@@ -100,7 +103,7 @@ def _is_recorded_in_status(pod: Pod, reference: PodResourceClaim) -> bool:
 def find_resource_claim(tried: TriedNode, name: str) -> ResourceClaim | None:
     """Return the ResourceClaim of this name in the pod's namespace, or None."""
     namespace = tried.trial.pod.metadata.namespace
-    claims = tried.cycle.view.cluster.in_namespace("resource_claims", namespace)
+    claims = tried.cycle.view.cluster.list_in_namespace("resource_claims", namespace)
     return next((claim for claim in claims if claim.metadata.name == name), None)
 
 
@@ -121,11 +124,12 @@ def _is_owned_by(pod: Pod, claim: ResourceClaim) -> bool:
 def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
     """Yield fixes for a reference to a claim that does not exist.
 
-    They use an existing claim with a similar name, or create the claim with a request for one device of a DeviceClass.
+    They use an existing claim with a similar name, or create the claim with a request for one device. There is one such
+    fix for each of the first `MOST_CLASSES` DeviceClasses.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
-    names = [claim.metadata.name for claim in cluster.in_namespace("resource_claims", namespace)]
+    names = [claim.metadata.name for claim in cluster.list_in_namespace("resource_claims", namespace)]
     for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaim {similar_name} instead of {name}, which does not exist"
         edits = build_pod_edits(pod, _build_claim_reference_change(reference.name, similar_name))
@@ -186,12 +190,14 @@ def _build_claim_reference_change(reference: str, claim_name: str) -> Callable[[
 def _iter_claim_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template_name: str) -> Iterator[Fix]:
     """Yield the fix that lets the controller generate the claim from its template, or fixes for a missing template.
 
-    A missing template is replaced by a template with a similar name, or created with a request for one device.
+    A missing template is replaced by a template with a similar name, or created with a request for one device of one of
+    the first `MOST_CLASSES` DeviceClasses.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
     templates = {
-        template.metadata.name: template for template in cluster.in_namespace("resource_claim_templates", namespace)
+        template.metadata.name: template
+        for template in cluster.list_in_namespace("resource_claim_templates", namespace)
     }
     if template_name in templates:
         controller = "the resourceclaim controller of kube-controller-manager"
@@ -230,18 +236,18 @@ def _build_claim_creation_edits(
         ObjectMeta(name, pod.metadata.namespace, owner_references=(build_owner_reference(pod),)), spec
     )
 
-    def change(known: Pod) -> Pod:
+    def change(current: Pod) -> Pod:
         """Return the pod with the claim's name in its status."""
-        other_statuses = (status for status in known.status.resource_claim_statuses if status.name != reference.name)
+        other_statuses = (status for status in current.status.resource_claim_statuses if status.name != reference.name)
         statuses = (*other_statuses, PodResourceClaimStatus(reference.name, name))
         claims = tuple(
             replace(resource_claim, resource_claim_template_name=template)
             if template and resource_claim.name == reference.name
             else resource_claim
-            for resource_claim in known.spec.resource_claims
+            for resource_claim in current.spec.resource_claims
         )
-        status = replace(known.status, resource_claim_statuses=statuses)
-        return replace(known, spec=replace(known.spec, resource_claims=claims), status=status)
+        status = replace(current.status, resource_claim_statuses=statuses)
+        return replace(current, spec=replace(current.spec, resource_claims=claims), status=status)
 
     return (ObjectEdit(ObjectKey.of(claim), lambda _: claim), *build_pod_edits(pod, change))
 
@@ -313,15 +319,15 @@ def build_spec_change_fix(
     """
     key = ObjectKey.of(claim)
 
-    def recreate_with_change(known: ResourceClaim) -> ResourceClaim:
+    def recreate_with_change(current: ResourceClaim) -> ResourceClaim:
         """Return the claim reset and with the changed spec."""
-        new = _reset_claim(known)
+        new = _reset_claim(current)
         return replace(new, spec=replace(new.spec, devices=change(new.spec.devices)))
 
-    def change_template(known: ResourceClaimTemplate) -> ResourceClaimTemplate:
+    def change_template(current: ResourceClaimTemplate) -> ResourceClaimTemplate:
         """Return the template with the changed claim spec."""
-        inner = replace(known.spec.spec, devices=change(known.spec.spec.devices))
-        return replace(known, spec=replace(known.spec, spec=inner))
+        inner = replace(current.spec.spec, devices=change(current.spec.spec.devices))
+        return replace(current, spec=replace(current.spec, spec=inner))
 
     new_claim = recreate_with_change(claim)
     edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, recreate_with_change),)
@@ -384,5 +390,7 @@ def _find_claim_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
 
 def _find_claim_template(tried: TriedNode, name: str) -> ResourceClaimTemplate | None:
     """Return the ResourceClaimTemplate of this name in the pod's namespace, or None."""
-    templates = tried.cycle.view.cluster.in_namespace("resource_claim_templates", tried.trial.pod.metadata.namespace)
+    templates = tried.cycle.view.cluster.list_in_namespace(
+        "resource_claim_templates", tried.trial.pod.metadata.namespace
+    )
     return next((template for template in templates if template.metadata.name == name), None)

@@ -90,9 +90,9 @@ def _iter_fewer_devices_fixes(
     if count <= 0 or count == old_count:
         return
 
-    def change(known: DeviceRequestT) -> DeviceRequestT:
+    def change(current: DeviceRequestT) -> DeviceRequestT:
         """Return the request for this number of devices."""
-        return replace(known, allocation_mode="ExactCount", count=count)
+        return replace(current, allocation_mode="ExactCount", count=count)
 
     old_text = "all" if old_count is None else str(old_count)
     yield build_spec_change_fix(
@@ -136,12 +136,12 @@ def _iter_device_fault_fixes(
 def _build_selector_removal_fix(tried: TriedNode, claim: ResourceClaim, request_name: str, expression: str) -> Fix:
     """Build the fix that drops the CEL selector with this expression from the request."""
 
-    def change(known: DeviceRequestT) -> DeviceRequestT:
+    def change(current: DeviceRequestT) -> DeviceRequestT:
         """Return the request without the selector."""
         remaining_selectors = tuple(
-            selector for selector in known.selectors if selector.cel is None or selector.cel.expression != expression
+            selector for selector in current.selectors if selector.cel is None or selector.cel.expression != expression
         )
-        return replace(known, selectors=remaining_selectors)
+        return replace(current, selectors=remaining_selectors)
 
     text_end = f", without the selector {expression} (request {request_name})"
     target = request_name, expression
@@ -161,9 +161,9 @@ def _build_toleration_fix(tried: TriedNode, claim: ResourceClaim, request_name: 
     key_and_value, _, _ = taint.partition(":")
     key, _, _ = key_and_value.partition("=")
 
-    def change(known: DeviceRequestT) -> DeviceRequestT:
+    def change(current: DeviceRequestT) -> DeviceRequestT:
         """Return the request with the toleration."""
-        return replace(known, tolerations=(*known.tolerations, DeviceToleration(key, "Exists")))
+        return replace(current, tolerations=(*current.tolerations, DeviceToleration(key, "Exists")))
 
     return build_spec_change_fix(
         tried,
@@ -190,9 +190,9 @@ def _iter_request_removal_fixes(tried: TriedNode, claim: ResourceClaim, request_
     if len(devices.requests) < 2 or top_request in constrained_requests:
         return
 
-    def change(known: DeviceClaim) -> DeviceClaim:
+    def change(current: DeviceClaim) -> DeviceClaim:
         """Return the claim's devices without the request."""
-        return replace(known, requests=tuple(request for request in known.requests if request.name != top_request))
+        return replace(current, requests=tuple(request for request in current.requests if request.name != top_request))
 
     yield build_spec_change_fix(
         tried,
@@ -228,11 +228,13 @@ def _iter_constraint_removal_fixes(tried: TriedNode, claim: ResourceClaim, attri
 
 def _build_constraint_removal(constraint: DeviceConstraint) -> SpecChange:
     """Return a function that removes the constraint from a claim's spec."""
-    return lambda known: replace(known, constraints=tuple(other for other in known.constraints if other != constraint))
+    return lambda current: replace(
+        current, constraints=tuple(other for other in current.constraints if other != constraint)
+    )
 
 
 def _iter_other_device_class_fixes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
-    """Yield fixes that let the request ask for another existing DeviceClass, for at most `MOST_CLASSES` classes."""
+    """Yield a fix for each of the first `MOST_CLASSES` other DeviceClasses: let the request ask for this class."""
     current_name = _find_device_class_name(claim, request)
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     other_names = [name for name in names if name != current_name]
@@ -254,7 +256,7 @@ def _build_device_class_fix(
     text_end = (
         f" with device class {class_name} instead of {_find_device_class_name(claim, request)} (request {request})"
     )
-    change = _build_device_request_change(request, lambda known: replace(known, device_class_name=class_name))
+    change = _build_device_request_change(request, lambda current: replace(current, device_class_name=class_name))
     where = f"class {class_name}"
     return build_spec_change_fix(
         tried,
@@ -278,7 +280,7 @@ def _find_device_class_name(claim: ResourceClaim, request_name: str) -> str:
 
 
 def _iter_device_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest]]:
-    """Yield the full name and the content of each request or, for a request with alternatives, of each alternative."""
+    """Yield the full name and content of each device request, or of its alternatives, named REQUEST/ALTERNATIVE."""
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
             yield request.name, request.exactly
@@ -300,7 +302,7 @@ def _build_device_request_change(name: str, change: DeviceRequestChange) -> Spec
         )
         return replace(request, exactly=exactly, first_available=alternatives)
 
-    return lambda known: replace(known, requests=tuple(map(change_if_named, known.requests)))
+    return lambda current: replace(current, requests=tuple(map(change_if_named, current.requests)))
 
 
 # -- classes that do not exist ---------------------------------------------------------------------------------------

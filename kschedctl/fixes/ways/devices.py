@@ -123,8 +123,8 @@ def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
 def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
     """Yield the fix that recreates a claim so that it gets other devices, because the pod cannot reach its devices.
 
-    If other pods use the claim, fixes that stop these pods are yielded instead. ``key`` is the claim's
-    ``namespace/name``.
+    If other pods use the claim, fixes that stop the first `MOST_HOLDERS` of them are yielded instead. ``key`` is the
+    claim's ``namespace/name``. Nothing is yielded if the claim does not exist.
     """
     claim = device_claims.find_resource_claim(tried, key.rpartition("/")[2])
     if claim is None:
@@ -223,22 +223,22 @@ def _has_taint(device: Device, taint_text: str) -> bool:
 def _build_device_untainting(taint_text: str) -> Callable[[ResourceSlice], ResourceSlice]:
     """Return a function that removes the taint from all devices of a ResourceSlice."""
 
-    def change(known: ResourceSlice) -> ResourceSlice:
+    def change(current: ResourceSlice) -> ResourceSlice:
         """Return the ResourceSlice without the taint."""
         devices = tuple(
             replace(device, taints=tuple(taint for taint in device.taints if not _is_taint(taint, taint_text)))
-            for device in known.spec.devices
+            for device in current.spec.devices
         )
-        return replace(known, spec=replace(known.spec, devices=devices))
+        return replace(current, spec=replace(current.spec, devices=devices))
 
     return change
 
 
 def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield a column (N,) of codes that distinguish nodes by the state of their devices, or nothing without a state.
+    """Yield one column (N,) of codes that distinguish nodes by the state of their devices.
 
     If there are more than `MOST_DEVICE_STATES` states, only the numbers of devices and of allocated devices distinguish
-    nodes.
+    nodes. Nothing is yielded if DynamicResources has no state in this cycle.
     """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None:

@@ -226,11 +226,11 @@ def _iter_lost_or_deleted_claim_fixes(tried: TriedNode, claim: PersistentVolumeC
 
     For a lost claim, the volume may be recreated, too.
     """
-    lost = claim.status.phase == LOST
-    if lost:
+    is_lost = claim.status.phase == LOST
+    if is_lost:
         yield from iter_volume_creation_fixes(tried, claim)
     yield from iter_deleted_claim_fixes(tried, claim, REMAKE)
-    reason = "whose volume is gone" if lost else "which is being deleted"
+    reason = "whose volume is gone" if is_lost else "which is being deleted"
     yield from iter_claim_recreation_fixes(
         tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE
     )
@@ -281,9 +281,9 @@ def _iter_foreign_claim_fixes(tried: TriedNode, claim: PersistentVolumeClaim, po
     spec = _find_ephemeral_claim_spec(tried, pod_claim) or claim.spec
     pod = tried.trial.pod
 
-    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    def change(current: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim that the controller creates for the pod."""
-        new = reset_claim(known)
+        new = reset_claim(current)
         meta = replace(new.metadata, owner_references=(build_owner_reference(pod),))
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
@@ -327,8 +327,8 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for a claim's missing StorageClass: recreate the claim with a class of a similar name, or create it.
 
-    The class is created as a copy of an existing class that delays binding, one for each provisioner. If the claim
-    names no class, none is created.
+    The class is created as a copy of an existing class that delays binding, one for each of the first `MOST_PROPOSED`
+    provisioners. If the claim names no class, none is created.
     """
     classes = get_listers(tried.cycle.view).classes
     name = get_claim_class(claim)
@@ -343,15 +343,15 @@ def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeCl
     delayed_classes = [class_ for class_ in classes.values() if class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
     models = {class_.provisioner: class_ for class_ in delayed_classes if class_.provisioner != NO_PROVISIONER}
     for model in list(models.values())[:MOST_PROPOSED]:
-        yield _build_class_copy_fix(model, name)
+        yield _build_storage_class_copy_fix(model, name)
 
 
 def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
     """Return a function that sets a claim's StorageClass, and resets the claim so that it is bound again."""
-    return lambda known: with_class(reset_claim(known), class_name)
+    return lambda current: with_class(reset_claim(current), class_name)
 
 
-def _build_class_copy_fix(model: StorageClass, name: str) -> Fix:
+def _build_storage_class_copy_fix(model: StorageClass, name: str) -> Fix:
     """Build the fix that creates a StorageClass of this name as a copy of the model."""
     new_class = replace(model, metadata=ObjectMeta(name))
     key = ObjectKey.of(new_class)

@@ -43,7 +43,8 @@ MOST_CONFLICTING = 3
 def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for pods that cause the rejection: each moves one of them, or scales its workload down.
 
-    At most `MOST_TRIED` pods are tried, and at most `MOST_MOVED` fixes of each kind are yielded.
+    At most `MOST_TRIED` pods are tried, and at most `MOST_MOVED` fixes of each kind are yielded. Nothing is yielded if
+    no particular node is tried.
     """
     if tried.row is None:
         return
@@ -112,9 +113,9 @@ def _list_pod_position(tried: TriedNode, key: str) -> list[Position]:
 def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Position]:
     """Return the node's movable pods in the order in which to try to free resources that the node lacks.
 
-    First come pods that are each sufficient for all lacking resources, starting with the smallest by `resource`. They
-    take at most half of the MOST_TRIED turns. Pods that free too little follow, the largest first. The list is empty if
-    even the largest pods do not free enough together.
+    First come up to MOST_TRIED / 2 pods that each free enough of all lacking resources, the smallest by `resource`
+    first. Pods that free too little by themselves follow, the largest first, and then the other sufficient pods. The
+    list is empty if even the largest pods do not free enough together.
     """
     view = tried.cycle.view
     facts = [rejection.fact for rejection in tried.find_rejections() if isinstance(rejection.fact, Insufficient)]
@@ -144,9 +145,9 @@ def _find_pods_freeing_resources(tried: TriedNode, resource: str) -> list[Positi
 
 
 def _find_pods_crowding_domain(tried: TriedNode, key: str) -> list[Position]:
-    """Return the pods in the node's domain that the target pod's hard spread constraints on this topology key count.
+    """Return pods in the node's topology domain that count for the target pod's hard spread constraints on `key`.
 
-    Pods of the target pod's own workload come first.
+    Pods of the target pod's own workload come first. The number of pods is limited for each constraint.
     """
     view = tried.cycle.view
     own_workload = find_owner(tried.trial.pod)
@@ -171,7 +172,7 @@ def _is_movable(tried: TriedNode, position: Position) -> bool:
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:
-    """Return whether the pod's PDB, if any, allows its eviction on top of the evictions by the trial's changes.
+    """Return whether the pod's PDB, if any, allows one more eviction after those that the trial's changes cause.
 
     A pod that several PDBs select is never evictable, because the eviction API rejects it.
     """
@@ -186,9 +187,9 @@ def is_evictable(tried: TriedNode, position: Position) -> bool:
 
 
 def _count_evictions(tried: TriedNode) -> Counter[str]:
-    """Count the disruptions that the trial's changes use up, by PDB.
+    """Count, for each PDB, the evictions that the trial's changes cause.
 
-    Changes of the target pod, of new pods and of pods that are only resized disrupt nothing.
+    Changes of the target pod, of new pods and of pods that are only resized evict no pods.
     """
     view = tried.trial.scheduler.view
     target_key = ObjectKey.of(tried.trial.pod)
@@ -315,10 +316,10 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
 
 
 def _count_replicas_after_removal(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
-    """Return how many replicas remain if scaling down the owner removes this pod, or None if it removes another pod.
+    """Return how many replicas remain if scaling down the owner removes this pod, or None if it does not.
 
-    A ReplicaSet removes pods without a node first, and a StatefulSet removes none while one has no node. A StatefulSet
-    removes the pod with the highest ordinal first. Workloads of other kinds are not scaled down.
+    While one of the workload's pods has no node, a ReplicaSet removes that pod first and a StatefulSet removes none. A
+    StatefulSet always removes the pod with the highest ordinal. Workloads of other kinds are not scaled down.
     """
     if _has_pending_pod(tried, owner):
         return None
@@ -344,12 +345,12 @@ def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
     """Return whether a pod of the workload has no node in the unchanged cluster."""
     view = tried.trial.scheduler.view
 
-    def find_waiting_workloads() -> frozenset[Owner]:
+    def iter_waiting_workloads() -> frozenset[Owner]:
         """Return the workloads that have a pod without a node."""
         pods = (view.pods.objects[position] for position in find_positions(view.node < 0))
         return frozenset(find_owner(pod) for pod in pods if not pod.spec.node_name)
 
-    return owner in view.memo("workloads of pods that wait", find_waiting_workloads)
+    return owner in view.memo("workloads of pods that wait", iter_waiting_workloads)
 
 
 def count_replicas(tried: TriedNode, owner: Owner) -> int:

@@ -79,7 +79,7 @@ def _would_new_node_accept_pod(tried: TriedNode, model: Node) -> bool:
 def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
     """Return a mask of the nodes (N,) in zones that have only faulty nodes.
 
-    No node is marked unless another zone has a node without a fault, since then the zones are not the reason.
+    If no zone has a node without a fault, no node is marked, because the faults then do not depend on the zone.
     """
     taint_sets, set_numbers = nodes.taint_sets
     is_faulty = np.array([any(map(reports_fault, taints)) for taints in taint_sets], np.bool_)[set_numbers]

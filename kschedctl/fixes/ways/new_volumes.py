@@ -1,4 +1,4 @@
-"""Fixes that add storage: a PersistentVolume for a claim, or capacity that is short by CSIStorageCapacity objects."""
+"""Fixes that add storage: a PersistentVolume for a claim, or capacity in a CSI driver's storage pool."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 
 
 def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield the fix that creates a volume for the claim within the node's reach. The user completes the manifest.
+    """Yield the fix that creates a volume that the claim can use on the tried node. The user completes the manifest.
 
-    The volume gets the name that the claim requests, if any. If a volume of that name exists and the class provisions
-    no volumes, a volume of another name is created, and the claim is recreated for it. No volume is created for a claim
-    that the trial already changes.
+    The volume gets the name that the claim requests, if any. If a volume of that name exists, a volume of another name
+    is created and the claim is recreated for it, unless the claim's class provisions volumes. No volume is created for
+    a claim that the trial already changes.
     """
     key = ObjectKey.of(claim)
     if key in tried.trial.edits:
@@ -101,7 +101,7 @@ def _build_named_volume_fix(tried: TriedNode, claim: PersistentVolumeClaim, stor
     if claim.status.phase == LOST:
         claim_edits = (ObjectEdit(key, _mark_claim_bound),)
     elif BIND_COMPLETED not in claim.metadata.annotations:
-        claim_edits = (ObjectEdit(key, lambda known: bind_claim(known, name)),)
+        claim_edits = (ObjectEdit(key, lambda current: bind_claim(current, name)),)
     volume_edit = ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume)
     return _build_volume_creation_fix(tried, claim, volume, (*claim_edits, volume_edit))
 
@@ -130,7 +130,7 @@ def _mark_claim_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 def _build_reset_and_bind_change(bind: ClaimChange | None) -> ClaimChange:
     """Return a function that resets a claim as if it were new and, if `bind` is not None, binds it."""
-    return lambda known: bind(reset_claim(known)) if bind else reset_claim(known)
+    return lambda current: bind(reset_claim(current)) if bind else reset_claim(current)
 
 
 def _build_volume_creation_fix(
@@ -298,7 +298,7 @@ unknown.
 
 
 def build_storage_capacity_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
-    """Build the fix that enlarges the largest storage pool in the node's reach, or adds a pool if the node has none.
+    """Build the fix that enlarges the largest storage pool that the node can reach, or adds a pool if there is none.
 
     The fix has no commands. Storage is added outside of Kubernetes, and its driver then publishes the capacity.
     """
@@ -306,13 +306,15 @@ def build_storage_capacity_fix(tried: TriedNode, claim: PersistentVolumeClaim, f
     pools = get_listers(tried.cycle.view).pools_of_class.get(name, ())
     reachable_pools = [pool for pool in pools if tried.known_row in pool.rows]
     if not reachable_pools:
-        return _build_new_pool_fix(tried, claim, pools, fact.size)
+        return _build_new_storage_pool_fix(tried, claim, pools, fact.size)
     largest = max(reachable_pools, key=lambda pool: pool.limit or 0)
-    return _build_pool_enlargement_fix(name, largest, fact.size, driver=fact.driver if fact.largest == 0 else "")
+    return _build_storage_pool_enlargement_fix(
+        name, largest, fact.size, driver=fact.driver if fact.largest == 0 else ""
+    )
 
 
 def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
-    """Yield the fix that stops kube-scheduler from checking a driver's capacity, if that is 0 or unpublished.
+    """Yield the fix that stops kube-scheduler from checking a driver's capacity, if none or only 0 is published.
 
     There is no fix if the driver publishes capacity only for other nodes, because it may not run on this node. A
     capacity of 0 can also mean that the storage is used up. The fix therefore gives up a guarantee if the driver's
@@ -355,7 +357,7 @@ def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
     return False
 
 
-def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
+def _build_storage_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
     """Build the fix that raises the capacity of a storage pool to `size`.
 
     `driver` names the pool's driver if the driver publishes a capacity of 0, which may be wrong. Otherwise it is empty.
@@ -363,10 +365,10 @@ def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, d
     capacity = pool.capacity
     key = ObjectKey.of(capacity)
 
-    def change(known: CSIStorageCapacity) -> CSIStorageCapacity:
+    def change(current: CSIStorageCapacity) -> CSIStorageCapacity:
         """Return the pool with the larger capacity."""
-        maximum_size = None if known.maximum_volume_size is None else size
-        return replace(known, capacity=size, maximum_volume_size=maximum_size)
+        maximum_size = None if current.maximum_volume_size is None else size
+        return replace(current, capacity=size, maximum_volume_size=maximum_size)
 
     pool_text = f"{key.namespace}/{key.name} of class {class_name}"
     if driver:
@@ -387,12 +389,13 @@ def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, d
     )
 
 
-def _build_new_pool_fix(
+def _build_new_storage_pool_fix(
     tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str
 ) -> Fix:
-    """Build the fix that adds a storage pool for the node's domain, given by the labels that the driver uses.
+    """Build the fix that adds a storage pool for the node's topology domain.
 
-    If the node has none of these labels, the pool is for the node's hostname.
+    The domain is given by the node's values of the driver's topology labels or, if it has none of them, by its
+    hostname.
     """
     class_name = get_claim_class(claim)
     node = tried.cycle.view.nodes.objects[tried.known_row]

@@ -64,15 +64,15 @@ class LocatedRequirement(NamedTuple):
     @property
     def text(self) -> str:
         """The requirement as users read it, such as ``disktype In ssd``."""
-        own = self.requirement
-        match own.operator:
+        requirement = self.requirement
+        match requirement.operator:
             case "In" if self.field:
-                return f"the name {' or '.join(own.values or ())}"
+                return f"the name {' or '.join(requirement.values or ())}"
             case "Exists":
-                return own.key
+                return requirement.key
             case "DoesNotExist":
-                return f"no {own.key}"
-        return f"{own.key} {own.operator} {','.join(own.values or ())}"
+                return f"no {requirement.key}"
+        return f"{requirement.key} {requirement.operator} {','.join(requirement.values or ())}"
 
 
 def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
@@ -83,9 +83,9 @@ def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
     """
     fact = rejection.fact
     if isinstance(fact, NodeAffinityUnmet):
-        for wanted in fact.selector:
-            yield from iter_runtime_class_fixes(tried, wanted)
-            yield from iter_selector_fixes(tried, wanted)
+        for unmet in fact.selector:
+            yield from iter_runtime_class_fixes(tried, unmet)
+            yield from iter_selector_fixes(tried, unmet)
         if not fact.selector and _may_drop_terms(tried.trial):
             yield from _iter_affinity_term_fixes(tried, fact)
             yield _build_preferred_terms_fix(tried)
@@ -95,7 +95,7 @@ def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 
 def find_missing_required_host(trial: RemedyTrial) -> str:
-    """Return the missing host that the required terms name, if it had files of the pod, otherwise an empty string."""
+    """Return the missing host that the required terms name and whose files the pod used, or "" if there is none."""
     for term in find_required_terms(trial.pod):
         for requirement in (*term.match_fields, *term.match_expressions):
             if requirement.operator == "In" and requirement.values:
@@ -128,8 +128,8 @@ def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iter
     for number, unmet_requirements in enumerate(fact.terms):
         if unmet_requirements:
             unmet = unmet_requirements[0]
-            written = SelectorRequirement(unmet.key, unmet.operator, unmet.values or None)
-            located = LocatedRequirement(number, unmet.field, written)
+            requirement = SelectorRequirement(unmet.key, unmet.operator, unmet.values or None)
+            located = LocatedRequirement(number, unmet.field, requirement)
             if not unmet.field:
                 yield from _iter_label_fixes(tried, located, unmet)
             if unmet.found is not None:
@@ -313,7 +313,7 @@ def _build_requirement_change(
             return pod
         requirements = list(getattr(terms[located.term], field_name))
         index = next(
-            (i for i, own in enumerate(requirements) if _are_requirements_equal(own, located.requirement)), None
+            (i for i, other in enumerate(requirements) if _are_requirements_equal(other, located.requirement)), None
         )
         if index is None:
             return pod
@@ -370,4 +370,4 @@ def _set_affinity_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSch
     return replace(pod, spec=replace(pod.spec, affinity=new_affinity))
 
 
-REMEDIES = {NodeAffinity: PluginRemedies((iter_node_affinity_fixes,), facts_tell_all=True)}
+REMEDIES = {NodeAffinity: PluginRemedies((iter_node_affinity_fixes,), facts_reveal_every_effect=True)}

@@ -130,7 +130,7 @@ def _build_key_change(old_key: str, new_key: str) -> Callable[[dict[str, str]], 
 
 
 def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
-    """Return the keys of node labels that the unknown key may stand for. Return nothing if a node has the key.
+    """Return the keys of node labels that the unknown key may stand for, or [] if a node has the key.
 
     A similar key is a stable or old form, differs in case or prefix, or looks like a typo.
     """
@@ -179,7 +179,7 @@ def _strip_prefix(key: str) -> str:
 
 
 def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
-    """Return whether the value is probably a misspelling of `candidate`, which a node's label has as its value.
+    """Return whether the value is probably a misspelling of `candidate`, the value of a node's label.
 
     An operating system or architecture is misspelt only if it is a known synonym of the candidate.
     """
@@ -208,11 +208,12 @@ def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> 
     return all(similarity[candidate] > similarity[word] for word in similar_words if word != candidate)
 
 
-def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: float = 0.7) -> list[str]:
-    """Return the known words that a word may stand for, likeliest first: in another case, written in full, or mistyped.
+def find_similar_words(unknown_word: str, known_words: Collection[str], cutoff: float = 0.7) -> list[str]:
+    """Return the known words that `unknown_word` may stand for, likeliest first.
 
-    Words that differ only in their number are not similar. `cutoff` is the least similarity of a mistyped word, as
-    difflib computes it.
+    The word may differ in case, have two letters swapped, be an abbreviation, or be mistyped in another way. Words that
+    differ only in their number are not similar. `cutoff` is the least similarity of a mistyped word, as difflib
+    computes it.
 
     >>> find_similar_words("wbe", ["web", "api"]), find_similar_words("SSD", ["ssd", "hdd"])
     (['web'], ['ssd'])
@@ -224,18 +225,19 @@ def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: fl
     (['production'], [])
     """
     words_with_swapped_letters = {
-        f"{meant_word[:i]}{meant_word[i + 1]}{meant_word[i]}{meant_word[i + 2 :]}" for i in range(len(meant_word) - 1)
+        f"{unknown_word[:i]}{unknown_word[i + 1]}{unknown_word[i]}{unknown_word[i + 2 :]}"
+        for i in range(len(unknown_word) - 1)
     }
     similar_words = [
         word
         for word in known_words
-        if word.lower() == meant_word.lower() or (len(meant_word) > 2 and word in words_with_swapped_letters)
+        if word.lower() == unknown_word.lower() or (len(unknown_word) > 2 and word in words_with_swapped_letters)
     ]
     similar_words += [
-        word for word in known_words if _is_short_for(meant_word, word) or _is_short_for(word, meant_word)
+        word for word in known_words if _is_short_for(unknown_word, word) or _is_short_for(word, unknown_word)
     ]
-    close_words = get_close_matches(meant_word, known_words, n=2, cutoff=cutoff)
-    similar_words += [word for word in close_words if not _differ_only_in_number(meant_word, word)]
+    close_words = get_close_matches(unknown_word, known_words, n=2, cutoff=cutoff)
+    similar_words += [word for word in close_words if not _differ_only_in_number(unknown_word, word)]
     return list(dict.fromkeys(similar_words))
 
 
@@ -254,8 +256,8 @@ def _differ_only_in_number(first: str, second: str) -> bool:
 def iter_role_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     """Yield the fix that adds the label to the node, if the value marks a role and another node has the label.
 
-    There is no fix if the node has the label with another value. There is none either if the value describes a node,
-    because such a label would be wrong on another node.
+    There is no fix if the node has the label with another value, or if the value describes a node, because such a label
+    would be wrong on another node.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]
@@ -333,15 +335,15 @@ def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     if runtime_class is None:
         return
     for similar_key in find_similar_keys(key, tried):
-        yield _build_class_selector_fix(pod, runtime_class, {key: None, similar_key: value})
+        yield _build_runtime_class_selector_fix(pod, runtime_class, {key: None, similar_key: value})
     if unmet.found and is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
-        yield _build_class_selector_fix(pod, runtime_class, {key: unmet.found})
+        yield _build_runtime_class_selector_fix(pod, runtime_class, {key: unmet.found})
     for other in tried.cycle.view.cluster.runtime_classes:
         if other.metadata.name != runtime_class.metadata.name:
-            yield _build_other_class_fix(pod, runtime_class, other)
+            yield _build_runtime_class_replacement_fix(pod, runtime_class, other)
 
 
-def _build_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
+def _build_runtime_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
     """Build the fix that sets these labels in the RuntimeClass's node selector. A value of None removes the label.
 
     The pod's nodeSelector, into which admission copied the class's labels, is changed in the same way.
@@ -350,9 +352,9 @@ def _build_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dic
     scheduling = runtime_class.scheduling or RuntimeClassScheduling()
     selector = _merge_labels(scheduling.node_selector, labels)
 
-    def change(known: RuntimeClass) -> RuntimeClass:
+    def change(current: RuntimeClass) -> RuntimeClass:
         """Return the RuntimeClass with the new selector."""
-        return replace(known, scheduling=replace(scheduling, node_selector=selector))
+        return replace(current, scheduling=replace(scheduling, node_selector=selector))
 
     selector_text = ", ".join(f"{key}={value}" for key, value in selector.items())
     key = ObjectKey.of(runtime_class)
@@ -368,7 +370,7 @@ def _build_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dic
     )
 
 
-def _build_other_class_fix(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass) -> Fix:
+def _build_runtime_class_replacement_fix(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass) -> Fix:
     """Build the fix that gives the pod another RuntimeClass.
 
     The labels, tolerations and overhead that admission added for the old class are replaced by those of the new class.
@@ -376,14 +378,14 @@ def _build_other_class_fix(pod: Pod, old_class: RuntimeClass, new_class: Runtime
     old_name, new_name = old_class.metadata.name, new_class.metadata.name
     scheduling = old_class.scheduling or RuntimeClassScheduling()
 
-    def change(known: Pod) -> Pod:
+    def change(current: Pod) -> Pod:
         """Return the pod with the new class."""
-        spec = known.spec
+        spec = current.spec
         new_scheduling = new_class.scheduling or RuntimeClassScheduling()
         own_selector = {key: value for key, value in spec.node_selector.items() if key not in scheduling.node_selector}
         old_tolerations = frozenset(scheduling.tolerations) - frozenset(new_scheduling.tolerations)
         return replace(
-            known,
+            current,
             spec=replace(
                 spec,
                 runtime_class_name=new_name,

@@ -13,7 +13,7 @@ from kschedctl.api.pod_requests import revert_pending_resize
 from kschedctl.api.resource_names import PODS, is_dra_extended, is_extended
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.guesses import find_device_mark
+from kschedctl.fixes.trial.guesses import find_device_hint
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -38,8 +38,8 @@ def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         return
     view, row, resource = tried.cycle.view, tried.known_row, fact.resource
     node = view.nodes.objects[row]
-    mark = find_device_mark(resource, node.metadata.labels, node.spec.taints)
-    if not mark:
+    hint = find_device_hint(resource, node.metadata.labels, node.spec.taints)
+    if not hint:
         return
 
     # A node that publishes devices of another vendor, such as amd.com/gpu for nvidia.com/gpu, lacks no plugin.
@@ -54,13 +54,13 @@ def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
     offered = 0 if column is None else int(view.allocatable[has_same_type, column].max(initial=0))
     amount = str(offered or fact.requested)
 
-    def change(read: Node) -> Node:
+    def change(current: Node) -> Node:
         """Return the node with the devices that it should publish."""
-        status = replace(read.status, allocatable={**read.status.allocatable, resource: amount})
-        return replace(read, status=status)
+        status = replace(current.status, allocatable={**current.status.allocatable, resource: amount})
+        return replace(current, status=status)
 
     name = node.metadata.name
-    text = f"check the device plugin of {resource} on node {name}, which publishes none despite the {mark}"
+    text = f"check the device plugin of {resource} on node {name}, which publishes none despite the {hint}"
     commands = (kubectl.render_command("describe", "node", name),)
     edits = build_node_edits(node, change)
     target = (name, resource)
@@ -111,9 +111,9 @@ def _build_container_request_change(field: str, index: int, name: str, count: st
     def change(pod: Pod) -> Pod:
         """Return the pod with the new request."""
         containers = list(getattr(pod.spec, field))
-        own = containers[index].resources
-        limits = {**own.limits, name: count} if name in own.limits else own.limits
-        resources = replace(own, requests={**own.requests, name: count}, limits=limits)
+        resources = containers[index].resources
+        limits = {**resources.limits, name: count} if name in resources.limits else resources.limits
+        resources = replace(resources, requests={**resources.requests, name: count}, limits=limits)
         containers[index] = replace(containers[index], resources=resources)
         return replace(pod, spec=replace(pod.spec, **{field: tuple(containers)}))
 
@@ -155,7 +155,7 @@ def iter_device_class_fixes(tried: TriedNode, rejection: NodeRejection) -> Itera
 
 def _build_resource_name_change(resource: str) -> Callable[[DeviceClass], DeviceClass]:
     """Return a function that makes a DeviceClass offer its devices as the extended resource."""
-    return lambda known: replace(known, spec=replace(known.spec, extended_resource_name=resource))
+    return lambda current: replace(current, spec=replace(current.spec, extended_resource_name=resource))
 
 
 RAISE = 60
@@ -174,9 +174,11 @@ def iter_max_pods_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[
     name = node.metadata.name
     limit = max(fact.pods, fact.limit) + 1
 
-    def change(read: Node) -> Node:
+    def change(current: Node) -> Node:
         """Return the node with the higher limit."""
-        return replace(read, status=replace(read.status, allocatable={**read.status.allocatable, PODS: str(limit)}))
+        return replace(
+            current, status=replace(current.status, allocatable={**current.status.allocatable, PODS: str(limit)})
+        )
 
     yield Fix(
         FixKind.RAISE_MAX_PODS,
@@ -199,7 +201,10 @@ MOST_REVERTED = 3
 
 
 def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that revert a resize that the node's kubelet deferred for lack of room, for the largest resizes."""
+    """Yield fixes that each revert one of the largest resizes that the node's kubelet deferred for lack of room.
+
+    Nothing is yielded for rejections other than insufficient resources.
+    """
     if tried.row is None or not isinstance(rejection.fact, Insufficient):
         return
     view, resource = tried.cycle.view, rejection.fact.resource

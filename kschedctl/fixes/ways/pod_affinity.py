@@ -128,9 +128,8 @@ def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm
     """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
     Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
-    template hash, or if the term is already limited. The scheduler reads only the term's selector. The API server
-    extends the selector by the match label keys when the pod is created. If admission is not replayed, the fix extends
-    the selector.
+    template hash, or if the term is already limited. If admission is not replayed, the fix also extends the term's
+    selector, which is the only part that the scheduler reads and which the API server would extend.
     """
     pod = tried.trial.authored_pod
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
@@ -171,8 +170,8 @@ def _build_softening_change(field: str, term: PodAffinityTerm) -> Callable[[Pod]
         if term not in terms:
             return pod
         terms.remove(term)
-        own: PodAffinity = getattr(pod.spec.affinity, field)
-        preferred = (*own.preferred_during_scheduling_ignored_during_execution, WeightedPodAffinityTerm(100, term))
+        affinity: PodAffinity = getattr(pod.spec.affinity, field)
+        preferred = (*affinity.preferred_during_scheduling_ignored_during_execution, WeightedPodAffinityTerm(100, term))
         return _set_affinity_fields(
             pod,
             field,
@@ -318,7 +317,7 @@ def _iter_similar_selectors(selector: LabelSelector, label_values: _LabelValues)
 
 
 def _iter_similar_match_labels(selector: LabelSelector, label_values: _LabelValues) -> Iterator[_SimilarSelector]:
-    """Yield copies of the selector with the key, the value or both of one matchLabels entry replaced by similar ones.
+    """Yield copies of the selector in which one matchLabels entry has a similar key, a similar value or both.
 
     Only keys and values that occur in `label_values` are used.
     """
@@ -339,7 +338,7 @@ def _iter_similar_match_labels(selector: LabelSelector, label_values: _LabelValu
 
 
 def _iter_similar_match_expressions(selector: LabelSelector, label_values: _LabelValues) -> Iterator[_SimilarSelector]:
-    """Yield copies of the selector with a value of one In requirement replaced by a similar one that occurs."""
+    """Yield copies of the selector in which one value of an In requirement is replaced by a similar existing value."""
     for index, requirement in enumerate(selector.match_expressions):
         if requirement.operator != "In" or not requirement.values:
             continue
@@ -353,11 +352,11 @@ def _iter_similar_match_expressions(selector: LabelSelector, label_values: _Labe
                 yield _SimilarSelector(f"{key}={value}", f"{key}={similar_value}", corrected)
 
 
-def _find_probable_words(word: str, known: Collection[str]) -> list[str]:
-    """Return the known words that an unknown word probably means, or an empty list if the word is known."""
-    if word in known:
+def _find_probable_words(word: str, known_words: Collection[str]) -> list[str]:
+    """Return the known_words words that an unknown word probably means, or an empty list if the word is known."""
+    if word in known_words:
         return []
-    return find_similar_words(word, known)
+    return find_similar_words(word, known_words)
 
 
 def _iter_namespace_corrections(unmatched_term: _UnmatchedTerm) -> Iterator[_TermCorrection]:
@@ -400,10 +399,10 @@ def _build_namespace_label_fix(namespace: Namespace, new_labels: dict[str, str])
     """Build the fix that sets labels of a namespace."""
     name = namespace.metadata.name
 
-    def change(known: Namespace) -> Namespace:
+    def change(current: Namespace) -> Namespace:
         """Return the namespace with the labels."""
-        metadata = replace(known.metadata, labels={**known.metadata.labels, **new_labels})
-        return replace(known, metadata=metadata)
+        metadata = replace(current.metadata, labels={**current.metadata.labels, **new_labels})
+        return replace(current, metadata=metadata)
 
     labels = [f"{key}={value}" for key, value in sorted(new_labels.items())]
     pairs = " ".join(labels)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resources
 from kschedctl.api.pod_requests import is_sidecar
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.api.resource_names import CPU, format_for_sentence, is_pod_level, is_scalar
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
@@ -47,7 +47,8 @@ class PodRequest(NamedTuple):
 def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that each lower one of the pod's requests for the insufficient resource until the pod fits.
 
-    For extended resources and huge pages, a fix that drops all requests for the resource follows.
+    For extended resources and huge pages, a fix that drops all requests for the resource follows. Nothing is yielded
+    for rejections other than insufficient resources.
     """
     fact = rejection.fact
     if not isinstance(fact, Insufficient):
@@ -63,7 +64,10 @@ def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[F
 
 
 def iter_cpu_unit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine."""
+    """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine.
+
+    Nothing is yielded for rejections other than insufficient CPU.
+    """
     fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.resource != CPU:
         return
@@ -96,15 +100,15 @@ def _list_pod_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
 
 def _parse_amount(quantity_text: str | float, resource: str) -> int:
     """Parse a quantity in milli-CPUs for CPU, or in the resource's own unit."""
-    quantity = parse(quantity_text)
+    quantity = parse_quantity(quantity_text)
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 
 def _find_largest_fitting_amount(tried: TriedNode, request: PodRequest, fact: Insufficient) -> str:
     """Return the largest amount for the request with which the pod fits, or an empty string if no amount is valid.
 
-    Only containers that run at the same time are considered. If the other containers already request too much, all
-    requests would have to be lowered. The amount is then lowered by the same share.
+    Only containers that run at the same time are considered. If lowering this request alone is not enough because the
+    other containers request too much, the amount is the request's proportional share of the free amount.
     """
     pod = _keep_concurrent_containers(tried.trial.pod, request)
     requested_by_others = _sum_requests(tried, pod, request, fact.resource, new_amount="0")
@@ -181,16 +185,16 @@ def format_resource_amount(amount: int, resource: str, old_text: str) -> str:
 def _set_request_amount(pod: Pod, request: PodRequest, resource: str, new_amount: str) -> Pod:
     """Return the pod with a new amount for the request.
 
-    The limit gets the same amount if limits of this resource must equal requests, or if it lacks the same unit.
+    The limit gets the same amount if limits of this resource must equal requests, or if it lacks the unit "m" as well.
     """
 
-    def set_amount(own: ResourceRequirements) -> ResourceRequirements:
+    def set_amount(resources: ResourceRequirements) -> ResourceRequirements:
         """Return the resources with the new amount."""
-        limits: Resources = own.limits
+        limits: Resources = resources.limits
         lacks_same_unit = f"{limits.get(resource)}m" == new_amount
         if resource in limits and (not _can_overcommit(resource) or lacks_same_unit):
             limits = {**limits, resource: new_amount}
-        return replace(own, requests={**own.requests, resource: new_amount}, limits=limits)
+        return replace(resources, requests={**resources.requests, resource: new_amount}, limits=limits)
 
     if not request.field:
         pod_resources = set_amount(pod.spec.resources or ResourceRequirements())
@@ -224,11 +228,33 @@ def _build_request_lowering_fix(tried: TriedNode, request: PodRequest, resource:
         amounts_text = f"{new_amount} {resource} instead of {old_amount}"  # the unit is the point
     else:
         amounts_text = _describe_lowered_amount(resource, _parse_amount(new_amount, resource), request.amount)
-    text = f"request {amounts_text}{place_text}"
     price = Price.CORRECTION if is_unit_added else get_reduction_price(remaining_share)
+    weakens = ""
+    if price is Price.GUARANTEE:
+        resource_word = "CPU" if resource == CPU else resource
+        subject = "the container" if request.field else "the pod"
+        weakens = f"{subject} keeps only {_format_percentage(remaining_share)} of its {resource_word} request"
     return Fix(
-        FixKind.LOWER_REQUEST, target, text, by="author", edits=edits, cost=cost, variant_of=target[:-1], price=price
+        FixKind.LOWER_REQUEST,
+        target,
+        f"request {amounts_text}{place_text}",
+        by="author",
+        edits=edits,
+        cost=cost,
+        weakens=weakens,
+        variant_of=target[:-1],
+        price=price,
     )
+
+
+def _format_percentage(share: float) -> str:
+    """Format a share as a whole percentage, rounded down.
+
+    >>> _format_percentage(0.179), _format_percentage(0.0099)
+    ('17%', 'less than 1%')
+    """
+    percentage = int(share * 100)
+    return f"{percentage}%" if percentage else "less than 1%"
 
 
 def _describe_lowered_amount(resource: str, new_amount: int, old_amount: int) -> str:
@@ -260,16 +286,15 @@ def _build_request_removal_fix(tried: TriedNode, fact: Insufficient) -> Fix:
     """Build the fix that removes the insufficient resource from the requests and limits of all containers."""
     resource = fact.resource
 
-    def remove_resource(own: Resources) -> Resources:
+    def remove_resource(amounts: Resources) -> Resources:
         """Return the amounts without the resource."""
-        return {name: amount for name, amount in own.items() if name != resource}
+        return {name: amount for name, amount in amounts.items() if name != resource}
 
-    def change_container(before: Container) -> Container:
+    def change_container(container: Container) -> Container:
         """Return the container without the resource."""
-        own = before.resources
-        return replace(
-            before, resources=replace(own, requests=remove_resource(own.requests), limits=remove_resource(own.limits))
-        )
+        requests = remove_resource(container.resources.requests)
+        limits = remove_resource(container.resources.limits)
+        return replace(container, resources=replace(container.resources, requests=requests, limits=limits))
 
     def change(pod: Pod) -> Pod:
         """Return the pod without the resource."""
@@ -304,6 +329,6 @@ REMEDIES = {
             neighbours.iter_neighbour_removal_fixes,
             node_resources.iter_max_pods_fixes,
         ),
-        facts_tell_all=True,
+        facts_reveal_every_effect=True,
     )
 }

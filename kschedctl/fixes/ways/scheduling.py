@@ -1,4 +1,4 @@
-"""Fixes for the pod's place among others: another scheduler name, or another PriorityClass."""
+"""Fixes that set another scheduler name or another PriorityClass."""
 
 from __future__ import annotations
 
@@ -89,22 +89,19 @@ def iter_priority_class_fixes(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _build_agent_class_fix(pod: Pod, cluster: Cluster) -> Fix:
-    """Build the fix that creates a PriorityClass for node agents, and gives it to the pod.
-
-    DaemonSet pods are such agents.
-    """
+    """Build the fix that creates a PriorityClass for node agents, such as DaemonSet pods, and gives it to the pod."""
     new_class = PriorityClass(ObjectMeta(AGENT_CLASS_NAME), AGENT_CLASS_VALUE)
     new_cluster = replace(cluster, priority_classes=(*cluster.priority_classes, new_class))
 
-    def change(read: Pod) -> Pod:
+    def change(current: Pod) -> Pod:
         """Return the pod with the new PriorityClass."""
-        return set_priority_class(read, AGENT_CLASS_NAME, new_cluster)
+        return set_priority_class(current, AGENT_CLASS_NAME, new_cluster)
 
     key = ObjectKey.of(new_class)
     edits = (ObjectEdit(key, lambda _: new_class), *build_pod_edits(pod, change))
     own_priority = pod.spec.priority or 0
     text = f"create PriorityClass {AGENT_CLASS_NAME} ({AGENT_CLASS_VALUE:,} instead of {own_priority:,}) and use it"
-    if cluster.gap("PriorityClass") is not None:
+    if cluster.find_gap("PriorityClass") is not None:
         text += ", or use an existing class (the PriorityClasses were not read)"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new_class)),)
     return Fix(

@@ -112,7 +112,7 @@ def _may_run_on_control_planes(tried: TriedNode) -> bool:
 def _selects_only_tainted_nodes(tried: TriedNode, taint: Taint) -> bool:
     """Return whether the pod selects nodes by a label other than the hostname, and all selected nodes have the taint.
 
-    The toleration was probably forgotten then. The hostname does not count, since a single node may be tainted for
+    If so, the toleration was probably forgotten. The hostname does not count, since a single node may be tainted for
     another reason.
     """
     view = tried.cycle.view
@@ -122,7 +122,7 @@ def _selects_only_tainted_nodes(tried: TriedNode, taint: Taint) -> bool:
         return False
     taint_sets, set_numbers = view.nodes.taint_sets
     has_taint = np.array(
-        [any(_has_same_key_and_value(own, taint) for own in taints) for taints in taint_sets], np.bool_
+        [any(_has_same_key_and_value(other, taint) for other in taints) for taints in taint_sets], np.bool_
     )
     return bool(has_taint[set_numbers][selected].all())
 
@@ -213,7 +213,9 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
         if toleration.operator in ("Gt", "Lt") or any(tolerates(toleration, other) for other in known_taints):
             continue
         likeness = _compare_toleration_with_taint(toleration, taint, known_taints)
-        if likeness is None or (likeness is Likeness.OTHER_VALUE and not _selects_only_tainted_nodes(tried, taint)):
+        if likeness is None:
+            continue
+        if likeness is Likeness.OTHER_VALUE and not _selects_only_tainted_nodes(tried, taint):
             continue
 
         # Build the toleration that was probably meant.
@@ -309,10 +311,10 @@ def _build_taint_removal_fix(node: Node, taint: Taint) -> Fix:
     """Build the fix that removes the taint from the node."""
     name = node.metadata.name
 
-    def change(read: Node) -> Node:
+    def change(current: Node) -> Node:
         """Return the node without the taint."""
-        remaining_taints = tuple(t for t in read.spec.taints if (t.key, t.effect) != (taint.key, taint.effect))
-        return replace(read, spec=replace(read.spec, taints=remaining_taints))
+        remaining_taints = tuple(t for t in current.spec.taints if (t.key, t.effect) != (taint.key, taint.effect))
+        return replace(current, spec=replace(current.spec, taints=remaining_taints))
 
     return Fix(
         FixKind.REMOVE_TAINT,
@@ -402,6 +404,6 @@ def build_initialization_fix(nodes: NodeColumns) -> Fix:
 
 
 REMEDIES = {
-    NodeUnschedulable: PluginRemedies((iter_uncordon_fixes,), clears_with="taint", facts_tell_all=True),
-    TaintToleration: PluginRemedies((iter_taint_fixes,), clears_with="taint", facts_tell_all=True),
+    NodeUnschedulable: PluginRemedies((iter_uncordon_fixes,), clears_with="taint", facts_reveal_every_effect=True),
+    TaintToleration: PluginRemedies((iter_taint_fixes,), clears_with="taint", facts_reveal_every_effect=True),
 }

@@ -168,7 +168,8 @@ def _is_volume_available(tried: TriedNode, volume: PersistentVolume) -> bool:
     if claim_ref is None:
         return volume.status.phase == "Available"
     claim = find_claim(tried, f"{claim_ref.namespace}/{claim_ref.name}")
-    is_claim_gone = claim is None or (bool(claim_ref.uid) and claim_ref.uid != claim.metadata.uid)
+    # A claim with another UID was recreated under the same name.
+    is_claim_gone = claim is None or claim_ref.uid not in ("", claim.metadata.uid)
     return is_claim_gone or volume.status.phase in ("Released", "Failed")
 
 
@@ -186,9 +187,9 @@ def _iter_volume_use_fixes(tried: TriedNode, claim: PersistentVolumeClaim, volum
             yield _build_volume_binding_fix(claim, volume, _build_binding_edits(claim, volume))
         return
 
-    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    def change(current: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim reset and adapted to the volume."""
-        new_claim, _ = adapt_claim_to_volume(reset_claim(known), volume)
+        new_claim, _ = adapt_claim_to_volume(reset_claim(current), volume)
         return bind(new_claim) if bind else new_claim
 
     name = volume.metadata.name
@@ -218,8 +219,8 @@ def _build_binding_edits(claim: PersistentVolumeClaim, volume: PersistentVolume)
     """Return the edits that bind the claim to the volume and the volume to the claim."""
     name = volume.metadata.name
     return (
-        ObjectEdit(ObjectKey.of(claim), lambda known: bind_claim(known, name)),
-        ObjectEdit(ObjectKey.of(volume), lambda known: bind_volume(known, claim)),
+        ObjectEdit(ObjectKey.of(claim), lambda current: bind_claim(current, name)),
+        ObjectEdit(ObjectKey.of(volume), lambda current: bind_volume(current, claim)),
     )
 
 
@@ -343,7 +344,7 @@ def _iter_other_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> I
 
 def _build_class_change(name: str) -> ClaimChange:
     """Return a function that sets a claim's StorageClass, and resets the claim so that it is bound again."""
-    return lambda known: with_class(reset_claim(known), name)
+    return lambda current: with_class(reset_claim(current), name)
 
 
 def _provisions_volumes(class_: StorageClass) -> bool:
@@ -428,16 +429,16 @@ def _iter_provisioning_fixes(tried: TriedNode, claim: PersistentVolumeClaim, rej
 
 def _build_size_change(size: str) -> ClaimChange:
     """Return a function that sets a claim's size, and resets the claim so that it is bound again."""
-    return lambda known: with_size(reset_claim(known), size)
+    return lambda current: with_size(reset_claim(current), size)
 
 
 def _build_selected_node_removal_fix(claim: PersistentVolumeClaim, node: str) -> Fix:
     """Build the fix that removes the annotation that selects `node` for provisioning the claim's volume."""
 
-    def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    def change(current: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Return the claim without the annotation."""
-        annotations = {key: value for key, value in known.metadata.annotations.items() if key != SELECTED_NODE}
-        return replace(known, metadata=replace(known.metadata, annotations=annotations))
+        annotations = {key: value for key, value in current.metadata.annotations.items() if key != SELECTED_NODE}
+        return replace(current, metadata=replace(current.metadata, annotations=annotations))
 
     key = ObjectKey.of(claim)
     text = f"do not provision the volume of claim {format_claim_key(claim)} for node {node}"

@@ -31,7 +31,7 @@ MOST_NAMED = 3
 
 
 def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield the fix that waits until all terminating pods on the node, and those that cause the rejection, have left.
+    """Yield the fix that waits until the terminating pods on the node, and those that cause the rejection, are gone.
 
     Nothing is yielded if there are no such pods or no particular node is tried.
     """
@@ -106,7 +106,7 @@ def _iter_claim_release_edits(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
         if controller is not None and controller.uid == pod.metadata.uid:
             yield ObjectEdit(ObjectKey.of(claim), lambda _: None)
         else:
-            yield ObjectEdit(ObjectKey.of(claim), lambda known: _remove_reservation(known, user))
+            yield ObjectEdit(ObjectKey.of(claim), lambda current: _remove_reservation(current, user))
 
 
 def _remove_reservation(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:

@@ -106,7 +106,10 @@ class ClusterFacts:
         return len(np.unique(codes[codes >= 0]))
 
     def format_unusable_domains(self, key: str, nodes: Bools, usable: Bools, limit: int = 3) -> str:
-        """Return the values of a label on ``nodes`` that no ``usable`` node has, as in ``a, b and 12 more``."""
+        """Return the values of a label that occur on ``nodes`` but on no ``usable`` node, as in ``a, b and 12 more``.
+
+        ``nodes`` and ``usable`` are masks (N,). At most ``limit`` values are named.
+        """
         column = self.view.nodes.label(key)
         codes = np.setdiff1d(column.codes[nodes], column.codes[usable])
         present_codes = codes[codes >= 0]  # -1 stands for nodes without the label
@@ -418,15 +421,14 @@ def _build_controller_pod(workload: Workload, number: int) -> Pod:
 def _place_copies(scheduler: Scheduler, pod_key: str, count: int, eligible: Bools) -> PlacementResult:
     """Place ``count`` copies of a pending pod, one after the other, until a copy finds no node.
 
-    ``eligible`` is the mask (N,) of the nodes that the pod may use by labels, taints and cordons.
-
-    If an attempt ends in any other way than with a node or without one, all copies count as placed.
+    ``eligible`` is the mask (N,) of the nodes that the pod may use by labels, taints and cordons. If an attempt has any
+    outcome other than success or no node, such as an error, all copies count as placed.
     """
     simulation = Simulation(scheduler, preemption=False)
     view = simulation.view
     first = view.pods.index[pod_key]
     for placed, position in enumerate([first, *view.add_clones(first, count - 1)]):
-        outcome = simulation.attempt(position) or Outcome(position, NO_NODE)
+        outcome = simulation.attempt_pod(position) or Outcome(position, NO_NODE)
         if outcome.verdict == NO_NODE:
             return _build_placement_result(simulation, position, placed, eligible)
         if outcome.verdict != SCHEDULED:
@@ -445,7 +447,7 @@ def _build_placement_result(
     if cycle.error is not None:
         return PlacementResult(placed)
     preempting = Simulation(simulation.scheduler, simulation.view)  # preemption is on by default
-    outcome = preempting.attempt(position)
+    outcome = preempting.attempt_pod(position)
     return PlacementResult(
         placed, _describe_shortage(cycle, eligible), preempts=outcome is not None and bool(outcome.victims)
     )

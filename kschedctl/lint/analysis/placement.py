@@ -121,6 +121,8 @@ def _iter_required_affinity_terms(
         namespaces = frozenset((workload.namespace,) if own_namespace_only else term.namespaces)
         revision_labels = ADDED_LABELS.get(workload.kind, ())
         pod_labels = (*workload.labels, *revision_labels)
+        includes_own_namespace = workload.namespace in namespaces or namespace_selector == EVERYTHING
+        excludes_own_pods = any(key in pod_labels for key in term.mismatch_label_keys)
         yield RequiredTerm(
             path=("affinity", field_name, REQUIRED, i),
             key=term.topology_key,
@@ -128,10 +130,10 @@ def _iter_required_affinity_terms(
             namespaces=namespaces,
             namespace_selector=namespace_selector,
             selects_itself=(
-                (workload.namespace in namespaces or namespace_selector == EVERYTHING)
+                includes_own_namespace
                 and selector != NOTHING
                 and workload.is_selected_by(selector)
-                and not any(key in pod_labels for key in term.mismatch_label_keys)
+                and not excludes_own_pods
             ),
             matches_all_revisions=not any(key in revision_labels for key in term.match_label_keys),
         )
@@ -145,7 +147,10 @@ def iter_spread_constraints(workloads: Iterable[Workload]) -> Iterator[tuple[Wor
 
 
 def iter_host_ports(workload: Workload) -> Iterator[tuple[Path, int]]:
-    """Yield each host port of the workload's containers with its path. With hostNetwork, all ports are host ports."""
+    """Yield each host port of the workload's containers with its path in the pod's spec.
+
+    With hostNetwork, all ports are host ports. The number is 0 for a port whose hostPort is not set.
+    """
     for i, container in enumerate(workload.spec.containers):
         for j, port in enumerate(container.ports):
             if port.host_port or workload.spec.host_network:
@@ -161,9 +166,9 @@ def iter_node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
         yield ("topologySpreadConstraints", i, "topologyKey"), constraint.topology_key
     for path, pod_term in iter_pod_affinity_terms(workload):
         yield (*path, "topologyKey"), pod_term.topology_key
-    for at, term in iter_node_affinity_terms(workload):
-        for j, expression in enumerate(term.match_expressions):
-            yield (*at, "matchExpressions", j, "key"), expression.key
+    for path, node_term in iter_node_affinity_terms(workload):
+        for j, expression in enumerate(node_term.match_expressions):
+            yield (*path, "matchExpressions", j, "key"), expression.key
 
 
 def iter_node_affinity_terms(workload: Workload) -> Iterator[tuple[Path, NodeSelectorTerm]]:
@@ -217,8 +222,9 @@ def iter_unbound_claim_specs(
     """
     for subject, claim in claims:
         is_bound = f"{subject.namespace or 'default'}/{subject.name}" in bound_names or claim.status.phase == "Bound"
-        is_written = bool(subject.document)  # claims of a cluster have a phase
-        if not is_bound and not claim.spec.volume_name and (is_written or claim.status.phase == "Pending"):
+        is_manifest = bool(subject.document)  # a manifest has no phase, unlike the claims of a cluster
+        may_be_unbound = is_manifest or claim.status.phase == "Pending"
+        if may_be_unbound and not is_bound and not claim.spec.volume_name:
             yield ClaimSpec(subject, ("spec",), claim.spec.storage_class_name is not None)
     for workload in workloads:
         for i, volume in enumerate(workload.spec.volumes):

@@ -60,7 +60,7 @@ class TopmostOwners:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def describe(self, subject: Subject) -> str:
+    def describe_topmost_owner(self, subject: Subject) -> str:
         """Name the topmost known controller of an object, such as `Prometheus monitoring/k8s`.
 
         Returns "" for an object without a controller and for an object from a manifest.

@@ -149,7 +149,7 @@ def _are_separate_folders(folder: PlaceParts, other_folder: PlaceParts) -> bool:
 
 
 def _iter_divergences(places: set[PlaceParts]) -> Iterator[tuple[PlaceParts, set[str]]]:
-    """Yield each folder or file below which the places diverge, with its children on the way to the places."""
+    """Yield each folder or file at which places diverge, with the names of its children that lead to the places."""
     groups: list[tuple[int, list[PlaceParts]]] = [(0, list(places))]  # places that agree in their first steps
     while groups:
         depth, group = groups.pop()
@@ -168,7 +168,7 @@ def _iter_places(subjects: Iterable[Subject]) -> Iterator[tuple[Subject, PlacePa
         file = _get_file(subject.location) if subject.location else ""
         by_file.setdefault(file, []).append(subject)
     for file, file_subjects in by_file.items():
-        for number, part in enumerate(_split_file(file_subjects)):
+        for number, part in enumerate(_split_file_into_renders(file_subjects)):
             place = (*_split_path(file), str(number))
             yield from ((subject, place) for subject in part)
 
@@ -183,10 +183,11 @@ def _split_path(path: str) -> PlaceParts:
     return tuple(posixpath.normpath(path.replace("\\", "/")).split("/"))
 
 
-def _split_file(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
-    """Split the objects of a file into its renders: each render repeats objects of an earlier render.
+def _split_file_into_renders(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
+    """Split the objects of a file into parts, one for each render of a chart that the file contains.
 
-    A file may contain several renders of a chart. Each part begins with the first object of its render.
+    A new render begins where an object of the current part is repeated, at the first object of the repeating render.
+    There are at most `MAX_PARTS` + 1 parts.
     """
     parts: list[Sequence[Subject]] = []
     begin = 0

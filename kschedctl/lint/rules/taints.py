@@ -254,14 +254,15 @@ def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
     nodes = context.facts.view.nodes
     toleration_sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
     toleration_sets |= {workload.spec.tolerations for workload in context.workloads}
-    tolerations_by_name = [tuple(t for t in tolerations if t.key) for tolerations in toleration_sets]
+    # Tolerations without a key tolerate every taint and say nothing about this one.
+    keyed_toleration_sets = [tuple(t for t in tolerations if t.key) for tolerations in toleration_sets]
     names_by_taint: dict[Taint, list[str]] = {}
     for name, node in zip(nodes.names, nodes.objects, strict=True):
         for taint in node.spec.taints:
             if taint.effect in HARD_EFFECTS and _is_custom_taint(taint.key):
                 names_by_taint.setdefault(taint, []).append(name)
     for taint, names in names_by_taint.items():
-        if not any(is_tolerated(tolerations, taint) for tolerations in tolerations_by_name):
+        if not any(is_tolerated(tolerations, taint) for tolerations in keyed_toleration_sets):
             nodes_have = f"{counted(len(names), 'node')} {agreeing(len(names), 'has', 'have')}"
             message = f"{nodes_have} the taint {taint}, which no pod tolerates by name"
             yield Subject("Node", names[0]).build_problem(("spec", "taints"), message)
@@ -364,9 +365,9 @@ def find_tolerations_without_taint(context: LintContext) -> Iterator[Problem]:
                 continue
             if not any(tolerates(toleration, taint) for taint in taints):
                 message = "no node has a taint that this toleration matches"
-                same_key = next((taint for taint in taints if taint.key == toleration.key), None)
-                if same_key is not None:
-                    message += f", but there is the taint {same_key}"
+                other_taint = next((taint for taint in taints if taint.key == toleration.key), None)
+                if other_taint is not None:
+                    message += f", but there is the taint {other_taint}"
                 yield workload.build_problem(("tolerations", i), message)
 
 

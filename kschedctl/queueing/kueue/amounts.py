@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kschedctl.api.objects import Resources
-from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, parse
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, parse_quantity
 
 UNLIMITED = INT64_MAX
 """An amount that stays unlimited whatever is added or subtracted."""
@@ -65,9 +65,9 @@ def subtract_amounts(a: int, b: int) -> int:
 def parse_quota(resource: str, text: str | int | float) -> int:
     """Parse a quota into the units of its resource.
 
-    Amounts that do not fit into an int64 count as unlimited. Raises QuantityError if it is malformed.
+    Amounts that do not fit into an int64 count as unlimited. Raises QuantityError if the text is malformed.
     """
-    quantity = parse(text)
+    quantity = parse_quantity(text)
     limit = Quantity(INT64_MAX // 1000 if resource == _CPU else INT64_MAX)
     if quantity.cmp(limit) >= 0:
         return UNLIMITED
@@ -83,7 +83,7 @@ def count_units(resource: str, quantity: Quantity) -> int:
 
 def parse_requests(resources: Resources) -> Requests:
     """Parse a ResourceList into amounts in the units of its resources. Raises QuantityError if one is malformed."""
-    return convert_to_requests({name: parse(text) for name, text in resources.items()})
+    return convert_to_requests({name: parse_quantity(text) for name, text in resources.items()})
 
 
 def convert_to_requests(quantities: Mapping[str, Quantity]) -> Requests:
@@ -93,11 +93,11 @@ def convert_to_requests(quantities: Mapping[str, Quantity]) -> Requests:
 
 def sort_by_hash(amounts: Mapping[str, int]) -> Requests:
     """Sort amounts by the FNV-1a hashes of their resources' names, the order in which Kueue iterates over them."""
-    return {name: amounts[name] for name in sorted(amounts, key=_build_hash_key)}
+    return {name: amounts[name] for name in sorted(amounts, key=_build_resource_hash_key)}
 
 
 @lru_cache(maxsize=4096)
-def _build_hash_key(name: str) -> tuple[int, str]:
+def _build_resource_hash_key(name: str) -> tuple[int, str]:
     """Build the sort key of a resource name: its 64-bit FNV-1a hash, then the name to break ties."""
     value = _FNV_OFFSET
     for byte in name.encode():

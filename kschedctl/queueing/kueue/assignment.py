@@ -15,7 +15,7 @@ from kschedctl.queueing.kueue.workloads import PodSetAdmission, ScanProgress, To
 
 
 class AssignmentMode(IntEnum):
-    """What has to happen before flavors can be assigned, the worst first."""
+    """The condition under which flavors can be assigned, the worst first."""
 
     NO_FIT = 0
     """There is not enough quota, and preemption would not help."""
@@ -33,7 +33,7 @@ class AssignmentMode(IntEnum):
 
 
 class PreemptionMode(IntEnum):
-    """What it takes to fit a resource into a flavor, the worst first."""
+    """The step that is needed to fit a resource into a flavor, the worst first."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
@@ -58,7 +58,7 @@ class PreemptionMode(IntEnum):
 
 
 class NoFitReason(Enum):
-    """Why flavors could not be assigned, by severity."""
+    """The reason why flavors could not be assigned, as severity and name in the API."""
 
     NONE = (0, "")
     TOPOLOGY_PLACEMENT_FAILED = (1, "TopologyPlacementFailed")
@@ -96,7 +96,7 @@ class FlavorChoice:
 
 @dataclass(slots=True)
 class FlavorAttempt:
-    """How a flavor was judged for a pod set."""
+    """The verdict on a flavor that was tried for a pod set."""
 
     flavor: str
     mode: AssignmentMode
@@ -115,7 +115,7 @@ class FlavorAttempt:
 
 @dataclass(slots=True)
 class PodSetAssignment:
-    """The flavors of a pod set."""
+    """The flavors of a pod set, with the reasons against flavors that were tried."""
 
     name: str
     requests: Requests
@@ -238,8 +238,8 @@ class Assignment:
                 pod_sets.append(f"{pod_set.name}: {', '.join(attempts)}")
         return " | ".join(pod_sets)
 
-    def find_preempting_resources(self) -> frozenset[FlavorResource]:
-        """Return the flavors and resources for which Workloads would have to be preempted."""
+    def find_resources_needing_preemption(self) -> frozenset[FlavorResource]:
+        """Return the resources of flavors for which Workloads would have to be preempted."""
         return frozenset(
             FlavorResource(choice.flavor, resource)
             for pod_set in self.pod_sets

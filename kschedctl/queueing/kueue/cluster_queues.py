@@ -107,7 +107,7 @@ def _read_admission_checks(spec: ClusterQueueSpec, all_flavors: frozenset[str]) 
 
 
 class QueueStatus(Enum):
-    """Whether a ClusterQueue admits Workloads."""
+    """The status that decides whether a ClusterQueue admits Workloads."""
 
     UNKNOWN = ""
     """It was never initialized, since its cohorts form a circle."""
@@ -195,7 +195,7 @@ class CachedQueue:
         self.status = QueueStatus.PENDING if self.problems else QueueStatus.ACTIVE
 
     def _resolve_admission_checks(self, inventory: ReferencedObjects) -> None:
-        """Look up the queue's admission checks, and add what is wrong with them to the problems.
+        """Look up the queue's admission checks, and add the faults of their configuration to the problems.
 
         Sets `uses_multikueue`, and `provisioning_flavors` to the flavors whose checks are ProvisioningRequests.
         """
@@ -441,7 +441,7 @@ class QueueCache:
             if parent is not None:
                 node.parent = cohorts[parent.name]
                 cohorts[parent.name].queues.append(node)
-            queue_topologies = {f: topologies[f] for f in queue.topology_flavors if f in topologies}
+            queue_topologies = {flavor: topologies[flavor] for flavor in queue.topology_flavors if flavor in topologies}
             queues[name] = QueueSnapshot(queue, node, queue_topologies)
         return CycleSnapshot(queues, frozenset(inactive), self.inventory.flavors, self.gates)
 

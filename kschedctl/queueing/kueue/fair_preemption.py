@@ -26,7 +26,7 @@ FINAL_SHARE, INITIAL_SHARE = "LessThanOrEqualToFinalShare", "LessThanInitialShar
 DEFAULT_STRATEGIES = (FINAL_SHARE, INITIAL_SHARE)
 
 
-def find_fair_targets(
+def find_fair_sharing_targets(
     preemptor: PreemptionSearch, request: PreemptionRequest, strategies: Sequence[str]
 ) -> list[Target]:
     """Return the Workloads to preempt for a request, or an empty list if the request would still not fit.
@@ -34,7 +34,7 @@ def find_fair_targets(
     ``strategies`` contains one or two names. The second strategy is applied only to candidates that the first one
     spared. The snapshot is changed during the search and restored afterwards.
     """
-    candidates = _find_fair_candidates(preemptor, request)
+    candidates = _find_preemption_candidates(preemptor, request)
     if not candidates:
         return []
     candidates.sort(key=lambda info: preemptor.build_candidate_key(info, request.queue.name))
@@ -42,12 +42,12 @@ def find_fair_targets(
     # Shares are compared as if the request were admitted
     request.queue.add_usage(request.usage)
     search = _FairSearch(preemptor, request)
-    has_fit, spared = search.preempt_by_strategy(candidates, strategies[0])
-    if not has_fit and len(strategies) > 1:
-        has_fit = search.preempt_from_queues_with_larger_share(spared)
+    request_fits, spared = search.preempt_by_strategy(candidates, strategies[0])
+    if not request_fits and len(strategies) > 1:
+        request_fits = search.preempt_from_queues_with_larger_share(spared)
     request.queue.remove_usage(request.usage)
 
-    if not has_fit:
+    if not request_fits:
         preemptor.restore_targets(request, search.targets)
         return []
     targets = preemptor.fill_back_targets(request, search.targets, allows_borrowing=True)
@@ -55,8 +55,8 @@ def find_fair_targets(
     return targets
 
 
-def _find_fair_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
-    """Return the Workloads that use a requested resource and that the policies of the queue allow to preempt.
+def _find_preemption_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
+    """Return the Workloads that use a requested resource and that the queue's preemption policies allow to preempt.
 
     Upstream: findCandidates.
     """
@@ -77,7 +77,7 @@ def _find_fair_candidates(preemptor: PreemptionSearch, request: PreemptionReques
 
 
 class _FairSearch:
-    """Preempts candidates one by one in a snapshot in which the request is already counted."""
+    """A search that preempts candidates one by one in a snapshot in which the request is already counted."""
 
     def __init__(self, preemptor: PreemptionSearch, request: PreemptionRequest) -> None:
         self._preemptor = preemptor
@@ -93,9 +93,9 @@ class _FairSearch:
 
         # The request is already counted, and must not be counted twice when its fit is checked
         self._request.queue.remove_usage(self._request.usage)
-        has_fit = self._preemptor.fits_request(self._request, allows_borrowing=True)
+        request_fits = self._preemptor.does_request_fit(self._request, allows_borrowing=True)
         self._request.queue.add_usage(self._request.usage)
-        return has_fit
+        return request_fits
 
     def preempt_by_strategy(self, candidates: Sequence[WorkloadInfo], strategy: str) -> tuple[bool, list[WorkloadInfo]]:
         """Preempt candidates until the request fits. Return whether it fits, and the candidates that were spared.
@@ -223,12 +223,12 @@ class _QueueOrder:
     def compute_shares(self, queue: QueueSnapshot) -> _SharePair:
         """Return the dominant shares of the preemptor's queue and of another queue, for comparison.
 
-        These are the shares of the two children of the queues' lowest common cohort that contain the queues.
+        The shares are taken directly below the queues' lowest common cohort, at the child that contains each queue.
         """
         ancestor = self._find_common_ancestor(queue)
         return _SharePair(
-            compute_share(_find_branch_below(self._queue.node, ancestor)),
-            compute_share(_find_branch_below(queue.node, ancestor)),
+            compute_share(_get_branch_below(self._queue.node, ancestor)),
+            compute_share(_get_branch_below(queue.node, ancestor)),
         )
 
     def compute_share_without(self, info: WorkloadInfo) -> DominantShare:
@@ -238,7 +238,7 @@ class _QueueOrder:
         snapshot stays unchanged.
         """
         queue = self._preemptor.snapshot.queues[info.cluster_queue]
-        branch = _find_branch_below(queue.node, self._find_common_ancestor(queue))
+        branch = _get_branch_below(queue.node, self._find_common_ancestor(queue))
         usage = info.compute_usage(self._preemptor.snapshot.gates)
 
         # Take the usage out only for the computation
@@ -321,7 +321,7 @@ class _QueueOrder:
         return highest, highest_share
 
 
-def _find_branch_below(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
+def _get_branch_below(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
     """Return the child of ``ancestor`` that contains the node or is the node."""
     branch = node
     for cohort in node.iter_ancestors():

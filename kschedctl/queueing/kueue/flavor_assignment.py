@@ -38,7 +38,7 @@ from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueS
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_flavor
 from kschedctl.queueing.kueue.pod_requests import compute_requests
-from kschedctl.queueing.kueue.quota_tree import find_covering_height
+from kschedctl.queueing.kueue.quota_tree import compute_covering_height
 from kschedctl.queueing.kueue.topology.snapshot import (
     AssumedUsage,
     PodSetPlacementRequest,
@@ -65,7 +65,7 @@ SimulatePreemption = Callable[[QueueSnapshot, WorkloadInfo, FlavorResource, int]
 
 
 class _GranularMode(NamedTuple):
-    """How well a flavor suits: what it takes to get it, and how far up quota has to be borrowed."""
+    """The suitability of a flavor: the step that is needed to get it, and how far up quota has to be borrowed."""
 
     preemption: PreemptionMode
     borrowing: int
@@ -77,7 +77,7 @@ _BEST = _GranularMode(PreemptionMode.FIT, 0)
 
 
 class _QuotaFit(NamedTuple):
-    """Whether a resource fits into the quota of a flavor."""
+    """The result of checking a resource against the quota of a flavor."""
 
     preemption: PreemptionMode
     borrowing: int
@@ -117,7 +117,7 @@ class _FlavorSearch(NamedTuple):
 
 @dataclass(slots=True)
 class FlavorAssigner:
-    """Assigns flavors to Workloads of one ClusterQueue."""
+    """An assigner of flavors to one Workload of a ClusterQueue."""
 
     info: WorkloadInfo
     queue: QueueSnapshot
@@ -138,7 +138,7 @@ class FlavorAssigner:
         progress = ScanProgress([], self.queue.generation, self.cycle, self.info.shape)
         assignment = Assignment(progress)
         for group in self._group_pod_sets(counts):
-            if not self._assign_group(assignment, group):
+            if not self._assign_pod_set_group(assignment, group):
                 self._set_no_fit_reason(assignment)
                 return assignment
         if assignment.mode != AssignmentMode.NO_FIT and Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
@@ -188,7 +188,7 @@ class FlavorAssigner:
         if requested.domains is not None and admission is not None:
             assignment.topology = admission.pod_sets[index].topology
 
-    def _assign_group(self, assignment: Assignment, group: Sequence[_GroupPodSet]) -> bool:
+    def _assign_pod_set_group(self, assignment: Assignment, group: Sequence[_GroupPodSet]) -> bool:
         """Find flavors for a group of pod sets, and add the assignments of its pod sets.
 
         Return whether every pod set that requests resources got flavors and there was no error.
@@ -327,7 +327,7 @@ class FlavorAssigner:
     def _is_limited_to_other_flavors(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
         """Return whether the Workload was nominated for other flavors of the resource and is limited to them.
 
-        The limit only applies when feature gates allow that an assignment is computed again in a cycle.
+        The limit applies only if the feature gates allow recomputing an assignment within a cycle.
         """
         nominated = self.info.nominated_flavors
         if not nominated:
@@ -369,7 +369,7 @@ class FlavorAssigner:
 
         A pod set without a topology must use a flavor without a topology. A pod set with an implied topology may use
         any flavor. A pod set that explicitly requests a topology must use a flavor whose topology has the requested
-        levels. A flavor without a topology suits it only if the resource group has none of the resources it requests.
+        levels. It may use a flavor without a topology only if it requests none of the resource group's resources.
         Upstream: checkPodSetAndFlavorMatchForTAS.
         """
         name, topology_name = flavor.metadata.name, flavor.spec.topology_name
@@ -404,7 +404,7 @@ class FlavorAssigner:
         no_fit_reason = NoFitReason.NONE
         for resource, amount in requests.items():
             key = FlavorResource(flavor, resource)
-            fit = self._fit_into_quota(key, assumed.get(key, 0), amount)
+            fit = self._check_quota_fit(key, assumed.get(key, 0), amount)
             if fit.reason:
                 reasons.append(fit.reason)
                 no_fit_reason = find_most_severe_reason((no_fit_reason, fit.no_fit_reason))
@@ -427,11 +427,12 @@ class FlavorAssigner:
         )
         return _FlavorTrial(choices, mode, attempt)
 
-    def _fit_into_quota(self, key: FlavorResource, assumed: int, amount: int) -> _QuotaFit:
-        """Return whether an amount of a resource fits into the quota in addition to ``assumed``.
+    def _check_quota_fit(self, key: FlavorResource, assumed: int, amount: int) -> _QuotaFit:
+        """Check whether an amount of a resource fits into the quota in addition to ``assumed``, and how.
 
         ``assumed`` is the quota that earlier parts of the assignment take. If the amount does not fit now, preemption
-        is simulated, unless it cannot help. Upstream: fitsResourceQuota.
+        is simulated, unless it cannot help. The result gives the reason if the amount does not fit now. Upstream:
+        fitsResourceQuota.
         """
         # More than could ever be used
         total = add_amounts(assumed, amount)
@@ -446,7 +447,7 @@ class FlavorAssigner:
             return _QuotaFit(PreemptionMode.NO_FIT, 0, reason, NoFitReason.EXCEEDS_MAX_QUOTA)
 
         # No more than is free now
-        borrowing, may_reclaim = find_covering_height(self.queue.node, key, total)
+        borrowing, may_reclaim = compute_covering_height(self.queue.node, key, total)
         available = self.queue.compute_available_quota(key)
         if total <= available:
             return _QuotaFit(PreemptionMode.FIT, borrowing)

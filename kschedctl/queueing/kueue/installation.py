@@ -1,4 +1,4 @@
-"""How Kueue is installed in a cluster: its release, its Configuration, and features in use that are not replayed."""
+"""The installation of Kueue in a cluster: its release, its Configuration, and features in use that are not replayed."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class KueueInstallation(NamedTuple):
     """How the cluster's Kueue differs from the replayed one, or ""."""
 
 
-def find_installation(cluster: Cluster) -> KueueInstallation:
-    """Find out which release of Kueue is installed and how it is configured.
+def detect_installation(cluster: Cluster) -> KueueInstallation:
+    """Detect which release of Kueue is installed and how it is configured.
 
     The release is taken from Kueue's Deployment and is the newest one if there is none. The Configuration is taken from
     Kueue's ConfigMap. If it cannot be read, the defaults are assumed and ``doubt`` says so.
 
-    >>> find_installation(Cluster.from_objects([])).release.value
+    >>> detect_installation(Cluster.from_objects([])).release.value
     '0.20'
     """
-    installation = _find_release(cluster)
+    installation = _detect_release(cluster)
     config_map = next((m for m in cluster.config_maps if m.metadata.name == KUEUE_MAP), None)
     if config_map is not None:
         try:
@@ -52,7 +52,7 @@ def find_installation(cluster: Cluster) -> KueueInstallation:
         return installation._replace(configuration=configuration)
 
     # The cluster may have a ConfigMap that was not read
-    gap = cluster.gap("ConfigMap")
+    gap = cluster.find_gap("ConfigMap")
     if gap is not None and not gap.is_unrequested:
         doubt = f"Kueue's Configuration is unknown, since ConfigMaps {gap.why}; its defaults are assumed"
         return _add_doubt(installation, doubt)
@@ -78,8 +78,8 @@ def parse_configuration(text: str) -> JsonObject:
     return document
 
 
-def _find_release(cluster: Cluster) -> KueueInstallation:
-    """Find the installed release of Kueue, with the default Configuration.
+def _detect_release(cluster: Cluster) -> KueueInstallation:
+    """Return the installed release of Kueue, with the default Configuration.
 
     It is the version that was recorded with the cluster or, if there is none, the tag of the image in Kueue's
     Deployment. Without both, it is the newest release.

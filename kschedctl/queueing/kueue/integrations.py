@@ -80,7 +80,7 @@ class PriorityClasses:
     """Whether all PriorityClasses were read. An unknown class counts as priority 0 if they were not."""
 
     @classmethod
-    def read(cls, cluster: Cluster, gates: FeatureGates) -> PriorityClasses:
+    def from_cluster(cls, cluster: Cluster, gates: FeatureGates) -> PriorityClasses:
         """Collect the priority classes of a cluster.
 
         Kueue's feature gates decide whether jobs without a class get the WorkloadPriorityClass ``default``.
@@ -89,7 +89,7 @@ class PriorityClasses:
             workload_classes=cluster.workload_priority_classes,
             pod_classes=cluster.priority_classes,
             uses_default_workload_class=Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING in gates,
-            are_pod_classes_known=cluster.gap("PriorityClass") is None,
+            are_pod_classes_known=cluster.find_gap("PriorityClass") is None,
         )
 
     def find_workload_class(self, name: str) -> WorkloadPriorityClass | None:
@@ -109,7 +109,7 @@ class PriorityClasses:
 
 @dataclass(frozen=True)
 class WorkloadBuilder:
-    """Builds the Workloads of jobs as the integrations of Kueue do."""
+    """A builder of jobs' Workloads that follows the integrations of Kueue."""
 
     classes: PriorityClasses
     gates: FeatureGates
@@ -143,7 +143,7 @@ class WorkloadBuilder:
                 pod_sets = _build_operated_pod_sets(owner, job.pod_sets, self.gates)
                 pod_class_name = job.pod_sets.priority_class_name
             case _ if hasattr(job.spec, "template") and hasattr(job.spec, "replicas"):  # type: ignore[attr-defined]
-                return self._build_workloads_of_pods(owner, job, queue)
+                return self._build_replica_workloads(owner, job, queue)
             case _:
                 raise NotIntegratedError(f"Kueue's integration for {owner.kind} is not replayed")
 
@@ -163,7 +163,7 @@ class WorkloadBuilder:
         a priority class does not exist.
         """
         class_name = metadata.labels.get(PRIORITY_CLASS_LABEL, "")
-        priority = find_workload_priority(class_name, pod_class_name, pod_sets, self.classes)
+        priority = resolve_workload_priority(class_name, pod_class_name, pod_sets, self.classes)
         return KueueWorkloadSpec(
             queue_name=queue,
             priority=priority.value,
@@ -171,7 +171,7 @@ class WorkloadBuilder:
             pod_sets=tuple(pod_sets),
         )
 
-    def _build_workloads_of_pods(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
+    def _build_replica_workloads(self, owner: Owner, job: Struct, queue: str) -> tuple[KueueWorkload, ...]:
         """Build one Workload for each replica of a Deployment or another object with a pod template.
 
         Pods of a Deployment inherit its priority class label. Raises InputError if an annotation or class is invalid.
@@ -211,7 +211,7 @@ class WorkloadBuilder:
 def _build_operated_pod_sets(owner: Owner, operated: OperatedPodSets, gates: FeatureGates) -> list[KueuePodSet]:
     """Build the pod sets of a custom resource.
 
-    Raises NotIntegratedError if they are unknown, and InputError if an annotation of a pod template is invalid.
+    Raises NotIntegratedError if the pod sets are unknown, and InputError if an annotation of a pod template is invalid.
     """
     if operated.problem:
         raise NotIntegratedError(operated.problem)
@@ -242,8 +242,8 @@ def _count_replicas(replicas: int | None) -> int:
 def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet:
     """Build the only pod set of a Job, with as many pods as run in parallel.
 
-    With the gate PartialAdmission an annotation may say how few pods are enough. Raises InputError if an annotation is
-    invalid.
+    With the gate PartialAdmission, an annotation may set the minimum number of pods. Raises InputError if an annotation
+    is invalid.
     """
     spec = job.spec
     count = _count_replicas(spec.parallelism)
@@ -357,7 +357,7 @@ class WorkloadPriority(NamedTuple):
     reference: WorkloadPriorityClassRef | None = None
 
 
-def find_workload_priority(
+def resolve_workload_priority(
     class_name: str, pod_class_name: str, pod_sets: Iterable[KueuePodSet], classes: PriorityClasses
 ) -> WorkloadPriority:
     """Return the priority of the job's WorkloadPriorityClass or, without one, of its pods' PriorityClass.

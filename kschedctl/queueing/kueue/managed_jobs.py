@@ -50,7 +50,7 @@ _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 class ManagedJobs:
-    """Decides which jobs Kueue manages."""
+    """The rules that decide which jobs Kueue manages."""
 
     def __init__(self, cluster: Cluster, configuration: JsonObject) -> None:
         """``configuration`` is Kueue's Configuration. If it is empty, all integrations count as enabled.
@@ -68,8 +68,8 @@ class ManagedJobs:
     def find_local_queue_name(self, owner: Owner, job: Struct) -> str | None:
         """Return the name of a job's LocalQueue, or None if Kueue does not manage the job.
 
-        The label of the job or of its pod template names it. Otherwise, it is the namespace's default LocalQueue. The
-        name is "" if Kueue manages the job but keeps it suspended because it has no LocalQueue.
+        The name comes from the label of the job or of its pod template. Without a label, the namespace's default
+        LocalQueue is used. The name is "" if Kueue manages the job but keeps it suspended because it has no LocalQueue.
         """
         kind = "Job" if isinstance(job, CronJob) else owner.kind
 
@@ -120,9 +120,9 @@ def _is_suspended_as_whole(kind: str) -> bool:
 
 
 def _read_frameworks(configuration: JsonObject) -> frozenset[str] | None:
-    """Return the integrations that the Configuration enables, or None if it is empty.
+    """Return the integrations that the Configuration enables, or None if the Configuration is empty.
 
-    Raises InputError if they are not a list.
+    Raises InputError if the integrations are not a list.
     """
     if not configuration:
         return None

@@ -1,7 +1,4 @@
-"""What Kueue would do with each waiting Workload, if nothing ended and nothing new came.
-
-The replay runs on until no cycle changes anything, or until its states repeat.
-"""
+"""The outlook of each waiting Workload: what Kueue would do with it if nothing ended and nothing new came."""
 
 from __future__ import annotations
 
@@ -67,7 +64,7 @@ class FlavorQuota(NamedTuple):
 
 @dataclass(slots=True)
 class WorkloadOutlook:
-    """What becomes of a waiting Workload."""
+    """The prediction for one waiting Workload."""
 
     priority: int = 0
     position: QueuePosition | None = None
@@ -86,7 +83,7 @@ class WorkloadOutlook:
 
 @dataclass(slots=True)
 class Outlook:
-    """What becomes of all waiting Workloads."""
+    """The predictions for all waiting Workloads, with the state of their queues."""
 
     workloads: dict[str, WorkloadOutlook]
     """By namespace and name."""
@@ -108,11 +105,11 @@ class Outlook:
         if not undecided:
             return ""
         untried = sum(not outlook.message for outlook in undecided)
-        were = "was" if untried == 1 else "were"
+        verb = "was" if untried == 1 else "were"
         return (
             f"The replay of Kueue stopped early, after {counted(self.tries, 'try', 'tries')}: "
             f"whether {counted(len(undecided), 'Workload')} would get quota is unknown, "
-            f"and {untried:,} of them {were} not tried at all"
+            f"and {untried:,} of them {verb} not tried at all"
         )
 
 
@@ -139,7 +136,7 @@ def _with_missing_namespaces(cluster: Cluster) -> Cluster:
 
 
 def predict_outlook(replay: KueueReplay) -> Outlook:
-    """Run a started replay until nothing changes or its states repeat. Return what becomes of each waiting Workload.
+    """Run a started replay until nothing changes or its states repeat, and return the outlook of each waiting Workload.
 
     The replay stops early after _MOST_CYCLES cycles, or when the tries exceed _MOST_WORK. Workloads that it would still
     try are then undecided.
@@ -198,7 +195,7 @@ def _record_queue_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOut
 def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQuota]]:
     """Return the free and total quota of each active ClusterQueue, including what it may borrow.
 
-    A ClusterQueue that uses more than it may has no free quota.
+    A ClusterQueue that exceeds its quota has no free quota.
     """
     return {
         name: {
@@ -254,7 +251,7 @@ class _StateHistory:
         return is_repeated
 
     def _build_queue_key(self, name: str) -> Hashable:
-        """Build a hashable key for everything in a ClusterQueue's waiting Workloads that affects the next cycles."""
+        """Build a hashable key of the state of a ClusterQueue's waiting Workloads that affects later cycles."""
         queue = self._replay.queues.pending[name]
         generation = self._replay.cache.queues[name].generation
         waiting = [*queue.active.items(), *queue.inadmissible.items()]
@@ -277,7 +274,7 @@ def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:
 
 
 def _build_workload_key(workload: WorkloadState) -> Hashable:
-    """Build a hashable key for everything in a Workload that affects the next cycles.
+    """Build a hashable key of the state of a Workload that affects later cycles.
 
     The time of a condition is included only if it determines the Workload's place in its queue.
     """

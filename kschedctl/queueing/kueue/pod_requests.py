@@ -14,7 +14,7 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Container, LimitRange, LimitRangeItem, Pod, PodSpec, Resources
 from kschedctl.api.pod_requests import Quantities, compute_pod_requests
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
 from kschedctl.api.queueing import KueuePodSet
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import Requests, convert_to_requests, find_exceeding_resources, parse_requests
@@ -26,7 +26,7 @@ _BELOW_MIN = "requests must not be below the limitRange min"
 
 
 class ResourceTransformation(msgspec.Struct, frozen=True, rename="camel"):
-    """How one resource of a pod becomes others that count against quota."""
+    """A rule that turns one resource of a pod into other resources that count against quota."""
 
     input: str
     outputs: dict[str, str | int | float] = {}
@@ -56,9 +56,9 @@ def read_resource_settings(document: JsonObject) -> ResourceSettings:
 def add_admission_defaults(
     pod_sets: Iterable[KueuePodSet], limit_ranges: Sequence[LimitRange], overheads: Mapping[str, Resources]
 ) -> tuple[KueuePodSet, ...]:
-    """Return the pod sets with everything that admission would add to their pods.
+    """Return the pod sets with the overhead, limits and requests that admission would add to their pods.
 
-    This is the overhead of the RuntimeClass (``overheads``), the defaults of LimitRanges, and limits that replace
+    The overhead is that of the RuntimeClass (``overheads``). The defaults of LimitRanges apply, and limits replace
     missing requests.
     """
     limits = summarize_limit_ranges(limit_ranges)
@@ -152,7 +152,7 @@ def _apply_transformations(quantities: Quantities, transformations: Sequence[Res
         if multiplier is not None:
             amount = _multiply_quantities(amount, multiplier)
         for output, factor in transformation.outputs.items():
-            product = _multiply_quantities(amount, parse(factor))
+            product = _multiply_quantities(amount, parse_quantity(factor))
             generated[output] = generated[output].add(product) if output in generated else product
         if transformation.strategy == "Retain":
             retained[name] = quantity
@@ -179,19 +179,19 @@ def summarize_limit_ranges(limit_ranges: Iterable[LimitRange]) -> dict[str, Limi
                 merged,
                 default={**item.default, **merged.default},
                 default_request={**item.default_request, **merged.default_request},
-                max=_merge_resources(merged.max, item.max, min),
-                min=_merge_resources(merged.min, item.min, max),
+                max=_merge_resource_lists(merged.max, item.max, min),
+                min=_merge_resource_lists(merged.min, item.min, max),
             )
     return summary
 
 
-def _merge_resources(
+def _merge_resource_lists(
     a: Resources, b: Resources, choose: Callable[[str | int | float, str | int | float], str | int | float]
 ) -> Resources:
     """Merge two ResourceLists. ``choose`` is min or max, and is applied to amounts of the same resource."""
     merged = dict(a)
     for name, text in b.items():
-        merged[name] = choose(merged[name], text, key=parse) if name in merged else text  # type: ignore[call-arg]
+        merged[name] = choose(merged[name], text, key=parse_quantity) if name in merged else text  # type: ignore[call-arg]
     return merged
 
 
@@ -205,11 +205,13 @@ def find_resource_errors(pod_sets: Iterable[KueuePodSet]) -> list[str]:
         spec, path = pod_set.template.spec, f"spec.podSets[{index}].template.spec"
         for field, container in _iter_containers(spec):
             resources = container.resources
-            exceeding = find_exceeding_resources(_parse_or_empty(resources.requests), _parse_or_empty(resources.limits))
+            exceeding = find_exceeding_resources(
+                _parse_requests_or_empty(resources.requests), _parse_requests_or_empty(resources.limits)
+            )
             errors += _build_resources_error(f"{path}.{field}", exceeding, _ABOVE_LIMIT)
         if spec.resources is not None:
             exceeding = find_exceeding_resources(
-                _parse_or_empty(spec.resources.requests), _parse_or_empty(spec.resources.limits)
+                _parse_requests_or_empty(spec.resources.requests), _parse_requests_or_empty(spec.resources.limits)
             )
             errors += _build_resources_error(f"{path}.resources", exceeding, _ABOVE_LIMIT)
     return errors
@@ -227,8 +229,8 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
         if _CONTAINER in limits:
             for field, container in _iter_containers(spec):
                 resources = container.resources
-                highest = _parse_or_empty(_merge_resources(resources.requests, resources.limits, max))
-                lowest = _parse_or_empty(_merge_resources(resources.requests, resources.limits, min))
+                highest = _parse_requests_or_empty(_merge_resource_lists(resources.requests, resources.limits, max))
+                lowest = _parse_requests_or_empty(_merge_resource_lists(resources.requests, resources.limits, min))
                 errors += _find_bound_errors(f"{path}.{field}", highest, lowest, limits[_CONTAINER])
         if _POD in limits:
             total = compute_requests(spec)
@@ -238,8 +240,12 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
 
 def _find_bound_errors(path: str, highest: Requests, lowest: Requests, bounds: LimitRangeItem) -> Iterator[str]:
     """Yield an error if amounts in ``highest`` exceed the maximum, and one if amounts in ``lowest`` are too small."""
-    yield from _build_resources_error(path, find_exceeding_resources(highest, _parse_or_empty(bounds.max)), _ABOVE_MAX)
-    yield from _build_resources_error(path, find_exceeding_resources(_parse_or_empty(bounds.min), lowest), _BELOW_MIN)
+    yield from _build_resources_error(
+        path, find_exceeding_resources(highest, _parse_requests_or_empty(bounds.max)), _ABOVE_MAX
+    )
+    yield from _build_resources_error(
+        path, find_exceeding_resources(_parse_requests_or_empty(bounds.min), lowest), _BELOW_MIN
+    )
 
 
 def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
@@ -261,7 +267,7 @@ def _build_resources_error(path: str, resources: list[str], message: str) -> lis
     return [f"{path}: Invalid value: [{names}]: {message}"]
 
 
-def _parse_or_empty(resources: Resources) -> Requests:
+def _parse_requests_or_empty(resources: Resources) -> Requests:
     """Parse a ResourceList, or return {} if a quantity is malformed, because this is reported elsewhere."""
     try:
         return parse_requests(resources)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kschedctl.queueing.kueue.amounts import FlavorResource
 from kschedctl.queueing.kueue.assignment import PreemptionMode
 from kschedctl.queueing.kueue.cluster_queues import NEVER, QueueSnapshot
-from kschedctl.queueing.kueue.fair_preemption import find_fair_targets
+from kschedctl.queueing.kueue.fair_preemption import find_fair_sharing_targets
 from kschedctl.queueing.kueue.preemption_search import (
     ANY,
     PreemptionReason,
@@ -25,13 +25,13 @@ from kschedctl.queueing.kueue.preemption_search import (
     RankedCandidate,
     Target,
 )
-from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode, find_covering_height
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode, compute_covering_height
 from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadUsage
 
 
 @dataclass(slots=True)
 class Preemptor(PreemptionSearch):
-    """Finds Workloads to preempt in a snapshot."""
+    """A search for Workloads to preempt in a snapshot."""
 
     fair_strategies: Sequence[str] | None
     """The preemption strategies of fair sharing, or None without fair sharing."""
@@ -42,7 +42,7 @@ class Preemptor(PreemptionSearch):
         They are found by fair sharing if it is on, otherwise by priority. The snapshot stays unchanged.
         """
         if self.fair_strategies is not None:
-            return find_fair_targets(self, request, self.fair_strategies)
+            return find_fair_sharing_targets(self, request, self.fair_strategies)
         return _find_classical_targets(self, request)
 
     def simulate_preemption(
@@ -51,17 +51,18 @@ class Preemptor(PreemptionSearch):
         """Simulate preemption for an amount of one resource, without changing the snapshot.
 
         Return the preemption mode and the height of the cohort from which the queue would then borrow. The mode says
-        whether Workloads of this queue or only of other queues would be preempted. Upstream: SimulatePreemption.
+        whether Workloads of this queue, only Workloads of other queues, or no Workloads would be preempted. Upstream:
+        SimulatePreemption.
         """
         usage = WorkloadUsage({key: amount}, {})
         targets = self.find_targets(PreemptionRequest(info, queue, frozenset({key}), usage, {}))
         if not targets:
-            height, _ = find_covering_height(queue.node, key, amount)
+            height, _ = compute_covering_height(queue.node, key, amount)
             return PreemptionMode.NO_CANDIDATES, height
 
         infos = [target.info for target in targets]
         self.snapshot.remove_usage(infos, with_topology=False)
-        borrowing, _ = find_covering_height(queue.node, key, amount)
+        borrowing, _ = compute_covering_height(queue.node, key, amount)
         self.snapshot.add_usage(infos, with_topology=False)
 
         is_own = any(target.info.cluster_queue == queue.name for target in targets)
@@ -112,7 +113,7 @@ def _preempt_until_fit(
         search.remove_workload(request, candidate)
         queue = search.snapshot.queues[candidate.cluster_queue]
         targets.append(Target(candidate, candidates.get_preemption_variant(candidate).reason, queue))
-        if search.fits_request(request, allows_borrowing=allows_borrowing):
+        if search.does_request_fit(request, allows_borrowing=allows_borrowing):
             targets = search.fill_back_targets(request, targets, allows_borrowing=allows_borrowing)
             search.restore_targets(request, targets)
             return targets
@@ -248,14 +249,14 @@ class _CandidateList:
 
         # From the lowest cohort up, leaving out the subtree that was searched before. Once the quota of a subtree
         # covers the request, the queue has an advantage over all queues outside of the subtree
-        has_advantage, remaining = queue.node.fit_requests(self._request.usage.quota)
+        has_advantage, remaining = queue.node.compute_fit_and_excess(self._request.usage.quota)
         previous: CohortNode | None = None
         for cohort in queue.node.iter_ancestors():
             group = hierarchical if has_advantage else by_priority
             group += self._collect_subtree_candidates(cohort, _Origin(cohort, has_advantage), previous)
 
             # Cohorts further up see what this cohort's quota does not cover
-            fits, remaining = cohort.fit_requests(remaining)
+            fits, remaining = cohort.compute_fit_and_excess(remaining)
             has_advantage = has_advantage or fits
             previous = cohort
         return hierarchical, by_priority

@@ -24,7 +24,7 @@ _LOWER_PRIORITY, _LOWER_OR_NEWER = "LowerPriority", "LowerOrNewerEqualPriority"
 
 
 class PreemptionReason(StrEnum):
-    """Why a Workload is preempted: the reason of its condition Preempted."""
+    """The reason why a Workload is preempted, which is the reason of its condition Preempted."""
 
     IN_CLUSTER_QUEUE = "InClusterQueue"
     IN_COHORT_RECLAMATION = "InCohortReclamation"
@@ -66,7 +66,7 @@ class RankedCandidate(NamedTuple):
 
 @dataclass(slots=True)
 class PreemptionSearch:
-    """Removes Workloads from a snapshot and adds them again, to find out which have to be preempted."""
+    """A search that removes Workloads from a snapshot and adds them again, to find out which have to be preempted."""
 
     snapshot: CycleSnapshot
     now: int
@@ -124,7 +124,7 @@ class PreemptionSearch:
         """
         for index in range(len(targets) - 2, -1, -1):
             self.snapshot.add_workload(targets[index].info, with_topology=request.needs_topology)
-            if self.fits_request(request, allows_borrowing=allows_borrowing):
+            if self.does_request_fit(request, allows_borrowing=allows_borrowing):
                 targets[index] = targets[-1]
                 targets.pop()
             else:
@@ -140,7 +140,7 @@ class PreemptionSearch:
         for target in targets:
             self.snapshot.add_workload(target.info, with_topology=request.needs_topology)
 
-    def fits_request(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
+    def does_request_fit(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
         """Return whether the request fits into the snapshot's quota and, if it has placements, into the topology.
 
         The request may borrow quota only if ``allows_borrowing`` is set. Upstream: workloadFits.
@@ -204,9 +204,9 @@ def can_always_reclaim(queue: QueueSnapshot) -> bool:
 def list_borrowing_queues(
     snapshot: CycleSnapshot, node: QuotaNode, keys: frozenset[FlavorResource]
 ) -> list[QueueSnapshot]:
-    """Return the other queues in the queue's cohort tree that borrow any of the resources. ``node`` is the queue's.
+    """Return the other queues in a queue's cohort tree that borrow any of the resources.
 
-    A queue without a cohort has none.
+    ``node`` is the quota node of the queue. A queue without a cohort has no such queues.
     """
     root = node.root
     if not isinstance(root, CohortNode):

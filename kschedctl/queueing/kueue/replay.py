@@ -36,7 +36,7 @@ _WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
 
 
 class KueueCycle(Document, frozen=True):
-    """What happened in one cycle."""
+    """The events and state changes of one cycle."""
 
     cycle: int
     order: list[str]
@@ -106,9 +106,9 @@ def kueue_admission(
 ) -> KueueAdmissionReport:
     """Run cycles of Kueue's admission on the Workloads of a cluster.
 
-    ``now`` is the RFC 3339 time of the first cycle; each cycle takes a second. ``configuration`` has keys of Kueue's
-    Configuration: ``featureGates``, ``fairSharing`` and ``resources``. No Workload ends meanwhile.
-    ``keeps_former_admission`` lets evicted Workloads keep their former admission, as in upstream's own tests; a real
+    ``now`` is the RFC 3339 time of the first cycle, and each cycle takes a second. ``configuration`` has keys of
+    Kueue's Configuration: ``featureGates``, ``fairSharing`` and ``resources``. No Workload ends meanwhile.
+    ``keeps_former_admission`` lets evicted Workloads keep their former admission, as in upstream's own tests. A real
     API server removes it. Raises InputError for malformed objects or configuration.
 
     >>> str(kueue_admission(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
@@ -157,7 +157,7 @@ class KueueReplay:
         )
         self._named_cohorts = frozenset(cohort.metadata.name for cohort in cluster.cohorts)
         self.cache = build_empty_queue_cache(cluster.cluster_queues, cluster.cohorts, inventory, gates)
-        limit_ranges = _group_by_namespace(cluster.limit_ranges)
+        limit_ranges = _group_limit_ranges_by_namespace(cluster.limit_ranges)
         store = WorkloadStore(_read_workloads(cluster, limit_ranges), keeps_former_admission)
         self.queues = Queues(
             store,
@@ -375,8 +375,8 @@ def _read_fair_strategies(configuration: JsonObject) -> tuple[str, ...] | None:
     return tuple(strategies)
 
 
-def _group_by_namespace(limit_ranges: Iterable[LimitRange]) -> dict[str, list[LimitRange]]:
-    """Group LimitRanges by namespace."""
+def _group_limit_ranges_by_namespace(limit_ranges: Iterable[LimitRange]) -> dict[str, list[LimitRange]]:
+    """Return the LimitRanges of each namespace."""
     by_namespace: dict[str, list[LimitRange]] = {}
     for limit_range in limit_ranges:
         by_namespace.setdefault(limit_range.metadata.namespace, []).append(limit_range)
@@ -394,12 +394,12 @@ def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange
     for stored in cluster.kueue_workloads:
         ranges = limit_ranges.get(stored.metadata.namespace, ())
         adjusted = add_admission_defaults(stored.spec.pod_sets, ranges, overheads)
-        workload = read_workload(stored, adjusted, _find_priority(stored, priorities))
+        workload = read_workload(stored, adjusted, _resolve_priority(stored, priorities))
         workloads[workload.key] = workload
     return workloads
 
 
-def _find_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int:
+def _resolve_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int:
     """Return a Workload's priority: from its spec, otherwise from its WorkloadPriorityClass, otherwise 0.
 
     ``priorities`` maps each WorkloadPriorityClass to its priority.

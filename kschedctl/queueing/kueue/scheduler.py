@@ -57,7 +57,7 @@ _OVERLAP = "Workload has overlapping preemption targets with another workload"
 
 
 class EntryStatus(Enum):
-    """What became of a Workload in a cycle."""
+    """The outcome of a cycle for a Workload."""
 
     NOT_NOMINATED = ""
     SKIPPED = "skipped"
@@ -65,7 +65,7 @@ class EntryStatus(Enum):
 
 
 class QuotaReason(Enum):
-    """Why a Workload has no quota: the reason of its condition QuotaReserved."""
+    """The reason why a Workload has no quota, which is the reason of its condition QuotaReserved."""
 
     NONE = ""
     PENDING_EVALUATION = "PendingEvaluation"
@@ -76,7 +76,7 @@ class QuotaReason(Enum):
 
 
 class Requeued(NamedTuple):
-    """How a Workload went back into its queue."""
+    """The way in which a Workload went back into its queue."""
 
     reason: RequeueReason
     added: bool
@@ -92,7 +92,7 @@ class KueuePreemption(NamedTuple):
 
 @dataclass(slots=True)
 class CycleResult:
-    """What happened in a cycle."""
+    """The decisions and Events of one cycle."""
 
     order: list[str] = field(default_factory=list)
     """The Workloads in the order in which they were processed."""
@@ -110,7 +110,7 @@ class _Head(NamedTuple):
 
 
 class _Rejection(NamedTuple):
-    """Why a Workload may not be admitted at all."""
+    """The reason why a Workload may not be admitted at all."""
 
     message: str
     quota_reason: QuotaReason
@@ -124,7 +124,7 @@ class _AssignmentOutcome(NamedTuple):
 
 
 class _FitCheck(NamedTuple):
-    """Whether a usage fits once the victims are gone."""
+    """The result of checking a usage against quota and topology, assuming that the victims are gone."""
 
     fits_quota: bool
     fits_topology: bool
@@ -165,7 +165,7 @@ class _Entry:
 
 
 class AdmissionScheduler:
-    """Runs admission cycles."""
+    """Kueue's scheduler, which runs admission cycles."""
 
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
@@ -232,7 +232,7 @@ class AdmissionScheduler:
                 rejected.append(entry)
                 continue
             assert queue is not None
-            entry.record_assignment(self._find_assignment(info, queue))
+            entry.record_assignment(self._compute_assignment(info, queue))
             nominated.append(entry)
         return nominated, rejected
 
@@ -249,7 +249,7 @@ class AdmissionScheduler:
         error = self._queues.find_admissibility_error(info, selector, is_adjusted=True)
         return _Rejection(error, QuotaReason.MISCONFIGURED) if error else None
 
-    def _find_assignment(self, info: WorkloadInfo, queue: QueueSnapshot) -> _AssignmentOutcome:
+    def _compute_assignment(self, info: WorkloadInfo, queue: QueueSnapshot) -> _AssignmentOutcome:
         """Find flavors for a Workload, a place in the topology and, if necessary, Workloads to preempt.
 
         Outdated progress of an earlier search for flavors is cleared. Upstream: getAssignments.
@@ -257,7 +257,7 @@ class AdmissionScheduler:
         if self._is_progress_outdated(info, queue):
             info.last_assignment = None
         assigner = self._build_assigner(info, queue)
-        outcome = self._find_initial_assignment(assigner)
+        outcome = self._compute_initial_assignment(assigner)
         self._reserve_topology(assigner, outcome)
         return outcome
 
@@ -291,7 +291,7 @@ class AdmissionScheduler:
                 return False
         return queue.generation > progress.generation
 
-    def _find_initial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome:
+    def _compute_initial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome:
         """Find flavors for all pods or, if they do not fit and partial admission is allowed, for as many as possible.
 
         If no number of pods fits, return the assignment for all pods, with no preemption targets. Upstream:
@@ -324,7 +324,9 @@ class AdmissionScheduler:
             placements = assigner.build_placement_requests(assignment)
         info = assigner.info
         usage = WorkloadUsage(assignment.compute_quota_usage(info), info.compute_topology_usage(self._gates))
-        request = PreemptionRequest(info, assigner.queue, assignment.find_preempting_resources(), usage, placements)
+        request = PreemptionRequest(
+            info, assigner.queue, assignment.find_resources_needing_preemption(), usage, placements
+        )
         return self._preemptor.find_targets(request)
 
     def _find_partial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome | None:
@@ -380,7 +382,7 @@ class AdmissionScheduler:
     def _iter_in_admission_order(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
         """Yield the entries in the order of their admission, which depends on whether fair sharing is on."""
         if self._settings.fair_strategies is not None:
-            yield from _iter_by_share(self, entries)
+            yield from _iter_by_fair_share(self, entries)
         else:
             yield from sorted(entries, key=self._build_classical_key)
 
@@ -435,7 +437,7 @@ class AdmissionScheduler:
         """
         queue = entry.queue
         assert queue is not None
-        usage, has_fit = self._update_assignment_if_needed(entry, queue, preempted)
+        usage, fits = self._update_assignment_if_needed(entry, queue, preempted)
         assignment = entry.assignment
         assert assignment is not None
         mode = assignment.mode
@@ -464,7 +466,7 @@ class AdmissionScheduler:
         if any(target.info.workload.key in preempted for target in entry.targets):
             self._skip_entry(entry, _OVERLAP)
             return
-        if not has_fit:
+        if not fits:
             self._skip_entry(entry, "Workload no longer fits after processing another workload")
             return
 
@@ -478,7 +480,7 @@ class AdmissionScheduler:
         self._admit_entry(entry, queue, assignment)
 
     def _skip_entry(self, entry: _Entry, message: str) -> None:
-        """Leave an entry for the next cycle, with a message why it was skipped in this one."""
+        """Leave an entry for the next cycle, with a message that says why it was skipped in this cycle."""
         entry.status = EntryStatus.SKIPPED
         entry.message = message
         entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
@@ -532,7 +534,7 @@ class AdmissionScheduler:
             for pod_set in entry.assignment.pod_sets
         }
 
-        entry.record_assignment(self._find_assignment(entry.info, queue))
+        entry.record_assignment(self._compute_assignment(entry.info, queue))
 
         entry.info.nominated_flavors = None
         for victim in victims:
@@ -686,7 +688,7 @@ def _compute_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
     return reserved
 
 
-def _iter_by_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+def _iter_by_fair_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
     """Yield all entries in the order of fair sharing.
 
     The next entry is the winner of a tournament in a cohort tree, starting with the tree of the first remaining queue

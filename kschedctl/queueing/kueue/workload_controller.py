@@ -49,7 +49,7 @@ _MAY_BE_BYPASSED = frozenset({"", _DEACTIVATED, _PENDING_EVALUATION, _SUSPENDED,
 
 
 class WorkloadController:
-    """Reacts to changes of Workloads, again and again until a pass changes nothing."""
+    """The controller that reacts to changes of Workloads until a pass changes nothing."""
 
     def __init__(self, queues: Queues, cluster_queues: dict[str, ClusterQueue], now: int) -> None:
         self._queues = queues

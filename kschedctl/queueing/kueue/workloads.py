@@ -63,7 +63,7 @@ class TopologyPlacement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodSetAdmission:
-    """What one pod set was given."""
+    """The part of an admission that belongs to one pod set."""
 
     name: str
     flavors: Mapping[str, str]
@@ -342,7 +342,7 @@ class WorkloadUsage(NamedTuple):
 
 @dataclass(slots=True)
 class PodSetRequests:
-    """What a pod set requests in total."""
+    """The total requests of a pod set."""
 
     name: str
     requests: Requests
@@ -368,7 +368,7 @@ class PodSetRequests:
 
 @dataclass(slots=True)
 class ScanProgress:
-    """How far the flavors were tried for a Workload. Upstream: AssignmentClusterQueueState."""
+    """The progress of trying flavors for a Workload. Upstream: AssignmentClusterQueueState."""
 
     tried_flavors: list[dict[str, int]]
     """The index of the last flavor that was tried, by resource, for each pod set; -1 after the last flavor."""
@@ -511,7 +511,8 @@ def _compute_admitted_requests(
 
 
 def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests]) -> bytes:
-    """Return a key for what decides how a Workload is scheduled: its pod sets, their requests, and its priority.
+    """Return a key of the fields that decide how a Workload is scheduled: its pod sets, their requests, and its
+    priority.
 
     Workloads with equal keys are treated alike in a ClusterQueue. Upstream: computeSchedulingHash.
     """

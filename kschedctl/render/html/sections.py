@@ -31,7 +31,7 @@ from kschedctl.render.plots.plot import (
     Plot,
     PlotKind,
     Point,
-    build_line,
+    build_line_points,
     build_scale,
     compute_totals,
     describe_plot,
@@ -245,7 +245,7 @@ class _CurvePlot:
 
 def _build_curve_plot(plot: Plot) -> _CurvePlot:
     """Build a line plot for the template, leaving out points that are not finite."""
-    lines = [build_line(plot, series) for series in plot.series]
+    lines = [build_line_points(plot, series) for series in plot.series]
     points = [point for line in lines for point in line]
     x, y = (build_scale(axis, [point[i] for point in points]) for i, axis in enumerate((plot.x, plot.y)))
     across = _make_scaler(x, _LEFT, _WIDTH - _RIGHT)

@@ -14,7 +14,7 @@ from kschedctl.render.plots.plot import (
     Plot,
     PlotKind,
     Point,
-    build_line,
+    build_line_points,
     build_scale,
     format_number,
     shorten_middle,
@@ -52,7 +52,7 @@ def draw_plot(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]
 
 def _draw_lines(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
     """Draw a line plot, or return [] if it has fewer than two x values."""
-    lines = [build_line(plot, series) for series in plot.series]
+    lines = [build_line_points(plot, series) for series in plot.series]
     if len({x for points in lines for x, _ in points}) < 2:
         return []
     marks = ASCII_MARKS if ascii_only else MARKS
@@ -74,16 +74,21 @@ def _build_legend(plot: Plot, marks: str) -> Text:
 def _color_marks(line: str, marks: str) -> Text:
     """Color the marks of the series in a line. The frame is left out, because it may contain the same characters."""
     text = Text(line)
-    start = re.search("[│┤|]", line)
+    left_frame = re.search("[│┤|]", line)
+    if left_frame is None or not line.endswith(("│", "|")):  # no line of the plotting area
+        return text
     for run in re.finditer("|".join(f"{re.escape(mark)}+" for mark in marks), line):
-        if start and run.start() > start.start() and line.endswith(("│", "|")):
+        if run.start() > left_frame.start():
             mark = run.group()[0]
             text.stylize(COLORS[marks.index(mark)], *run.span())
     return text
 
 
 def _draw_axes(plot: Plot, lines: Sequence[Sequence[Point]], width: int, marks: str) -> list[str]:
-    """Draw the frame with lines and ticks. plotext has one global figure, which is cleared first."""
+    """Draw the frame with lines and ticks, and return it as lines of text.
+
+    plotext has one global figure, which is cleared first. Raises UsageError if plotext is not installed.
+    """
     check_installed(CHARACTERS, "--plot")
     import plotext  # type: ignore[import-untyped]  # noqa: PLC0415 - extra "plots", takes 0.1 s
 

@@ -21,7 +21,7 @@ from kschedctl.render.plots.plot import (
     Plot,
     PlotKind,
     Point,
-    build_line,
+    build_line_points,
     build_scale,
     compute_totals,
     describe_plot,
@@ -76,7 +76,7 @@ def render_svg(plots: Sequence[Plot], caveat: str = "") -> str:
     `caveat` is a sentence that is written below the plots.
     """
     check_installed(PICTURES, "-o svg")
-    with _matplotlib_settings():
+    with _apply_matplotlib_settings():
         svg = _draw_figure(plots, caveat, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
 
     # Remove any other metadata that matplotlib writes
@@ -103,12 +103,12 @@ def render_png(plots: Sequence[Plot], caveat: str = "") -> bytes:
     `caveat` is a sentence that is written below the plots.
     """
     check_installed(PICTURES, "-o png")
-    with _matplotlib_settings():
+    with _apply_matplotlib_settings():
         return _draw_figure(plots, caveat, "png", dpi=DOTS_PER_INCH, metadata={"Software": None})
 
 
 @contextmanager
-def _matplotlib_settings() -> Iterator[None]:
+def _apply_matplotlib_settings() -> Iterator[None]:
     """Import matplotlib, and apply our settings and silence its log messages within the block."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with warnings.catch_warnings():
@@ -174,25 +174,26 @@ def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:
     """
     whole = float(figure.get_figheight())
 
-    def at(inches: float) -> float:
+    def convert_depth(inches: float) -> float:
+        """Convert a distance below `top` in inches to a vertical position in the figure, from 0 to 1."""
         return (top - inches) / whole
 
     title = shorten_middle(printable(plot.title), MAX_TITLE_LENGTH)
-    figure.text(PAD / WIDTH, at(0.7 * TITLE), title, weight="bold", fontsize=10)
+    figure.text(PAD / WIDTH, convert_depth(0.7 * TITLE), title, weight="bold", fontsize=10)
     above = TITLE if plot.has_bars else TITLE + UNIT
     beneath = above + _compute_axes_height(plot)
-    left = PAD + 0.1 + max(map(_measure_width, _list_left_labels(plot)))
+    left = PAD + 0.1 + max(map(_measure_label_width, _list_left_labels(plot)))
     axes = figure.add_axes(
-        (left / WIDTH, at(beneath), (WIDTH - left - RIGHT) / WIDTH, _compute_axes_height(plot) / whole)
+        (left / WIDTH, convert_depth(beneath), (WIDTH - left - RIGHT) / WIDTH, _compute_axes_height(plot) / whole)
     )
     axes.set_axisbelow(True)
     handles = _draw_bars(plot, axes) if plot.has_bars else _draw_lines(plot, axes)
     if not plot.has_bars:
         unit = shorten_middle(printable(plot.y.title), MAX_TITLE_LENGTH)
-        figure.text(PAD / WIDTH, at(TITLE + 0.4 * UNIT), unit, color=FAINT)
+        figure.text(PAD / WIDTH, convert_depth(TITLE + 0.4 * UNIT), unit, color=FAINT)
     if len(plot.series) > 1:
         keys = [_format_key(series.name) for series in plot.series]
-        place = (PAD / WIDTH, at(beneath + TICKS))
+        place = (PAD / WIDTH, convert_depth(beneath + TICKS))
         figure.legend(handles, keys, loc="upper left", bbox_to_anchor=place, ncols=KEYS_IN_ROW, **LEGEND)
 
 
@@ -203,11 +204,11 @@ def _list_left_labels(plot: Plot) -> list[str]:
     """
     if plot.has_bars:
         return [shorten_middle(printable(place), LABEL) for place in (*plot.places, *filter(None, [plot.note]))]
-    values = [y for series in plot.series for _, y in build_line(plot, series)]
+    values = [y for series in plot.series for _, y in build_line_points(plot, series)]
     return list(build_scale(plot.y, values).ticks.values())
 
 
-def _measure_width(label: str) -> float:
+def _measure_label_width(label: str) -> float:
     """Return the width of a label in inches."""
     from matplotlib.font_manager import FontProperties  # noqa: PLC0415 - extra "plots"
     from matplotlib.textpath import TextPath  # noqa: PLC0415
@@ -224,7 +225,7 @@ def _format_key(name: str) -> str:
 
 def _draw_lines(plot: Plot, axes: Axes) -> list[Any]:
     """Draw the lines and return their handles for the legend."""
-    lines = [build_line(plot, series) for series in plot.series]
+    lines = [build_line_points(plot, series) for series in plot.series]
     x, y = (
         build_scale(axis, [point[i] for line in lines for point in line]) for i, axis in enumerate((plot.x, plot.y))
     )
@@ -254,12 +255,14 @@ def _draw_bars(plot: Plot, axes: Axes) -> list[Any]:
     handles = []
     for i, series in enumerate(plot.series):
         amounts = [max(amount, 0.0) for _, amount in series.points]
-        at = [float(row) if stacked else row + thick * (i - (len(plot.series) - 1) / 2) for row in rows]
-        handles.append(axes.barh(at, amounts, thick, starts if stacked else 0, color=COLORS[min(i, len(COLORS) - 1)]))
+        positions = [float(row) if stacked else row + thick * (i - (len(plot.series) - 1) / 2) for row in rows]
+        handles.append(
+            axes.barh(positions, amounts, thick, starts if stacked else 0, color=COLORS[min(i, len(COLORS) - 1)])
+        )
         if stacked:
             starts = [start + amount for start, amount in zip(starts, amounts, strict=True)]
         else:
-            _write_amounts(axes, amounts, at, [amount for _, amount in series.points])
+            _write_amounts(axes, amounts, positions, [amount for _, amount in series.points])
     if stacked:
         _write_amounts(axes, starts, [float(row) for row in rows], compute_totals(plot))
     names = _list_left_labels(plot)
@@ -274,9 +277,9 @@ def _draw_bars(plot: Plot, axes: Axes) -> list[Any]:
     return handles
 
 
-def _write_amounts(axes: Axes, ends: Sequence[float], at: Sequence[float], amounts: Sequence[float]) -> None:
-    """Write the amounts at the ends of the bars."""
-    for end, y, amount in zip(ends, at, amounts, strict=True):
+def _write_amounts(axes: Axes, ends: Sequence[float], positions: Sequence[float], amounts: Sequence[float]) -> None:
+    """Write the amounts at the ends of the bars, whose vertical positions are `positions`."""
+    for end, y, amount in zip(ends, positions, amounts, strict=True):
         axes.annotate(
             format_number(amount),
             (end, y),

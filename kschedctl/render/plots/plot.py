@@ -78,9 +78,10 @@ def build_bar_plot(
     `axes` contains the titles of the place axis and the amount axis. `amounts` maps each place to its amounts by
     series. `place_count` also counts the places that are left out.
     """
+    place_title, amount_title = axes
     places = tuple(amounts)[:MAX_PLACES]
     names = dict.fromkeys(name for place in places for name in amounts[place])
-    if stacked:  # plugins that give nothing to any of these nodes would be names in the legend alone
+    if stacked:  # a series without an amount at any place would only be a name in the legend
         names = {name: None for name in names if any(amounts[place].get(name) for place in places)}
     if not any(amount for place in places for amount in amounts[place].values()):
         return ()
@@ -89,7 +90,7 @@ def build_bar_plot(
     )
     more = f"and {place_count - len(places):,} more" if place_count > len(places) else ""
     kind = PlotKind.STACKS if stacked else PlotKind.BARS
-    return (Plot(title, Axis(axes[0]), Axis(axes[1]), series=series, kind=kind, places=places, note=more),)
+    return (Plot(title, Axis(place_title), Axis(amount_title), series=series, kind=kind, places=places, note=more),)
 
 
 def differ_in_total(amounts: Mapping[str, Mapping[str, float]]) -> bool:
@@ -103,8 +104,8 @@ def filter_finite(points: Sequence[Point], x: Axis | None = None) -> tuple[Point
     return tuple(point for point in points if all(map(math.isfinite, point)) and point[0] > least)
 
 
-def build_line(plot: Plot, series: Series) -> tuple[Point, ...]:
-    """Build the line through the points of a series. For steps, it includes the corners."""
+def build_line_points(plot: Plot, series: Series) -> tuple[Point, ...]:
+    """Return the points of the line through a series. The line of a step plot includes the corners."""
     points = filter_finite(series.points, plot.x)
     if plot.kind is not PlotKind.STEPS:
         return points

@@ -127,11 +127,12 @@ class Admissions:
     ) -> bool:
         """Admit each group of equal bare pods at once, and return whether all pods are admitted.
 
-        This is faster than one pod after the other. If a pod is denied, quotas and notes are restored.
+        This is faster than one pod after the other. ``groups`` holds indexes into ``workloads`` and ``changes``. If a
+        pod is denied, quotas and notes are restored.
         """
         quotas_before = self._quotas.copy()
         note_count = len(self.notes)
-        if all(self._admit_group(workloads[first], changes[first], 1 + len(rest)) for first, *rest in groups):
+        if all(self._admit_group(workloads[indexes[0]], changes[indexes[0]], len(indexes)) for indexes in groups):
             return True
         self._quotas = quotas_before
         del self.notes[note_count:]
@@ -172,7 +173,7 @@ class Admissions:
         Denied pods are removed from `change.new` and counted in `change.denied`. The report has no fixes yet.
         """
         self.release(change.removed)
-        wanted = change.desired
+        desired_count = change.desired  # before denied pods are dropped from the change
         admitted = 0
         messages = self.admit_workload(owner, change)
         defaults: tuple[str, ...] = ()
@@ -182,7 +183,7 @@ class Admissions:
             return None
         change.denied = len(change.new) - admitted
         del change.new[admitted:]
-        return build_denied_pods_report(owner, messages, wanted, change.denied, defaults)
+        return build_denied_pods_report(owner, messages, desired_count, change.denied, defaults)
 
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
@@ -239,7 +240,7 @@ class Admissions:
         start = FixState(self._cluster, self._list_quotas_charged_with_denied_pods(request.namespace), request.manifest)
 
         # Raise quotas for the claims of a StatefulSet's pods. The first pod may have some of its claims already.
-        claims = list(self._build_claim_requests(workload, request.namespace))
+        claims = list(self._iter_claim_requests(workload, request.namespace))
         created_claims = self._created_claims.get(owner, 0)
         missing_claims = [count - 1 if index < created_claims else count for index in range(len(claims))]
         step = build_quota_raise_for_claims(claims, missing_claims)
@@ -272,7 +273,10 @@ class Admissions:
         return Scheduler(self._cluster)
 
     def _replay_creation(self, create_request: CreateRequest, count: int) -> CreationAttempt:
-        """Replay the creation of ``count`` pods, and return the denial messages and one pod as it would be stored."""
+        """Replay the creation of ``count`` pods, and charge the admitted pods to their quotas.
+
+        The result has no stored pod if the pod would be denied even without quotas.
+        """
         without_quotas = self._find_admission_outcomes(create_request, quotas=())
         stored = next((admission.object for admission in without_quotas if admission.object is not None), None)
         if stored is None:
@@ -284,24 +288,27 @@ class Admissions:
         return CreationAttempt(self._admit_identical_pods(create_request, count).denials, request)
 
     def _list_replayable_quotas(self, create_request: CreateRequest) -> list[ResourceQuota]:
-        """Return the quotas of the request's namespace whose replay needs no other fields than the request has."""
+        """Return the quotas of the request's namespace that can be replayed from the fields that the request has."""
         return [
             quota
             for quota in self._quotas.get_quotas(create_request.namespace)
             if resource_quota.is_replayable(quota, in_full=create_request.in_full)
         ]
 
-    def admit_up_to(self, workload: Struct, pods: Sequence[Pod], most: int) -> Admitted:
-        """Admit up to ``most`` more pods of a workload, and return their number and why no more are admitted.
+    def admit_up_to(self, workload: Struct, pods: Sequence[Pod], max_count: int) -> Admitted:
+        """Admit up to ``max_count`` more pods of a workload, and return their number and why no more are admitted.
 
         For a StatefulSet with claim templates, ``pods`` must be all its pods.
         """
-        return self.admit_pods_of(get_identity(workload), workload, pods, most)
+        return self.admit_pods_of(get_identity(workload), workload, pods, max_count)
 
-    def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int) -> Admitted:
-        """Admit up to ``most`` more pods of an owner. ``workload`` is None if the owner is known only by its pods."""
+    def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], max_count: int) -> Admitted:
+        """Admit up to ``max_count`` more pods of an owner, and return their number and why no more are admitted.
+
+        ``workload`` is None if the owner is known only by its pods.
+        """
         return self._admit_claims(
-            workload, pods, self._admit_identical_pods(self._build_pod_create_request(owner, pods[0]), most)
+            workload, pods, self._admit_identical_pods(self._build_pod_create_request(owner, pods[0]), max_count)
         )
 
     def copy(self) -> Admissions:
@@ -391,8 +398,8 @@ class Admissions:
             denied += [(pod, messages) for pod in pods[admitted:]]
         return denied
 
-    def find_replayed_namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
-        """Map the namespaces of the workloads to whether all of admission is replayed there.
+    def map_namespaces_to_full_replay(self, workloads: Iterable[Struct]) -> dict[str, bool]:
+        """Map each namespace of the workloads to whether admission is replayed in full there.
 
         That requires the manifests of all workloads in the namespace.
         """
@@ -405,8 +412,8 @@ class Admissions:
         """Return the cluster with the current quotas, or the same cluster if no quota was used."""
         return self._quotas.apply_to(cluster)
 
-    def _admit_identical_pods(self, create_request: CreateRequest, most: int) -> Admitted:
-        """Admit up to ``most`` pods like the request, ignoring their claims, and charge them to their quotas.
+    def _admit_identical_pods(self, create_request: CreateRequest, max_count: int) -> Admitted:
+        """Admit up to ``max_count`` pods like the request, ignoring their claims, and charge them to their quotas.
 
         LimitRanges apply in random order. The result has no pods only if every order would deny the first pod. If only
         some orders would, the pods are admitted, and a note is added.
@@ -421,10 +428,10 @@ class Admissions:
             text = f"by chance, as any LimitRange may come first, a try fails: {denials[0]}"
             self.notes.append(WorkloadNote(str(create_request.owner), text))
         request = self._quotas.build_request("Pod", allowed.object, create_request.namespace)
-        count = resource_quota.count_admissible_objects(request, most)
+        count = resource_quota.count_admissible_objects(request, max_count)
         self._quotas.charge(request, count)
         denials_of_next_pod = (
-            _collect_denial_messages(self._find_admission_outcomes(create_request)) if count < most else ()
+            _collect_denial_messages(self._find_admission_outcomes(create_request)) if count < max_count else ()
         )
         return Admitted(count, denials_of_next_pod, allowed.resource_defaults)
 
@@ -445,7 +452,7 @@ class Admissions:
 
     def _admit_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
         """Admit a claim unless it exists already, and return the denial messages."""
-        existing = self._cluster.in_namespace("persistent_volume_claims", namespace)
+        existing = self._cluster.list_in_namespace("persistent_volume_claims", namespace)
         if any(claim.metadata.name == name for claim in existing):
             return ()
         return self.admit_object(build_claim_request(template, namespace, name))
@@ -463,8 +470,11 @@ class Admissions:
         self._quotas.charge(self._quotas.build_request(create_request.owner.kind, stored, create_request.namespace), 1)
         return ()
 
-    def _build_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
-        """Yield a request for one claim of each claim template of a StatefulSet, as admission changes it."""
+    def _iter_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
+        """Yield a request for one claim of each claim template of a StatefulSet, as admission changes it.
+
+        Nothing is yielded for other workloads, or for a template whose claims would be denied.
+        """
         if not isinstance(workload, StatefulSet):
             return
         for template in workload.spec.volume_claim_templates:
@@ -523,7 +533,7 @@ class Admissions:
 
     def _has_workload(self, owner: Owner) -> bool:
         """Return whether the cluster has the workload."""
-        existing = self._cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+        existing = self._cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         return any(obj.metadata.name == owner.name for obj in existing)
 
     def _build_pod_create_request(self, owner: Owner, pod: Pod) -> CreateRequest:
@@ -547,7 +557,7 @@ class Admissions:
             )
         if not create_request.in_full:  # these look at fields that scheduling does not read
             skipped |= {VALIDATION, POD_SECURITY, SERVICE_ACCOUNT_PLUGIN}
-        if not self._cluster.in_namespace("limit_ranges", create_request.namespace):
+        if not self._cluster.list_in_namespace("limit_ranges", create_request.namespace):
             skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them
         if quotas is None:
             quotas = self._list_replayable_quotas(create_request)
@@ -612,7 +622,7 @@ def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
 def _iter_denied_objects(
     kind: str, objects: Iterable[Any], admissions: Admissions
 ) -> Iterator[tuple[Owner, NotCreated]]:
-    """Yield the objects that admission denies, each with its report."""
+    """Yield the objects that admission denies, each with its report. The other objects are charged to their quotas."""
     for obj in objects:
         meta = obj.metadata
         owner = Owner(kind, meta.namespace, meta.name)

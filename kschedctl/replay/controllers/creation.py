@@ -55,8 +55,9 @@ _DEFAULT_MIN_REPLICAS = 1
 
 
 def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
-    """Return the pod as the API server would create it. Raises InputError if its PriorityClass or RuntimeClass
-    forbids it.
+    """Return the pod as the API server would create it.
+
+    Raises InputError if its PriorityClass or RuntimeClass forbids it.
     """
     (pod,) = PodDefaults(cluster).fill_in_pods(f"Pod {pod.key}", [pod])
     return _apply_classes(pod, cluster)
@@ -67,7 +68,7 @@ def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
 
     Raises InputError if a class does not exist or its settings conflict with the pod's.
     """
-    all_known = cluster.gap("PriorityClass") is None
+    all_known = cluster.find_gap("PriorityClass") is None
     return with_runtime_class_fields(
         admit_priority(pod, cluster.priority_classes, all_classes_known=all_known), cluster.runtime_classes
     )
@@ -97,8 +98,9 @@ class Creation:
     """Notes about the defaults and claims of pods."""
 
     def apply_to(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with the created objects but without the pods, or the same cluster if there are no
-        objects.
+        """Return the cluster with the created objects but without the pods.
+
+        If there are no created objects, return the same cluster.
         """
         return cluster.with_objects(self.objects) if self.objects else cluster
 
@@ -205,7 +207,9 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
 
     # The provisioner
     class_name = get_claim_class(claim)
-    storage_class = next((each for each in cluster.storage_classes if each.metadata.name == class_name), None)
+    storage_class = next(
+        (candidate for candidate in cluster.storage_classes if candidate.metadata.name == class_name), None
+    )
     if storage_class is not None and not claim.spec.volume_name and _provisions_immediately(storage_class):
         volume = _build_volume(claim, storage_class)
         annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
@@ -215,10 +219,10 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
             PhaseStatus("Bound"),
         )
         creation.add("PersistentVolume", volume)
-        where = "in its topologies" if volume.spec.node_affinity else "from every node"
+        reachable_from = "in its topologies" if volume.spec.node_affinity else "from every node"
         name = storage_class.metadata.name
         creation.assumptions.append(
-            f"the volume that class {name} makes for claim {format_claim_key(claim)} can be reached {where}"
+            f"the volume that class {name} makes for claim {format_claim_key(claim)} can be reached {reachable_from}"
         )
     creation.add("PersistentVolumeClaim", claim)
 
@@ -305,24 +309,25 @@ class _AutoscaledWorkload(NamedTuple):
     """The change in words, or an empty string if the replicas stay."""
 
 
-def bring_within_bounds(cluster: Cluster, workload: Struct) -> _AutoscaledWorkload:
-    """Return the workload with the replicas that its autoscaler sets at once, whatever the metrics are.
+def clamp_replicas_to_autoscaler(cluster: Cluster, workload: Struct) -> _AutoscaledWorkload:
+    """Return the workload with its replicas within its HorizontalPodAutoscaler's bounds, and a note if they changed.
 
-    With 0 replicas, autoscaling is off.
+    An autoscaler applies its bounds at once, regardless of the metrics. The workload is returned unchanged if it has no
+    autoscaler, or if it has 0 replicas, which turns autoscaling off.
     """
     owner = get_identity(workload)
     spec: Any = workload.spec  # type: ignore[attr-defined]
     if owner.kind not in SCALED_KINDS or spec.replicas == 0:
         return _AutoscaledWorkload(workload)
     replicas = 1 if spec.replicas is None else spec.replicas
-    for autoscaler in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
+    for autoscaler in cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace):
         target = autoscaler.spec.scale_target_ref
         if (target.kind, target.name) == (owner.kind, owner.name):
             break
     else:
         return _AutoscaledWorkload(workload)
 
-    bounded, limit = _find_bounded_replicas(autoscaler, replicas)
+    bounded, limit = _clamp_replicas(autoscaler, replicas)
     if bounded == replicas:
         return _AutoscaledWorkload(workload)
     verb = "raises" if bounded > replicas else "lowers"
@@ -332,8 +337,11 @@ def bring_within_bounds(cluster: Cluster, workload: Struct) -> _AutoscaledWorklo
     )
 
 
-def _find_bounded_replicas(autoscaler: StoredAutoscaler, replicas: int) -> tuple[int, str]:
-    """Return the replicas within the autoscaler's bounds, and the name of the bound that changes them."""
+def _clamp_replicas(autoscaler: StoredAutoscaler, replicas: int) -> tuple[int, str]:
+    """Return the replicas within the autoscaler's bounds, and the name of the bound that changes them.
+
+    The name is an empty string if the replicas stay.
+    """
     minimum = autoscaler.spec.min_replicas
     minimum = _DEFAULT_MIN_REPLICAS if minimum is None else minimum
     if 0 < autoscaler.spec.max_replicas < replicas:

@@ -67,7 +67,7 @@ class CreationFailures:
 
     def __init__(self, cluster: Cluster, now: str = "") -> None:
         self._now = now
-        self._signs_by_owner = _find_creation_failure_signs(cluster)
+        self._signs_by_owner = _collect_creation_failure_signs(cluster)
         self._pod_counts = WorkloadPodCounts(cluster, self._signs_by_owner)
 
     def report_current_failures(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
@@ -94,7 +94,10 @@ class CreationFailures:
         return self._build_workload_report(workload, current or failed_creators)
 
     def _build_workload_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
-        """Build the report on a workload from the objects that failed to create others."""
+        """Build the report on a workload from the objects that failed to create others.
+
+        The number of missing pods is None if it is unknown, or if an object other than a pod could not be created.
+        """
         counts = self._pod_counts.count_pods(workload)
         missing_counts = [self._pod_counts.count_pods(creator.owner).missing for creator in failed]
         is_unknown = None in missing_counts
@@ -125,19 +128,19 @@ class CreationFailures:
         newest event, or if pods could not be created and none is missing now.
         """
         condition, events = signs
-        created_kind = self._find_failed_kind(owner, signs)
+        created_kind = self._determine_uncreated_kind(owner, signs)
         if condition is not None and self._is_condition_current(owner, created_kind, condition):
             failures = tuple(self._iter_failures(owner, condition, events))
             return _FailedCreator(owner, created_kind, failures, past=False)
 
         # Without a current condition, the events since the newest creation decide
         newest = self._pod_counts.find_newest_creation(owner)
-        recent = [event for event in events if not _is_before(get_last_time(event), newest)]
+        recent = [event for event in events if not _is_in_earlier_second(get_last_time(event), newest)]
         past = not recent or (created_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0)
         failures = tuple(self._iter_failures(owner, None, events if past else recent))
         return _FailedCreator(owner, created_kind, failures, past)
 
-    def _find_failed_kind(self, owner: Owner, signs: _FailureSigns) -> str:
+    def _determine_uncreated_kind(self, owner: Owner, signs: _FailureSigns) -> str:
         """Return the kind that could not be created: Job for a CronJob, ReplicaSet for a Deployment, otherwise Pod.
 
         The failure of a Deployment whose ReplicaSet exists is about its pods.
@@ -196,10 +199,10 @@ def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ..
     If `kind` is empty, those for all kinds of workloads are returned.
     """
     kinds = EVIDENCE_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
-    return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
+    return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.find_gap(kind)))
 
 
-def _find_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
+def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
     """Return, for each owner, the condition and events that report failed creations of its pods.
 
     Owners that are known only from events are included if they may exist. Objects that are being deleted are left out.
@@ -220,7 +223,7 @@ def _find_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSig
 
 def _may_exist_unread(owner: Owner, cluster: Cluster) -> bool:
     """Return whether the owner may exist, because objects of its kind are never read or were not read here."""
-    return owner.kind not in POD_CREATORS or cluster.gap(owner.kind, owner.namespace) is not None
+    return owner.kind not in POD_CREATORS or cluster.find_gap(owner.kind, owner.namespace) is not None
 
 
 def _group_failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:
@@ -249,10 +252,12 @@ def _is_about_uid(event: Event, uid: str) -> bool:
     return not uid or event.involved_object.uid in ("", uid)
 
 
-def _is_before(time: str, other: str) -> bool:
+def _is_in_earlier_second(time: str, other_time: str) -> bool:
     """Return whether a time is in an earlier second than another. Unknown times are never earlier."""
+    if not (time and other_time):
+        return False
     try:
-        return bool(time and other) and parse_nanoseconds(time) // 10**9 < parse_nanoseconds(other) // 10**9
+        return parse_nanoseconds(time) // 10**9 < parse_nanoseconds(other_time) // 10**9
     except InputError:
         return False
 
@@ -295,7 +300,7 @@ def add_headline(not_created: NotCreated) -> NotCreated:
 def _render_headline(not_created: NotCreated) -> str:
     """Return the headline, such as ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``.
 
-    If the failures are past, it is such as ``some could not be created 5 min ago, all exist now: exceeded quota: …``.
+    If the failures are past, an example is ``some could not be created 5 min ago, all exist now: exceeded quota: …``.
     The reason is that of the newest failure, followed by a clause about the older ones, if there are any.
     """
     newest, *older = not_created.failures
@@ -314,7 +319,10 @@ _DEFAULTED_RESOURCES = ("cpu", "memory", "storage")
 
 
 def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
-    """Return a clause about further failures, or about other messages that may be given by chance; empty for none."""
+    """Return a clause about further failures, or about other messages that may be given by chance.
+
+    The clause is empty if there are no further failures.
+    """
     if failures and all(failure.by == BY_CHANCE for failure in failures):
         first, *others = failures
         more = f", or {counted(len(others), 'more')}" if others else ""

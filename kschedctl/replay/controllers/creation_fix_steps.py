@@ -246,11 +246,10 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 
 
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that drop access to the host, set the required security context, or enforce a weaker level.
+    """Yield a step that makes the pod meet the Pod Security level, and one that enforces a weaker level.
 
-    Access to the host is dropped if the pod violates less then. The security context is left out if the pod would still
-    violate the level. The weaker level is the strictest one that admits the pod. Nothing is yielded if the namespace
-    was not read.
+    The first step sets the required security context. If this alone would not satisfy the level, it drops access to the
+    host. The weaker level is the strictest one that admits the pod. Nothing is yielded if the namespace was not read.
     """
     namespace = _find_namespace(denied)
     if namespace is None:
@@ -536,14 +535,16 @@ def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObjec
 
     The list is empty if nothing has to change or the LimitRanges are not known.
     """
-    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
+    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.list_in_namespace("limit_ranges", namespace)))
     if not ranges:
         return []
 
     # The amounts that the containers have after admission added defaults
     request = AdmissionRequest(cluster, "Pod", copy.deepcopy(dict(drop_nulls(manifest))), namespace, ranges)
     containers = (*request.containers, *request.init_containers)
-    written = {str(each.get("name", "")): copy.deepcopy(each.get("resources") or {}) for each in containers}
+    written = {
+        str(container.get("name", "")): copy.deepcopy(container.get("resources") or {}) for container in containers
+    }
     defaults.set_defaults(request)
     limit_ranger.add_default_resources(request)
     amounts_by_container: dict[str, dict[str, Quantities]] = {}
@@ -695,7 +696,7 @@ def _iter_changed_settings(
 
 
 def merge_resource_steps(first: FixStep, second: FixStep) -> FixStep | None:
-    """Return one step for two that set resources one after the other, or None if the steps are of another kind."""
+    """Merge two consecutive steps that set resources into one, or return None if either step is of another kind."""
     if not (first.kind is second.kind is StepKind.OTHER_RESOURCES):
         return None
     merged: dict[tuple[str, str, str], ResourceSetting] = {}

@@ -123,8 +123,8 @@ class MissingPods:
     def find_fixes(self, start: FixState, replay: CreationReplay) -> Sequence[CreationFix]:
         """Return at most MAX_FIXES fixes that let all missing pods be created, each with the scheduler's answer.
 
-        If the pods are denied now, a fix that asks for fewer replicas may follow. Fixes that the author of the manifest
-        can make come first.
+        If the pods are denied now, a fix with fewer replicas may be added. Fixes that the author of the manifest can
+        make come first.
         """
         fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
         fixes = [
@@ -138,7 +138,7 @@ class MissingPods:
         return sorted(fixes, key=lambda fix: fix.by != "author")
 
     def _iter_fewer_replicas_fixes(self, stored: AdmissionRequest) -> Iterator[CreationFix]:
-        """Yield the fix that asks only for the replicas that quotas allow.
+        """Yield the fix that reduces the replicas to the number that quotas allow.
 
         Nothing is yielded if quotas allow none, or if a HorizontalPodAutoscaler sets the replicas. ``stored`` is one of
         the pods as it would be stored.
@@ -173,16 +173,18 @@ class MissingPods:
         owner = self._editable_owner
         targets = (
             autoscaler.spec.scale_target_ref
-            for autoscaler in self.cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace)
+            for autoscaler in self.cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace)
         )
         return any((target.kind, target.name) == (owner.kind, owner.name) for target in targets)
 
-    def _iter_smaller_pods(
+    def _iter_states_with_smaller_pods(
         self, state: FixState, stored: AdmissionRequest, replay: CreationReplay
     ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
         """Yield the state in which all pods of a new workload request so little that quotas admit them.
 
-        The pods that were admitted before are created again from the changed template.
+        It comes with the admission request of one pod. The pods that were admitted before are created again from the
+        changed template. Nothing is yielded if the workload keeps older pods, if an earlier step changes objects, or if
+        no smaller requests are found.
         """
         if self.admitted is None or self.kept or any(step.objects for step in state.steps):
             return
@@ -216,7 +218,7 @@ class MissingPods:
             steps = suggest_steps(denied_pod)
         else:  # only quotas deny the pods
             if not resource_quota.find_unset_resources(attempt.stored):
-                yield from self._iter_smaller_pods(state, attempt.stored, replay)
+                yield from self._iter_states_with_smaller_pods(state, attempt.stored, replay)
             steps = _suggest_quota_steps(attempt.stored, self.count)
         for step in steps:
             next_state = state.apply(step)
@@ -229,7 +231,7 @@ class MissingPods:
         owner = self.owner
         if owner.kind != "ReplicaSet":
             return owner
-        for replica_set in self.cluster.in_namespace("replica_sets", owner.namespace):
+        for replica_set in self.cluster.list_in_namespace("replica_sets", owner.namespace):
             if replica_set.metadata.name == owner.name:
                 controller = find_controller(replica_set.metadata)
                 return owner if controller is None else Owner(controller.kind, owner.namespace, controller.name)
@@ -239,7 +241,7 @@ class MissingPods:
     def _stored_manifest(self) -> JsonObject | None:
         """The workload as it was read, or None if it was not read or does not exist."""
         owner = self._editable_owner
-        candidates = self.cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+        candidates = self.cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         workload: Struct | None = next((obj for obj in candidates if obj.metadata.name == owner.name), None)
         return None if workload is None else {"kind": owner.kind, **to_document(workload)}
 
@@ -267,7 +269,7 @@ class MissingPods:
         owner_patch: JsonObject = {}
         if patch and not any(map(_has_guessed_amounts, author_steps)):
             owner_patch = wrap_in_template(owner.kind, patch)
-        patch_commands = tuple(self._iter_patch_command(owner_patch))
+        patch_commands = self._build_patch_commands(owner_patch)
 
         # List all changes, the workload's last
         objects = [change for step in state.steps for change in step.objects]
@@ -295,21 +297,18 @@ class MissingPods:
             restarts=self.kept if patch and owner.kind in ROLLED_OUT_KINDS else 0,
         )
 
-    def _iter_patch_command(self, patch: JsonObject) -> Iterator[str]:
-        """Yield the command that patches the workload, if it is in the cluster and its kind can be patched.
+    def _build_patch_commands(self, patch: JsonObject) -> tuple[str, ...]:
+        """Return the command that patches the workload, as a tuple.
 
-        Nothing is yielded for an empty patch.
+        The tuple is empty if the patch is empty, if the workload is not in the cluster, or if its kind cannot be
+        patched.
         """
-        if patch and self._stored_manifest is not None and self._editable_owner.kind not in UNPATCHABLE_KINDS:
-            key = ObjectKey(*self._editable_owner)
-            yield kubectl.render_command(
-                "patch",
-                *kubectl.build_object_arguments(key),
-                "--type",
-                "strategic",
-                "-p",
-                kubectl.encode_compact_json(patch),
-            )
+        if not patch or self._stored_manifest is None or self._editable_owner.kind in UNPATCHABLE_KINDS:
+            return ()
+
+        object_arguments = kubectl.build_object_arguments(ObjectKey(*self._editable_owner))
+        patch_json = kubectl.encode_compact_json(patch)
+        return (kubectl.render_command("patch", *object_arguments, "--type", "strategic", "-p", patch_json),)
 
     def _build_workload_change(self, before: JsonObject, after: JsonObject) -> dict[str, Json]:
         """Build the document about the patched workload, in the form that ``Remedy.changes`` has."""
@@ -407,7 +406,7 @@ def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Seq
 
 def _build_quota_raise(request: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -> FixStep:
     """Build the step that raises quotas. ``raised`` maps the name of each quota to its new hard amounts."""
-    stored_quotas = request.cluster.in_namespace("resource_quotas", request.namespace)
+    stored_quotas = request.cluster.list_in_namespace("resource_quotas", request.namespace)
     quotas = {quota.metadata.name: quota for quota in stored_quotas}
     changes = tuple(
         FixObjectChange(quotas[name], _set_hard_limits(quotas[name], hard)) for name, hard in raised.items()
@@ -428,7 +427,7 @@ def _format_amounts(hard: dict[str, str]) -> str:
 
 def _set_missing_resources(unset_resources: Sequence[str], spec: Writable) -> None:
     """Set the resources required by a quota in each container of `spec` that does not set them."""
-    for text in unset_resources:
+    for text in unset_resources:  # such as "limits.cpu for: web,log", or "cpu for: web" for a request
         name, _, _ = text.partition(" ")
         part, _, resource = name.rpartition(".")
         part = part or "requests"

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.validation.written import AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode_workload, get_identity, is_non_install_hook, is_workload_manifest
-from kschedctl.cluster import FIELDS, Cluster, convert_document, describe, flatten_lists
+from kschedctl.cluster import FIELDS, Cluster, convert_document, describe_document, flatten_lists
 from kschedctl.errors import InputError, KschedctlError
 
 SKIPPED_HOOKS_NOTE = "left out, as Helm creates them neither on install nor on upgrade"
@@ -65,7 +65,7 @@ def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
 def validate_new_manifests(
     manifests: SortedManifests, cluster: Cluster, *, admission: bool, validated: Container[Owner] = frozenset()
 ) -> None:
-    """Check that the API server would create the new documents and structs. Raises InputError.
+    """Raise InputError if the API server would not create one of the new documents and structs.
 
     Without ``admission``, only validation is checked, for callers that replay admission themselves. ``validated`` are
     structs whose documents were validated elsewhere.
@@ -98,10 +98,12 @@ def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> No
         result.structs[_add_workload(manifest, result)] = manifest
         return
     if not isinstance(manifest.get("kind"), str):
-        raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
+        raise InputError(
+            f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe_document(manifest)
+        )
     kind = get_kind(manifest)
     if is_workload_manifest(manifest) and is_non_install_hook(manifest):
-        result.hooks.append(describe(manifest))
+        result.hooks.append(describe_document(manifest))
     elif is_workload_manifest(manifest):
         struct = _decode_workload(manifest)
         _validate_name(manifest, struct.metadata.name or struct.metadata.generate_name)  # type: ignore[attr-defined]
@@ -129,13 +131,13 @@ def _decode_workload(manifest: JsonObject) -> Struct:
     try:
         return decode_workload(drop_nulls(manifest))
     except msgspec.ValidationError as error:
-        raise InputError(str(error), where=describe(manifest)) from None
+        raise InputError(str(error), where=describe_document(manifest)) from None
 
 
 def _validate_name(manifest: JsonObject, name: str) -> None:
     """Raise InputError if the manifest has no name."""
     if not name:
-        raise InputError("metadata.name: required", where=describe(manifest))
+        raise InputError("metadata.name: required", where=describe_document(manifest))
 
 
 def _ensure_name(workload: Struct, taken: Container[tuple[str, str, str]]) -> Struct:
@@ -153,7 +155,7 @@ def build_error_names(manifest: JsonObject) -> tuple[str, str]:
     """Return the two names that errors may use for a manifest: without and with the default namespace."""
     metadata = object_at(manifest, "metadata")
     named = {**metadata, "namespace": metadata.get("namespace") or DEFAULT_NAMESPACE}
-    return describe(manifest), describe({**manifest, "metadata": named})
+    return describe_document(manifest), describe_document({**manifest, "metadata": named})
 
 
 @contextmanager

@@ -38,7 +38,7 @@ TOO_MANY_REPLICAS = "TooManyReplicas"
 def explain_fewer_pods(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
     """Return clauses that explain why the workload creates no more pods, or () if the workload was not read."""
     field = FIELDS.get(owner.kind)
-    candidates = cluster.in_namespace(field, owner.namespace) if field else ()
+    candidates = cluster.list_in_namespace(field, owner.namespace) if field else ()
     workload = next((candidate for candidate in candidates if candidate.metadata.name == owner.name), None)
     if workload is None:
         return ()
@@ -55,7 +55,7 @@ def _explain_autoscaling_limits(workload: Any, cluster: Cluster, owner: Owner) -
     replicas = getattr(workload.spec, "replicas", None)
     if replicas == 0:
         return
-    for autoscaler in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
+    for autoscaler in cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace):
         spec = autoscaler.spec
         if (spec.scale_target_ref.kind, spec.scale_target_ref.name) != (owner.kind, owner.name):
             continue
@@ -127,13 +127,16 @@ def _explain_missing_daemon_pods(daemon_set: StoredWorkload, cluster: Cluster, o
     """
     wanted = daemon_set.status.desired_number_scheduled
     nodes = len(cluster.nodes)
-    if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
+    if wanted is not None and wanted < nodes and cluster.find_gap("Node") is None:
         excluded = f"{nodes - wanted:,} of {counted(nodes, 'node')}"
         yield f"it needs no pod on {excluded}, which are excluded by its node selection and tolerations"
 
 
 def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield the reasons why a Job creates no more pods."""
+    """Yield the reasons why a Job creates no more pods.
+
+    It has ended, is suspended, waits after failed pods, or already runs as many pods as its parallelism allows.
+    """
     spec, status = job.spec, job.status
     ended = next(
         (condition for condition in status.conditions if condition.type in JOB_ENDED and condition.status == "True"),
@@ -172,7 +175,7 @@ def replay_missing_pod_admission(
     ``template`` is a manifest that creates the workload's pods, or None if none is known. ``document`` is the
     workload's full manifest, if the files contain it.
     """
-    change = _build_missing_change(cluster, owner, template)
+    change = _build_change_for_missing_pods(cluster, owner, template)
     if change is None or template is None:
         return None
     documents = {get_identity(template): document} if document is not None else {}
@@ -180,7 +183,7 @@ def replay_missing_pod_admission(
     return replace(denied, workload=str(owner)) if denied is not None else None
 
 
-def _build_missing_change(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
+def _build_change_for_missing_pods(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
     """Build a change that adds the workload's missing pods. Return None if none are missing or nothing creates them."""
     counts = WorkloadPodCounts(cluster, [owner]).count_pods(owner)
     if template is None or not counts.missing:
@@ -197,12 +200,13 @@ def find_fixes_for_report(
 ) -> tuple[CreationFix, ...]:
     """Return fixes for a denial that events report: a missing ServiceAccount or a violation of Pod Security.
 
-    The denial cannot be replayed, since the pods were not read in full.
+    Return () for any other denial, or if no pods are missing. The denial cannot be replayed, since the pods were not
+    read in full.
     """
     message = report.failures[0].message if report.failures else ""
     if POD_SECURITY_VIOLATED not in message:
         return _find_service_account_fixes(cluster, message, owner.namespace)
-    change = _build_missing_change(cluster, owner, template)
+    change = _build_change_for_missing_pods(cluster, owner, template)
     if change is None or template is None:
         return ()
     change.denied = len(change.new)
@@ -214,8 +218,8 @@ def _find_service_account_fixes(cluster: Cluster, message: str, namespace: str) 
 
     Return () otherwise, or if ServiceAccounts were not read.
     """
-    if SERVICE_ACCOUNT_MISSING not in message or cluster.gap("ServiceAccount", namespace) is not None:
+    if SERVICE_ACCOUNT_MISSING not in message or cluster.find_gap("ServiceAccount", namespace) is not None:
         return ()
-    existing = {account.metadata.name for account in cluster.in_namespace("service_accounts", namespace)}
+    existing = {account.metadata.name for account in cluster.list_in_namespace("service_accounts", namespace)}
     steps = suggest_steps(DeniedPod(cluster, namespace, {}, message))
     return tuple(build_object_fix(step) for step in steps if step.objects[0].name not in existing)

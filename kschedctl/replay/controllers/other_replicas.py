@@ -32,10 +32,10 @@ def add_other_replicas(target: TargetPod) -> TargetPod:
     The target is returned unchanged if it does not stand for a workload, if the workload is a DaemonSet, or if the
     workload already has pods.
     """
-    cluster, others = _create_other_replicas(target)
-    if not others:
+    cluster, other_pods = _create_other_replicas(target)
+    if not other_pods:
         return target
-    return target._replace(scheduler=Scheduler(add_pods(cluster, others), target.scheduler.call_extender))
+    return target._replace(scheduler=Scheduler(add_pods(cluster, other_pods), target.scheduler.call_extender))
 
 
 class PlacedReplicas(NamedTuple):
@@ -61,7 +61,7 @@ def place_replicas(target: TargetPod) -> PlacedReplicas | None:
     workload = target.workload
     if workload is None or isinstance(workload, Pod | DaemonSet):
         return None
-    if not ExistingPods(target.scheduler.cluster).find_pods_of(*get_identity(workload)):
+    if not ExistingPods(target.scheduler.cluster).find_workload_pods(*get_identity(workload)):
         return _place_new_replicas(target)
     if isinstance(workload, Job | CronJob):
         return None
@@ -73,10 +73,10 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
 
     Return None if there are no other replicas, or if all replicas or none of them get a node.
     """
-    cluster, others = _create_other_replicas(target)
-    if not others:
+    cluster, other_pods = _create_other_replicas(target)
+    if not other_pods:
         return None
-    replicas = [target.pod, *others]
+    replicas = [target.pod, *other_pods]
     simulation = Simulation(Scheduler(add_pods(cluster, replicas), target.scheduler.call_extender))
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
@@ -152,8 +152,8 @@ def _retarget_to_waiting_pod(
 ) -> TargetPod:
     """Return the target with the waiting pod in place of its own, against the cluster as it is after the simulation.
 
-    `own_pods` are the workload's pods. Those in `removed` are deleted from that cluster. The others are put there with
-    their nodes, and keep their uids, which tell which pods the replay created.
+    `own_pods` are the workload's pods. Pods that are also in `removed` are deleted from that cluster. All other own
+    pods are put there with their nodes. They keep their uids, which show whether the replay created them.
     """
     view = simulation.view
     changes: dict[tuple[str, str], Pod | None] = {}  # None deletes a pod
@@ -177,20 +177,19 @@ def _run_on_node(pod: Pod, node: str) -> Pod:
 def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
     """Create all pods of the target's workload except for the target.
 
-    Return the cluster with their claims, and the pods.
-
-    No pods are created if the target does not stand for a workload, or if the workload already has pods. None are
-    created for a DaemonSet either, because its pods do not compete for nodes.
+    Return the cluster with their claims, and the pods. No pods are created if the target does not stand for a workload,
+    or if the workload already has pods. None are created for a DaemonSet either, because its pods do not compete for
+    nodes.
     """
     workload, cluster = target.workload, target.scheduler.cluster
     if workload is None or isinstance(workload, Pod | DaemonSet):
         return cluster, []
-    if ExistingPods(cluster).find_pods_of(*get_identity(workload)):
+    if ExistingPods(cluster).find_workload_pods(*get_identity(workload)):
         return cluster, []
     if isinstance(workload, Job | CronJob):
         workload = replace(workload, spec=replace(workload.spec, suspend=False))
 
     creation = create_objects(cluster, [workload], include_denied=True)
     create_allowed_claims(cluster, creation, creation.pods)
-    others = [pod for pods in creation.pods.values() for pod in pods if pod.key != target.pod.key]
-    return creation.apply_to(cluster), others
+    other_pods = [pod for pods in creation.pods.values() for pod in pods if pod.key != target.pod.key]
+    return creation.apply_to(cluster), other_pods

@@ -67,13 +67,13 @@ class ExistingPods:
                 pods.setdefault((pod.metadata.namespace, pod.metadata.owner_references), pod)
         return list(pods.values())
 
-    def find_pods_of(self, kind: str, namespace: str, name: str) -> list[Pod]:
+    def find_workload_pods(self, kind: str, namespace: str, name: str) -> list[Pod]:
         """Return the workload's pods that are not being deleted."""
         if kind == "Pod":
             pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
-        elif any(is_pod_of(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
+        elif any(is_pod_of_workload(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
             # The search through all pods takes long, so it is made only if one pod per owner shows that there are some
-            pods = select_pods(self.cluster, lambda pod: is_pod_of(pod, kind, namespace, name))
+            pods = select_pods(self.cluster, lambda pod: is_pod_of_workload(pod, kind, namespace, name))
         else:
             pods = []
         return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
@@ -83,14 +83,15 @@ class ExistingPods:
         spec = workload.spec  # type: ignore[attr-defined]
         if getattr(spec, "replicas", 0) is not None:
             return workload
-        count = len(self.find_pods_of(*get_identity(workload)))
+        count = len(self.find_workload_pods(*get_identity(workload)))
         return replace(workload, spec=replace(spec, replicas=count)) if count else workload
 
     def find_current_revisions(self, workload: Struct) -> frozenset[object] | None:
-        """Return the revisions whose stored template equals the manifest's, or None if no template was read.
+        """Return the pod revisions that have the manifest's template, or None if they are unknown.
 
-        If all pods of a StatefulSet or DaemonSet have one revision, they have the stored template. If they have
-        several, it is unknown which revision has it.
+        Each ReplicaSet of a Deployment stores the template of its revision. A StatefulSet or DaemonSet stores only its
+        newest template. If this equals the manifest's template and all pods have one revision, that revision is
+        returned. In all other cases, and if the stored objects were not read, the result is None.
         """
         template = getattr(workload.spec, "template", None)  # type: ignore[attr-defined]
         owner = get_identity(workload)
@@ -109,11 +110,11 @@ class ExistingPods:
         if not isinstance(workload, StatefulSet | DaemonSet):
             return None
         field = "stateful_sets" if isinstance(workload, StatefulSet) else "daemon_sets"
-        candidates = self.cluster.in_namespace(field, owner.namespace)
+        candidates = self.cluster.list_in_namespace(field, owner.namespace)
         stored_workload = next((stored for stored in candidates if stored.metadata.name == owner.name), None)
         if stored_workload is None or not is_same_template(template, stored_workload.spec.template):
             return None
-        revisions = frozenset(_get_revision(pod) for pod in self.find_pods_of(*owner))
+        revisions = frozenset(_get_revision(pod) for pod in self.find_workload_pods(*owner))
         return revisions if len(revisions) == 1 else None
 
 
@@ -132,7 +133,7 @@ def plan_change(
     differ in nothing that scheduling reads, unless a rollout is ``forced``. A paused Deployment without pods stays
     without pods.
     """
-    current = existing.find_pods_of(*get_identity(workload))
+    current = existing.find_workload_pods(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_special_case(workload, name, current))
     if isinstance(workload, Job):
         _plan_job(change, workload, created, current)
@@ -286,12 +287,14 @@ def _plan_replicas(
 
 
 def is_same_template(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
-    """Return whether the pod templates are equal in everything that scheduling reads, except for defaults and
-    hashes.
+    """Return whether the scheduler sees no difference between the pod templates, ignoring defaults and hashes.
+
+    Return False if a template has no containers, because it was not read then.
     """
     if not (first.spec.containers and second.spec.containers):
         return False
-    first_pod, second_pod = (Pod(PodMeta(labels=each.metadata.labels), each.spec) for each in (first, second))
+    first_pod = Pod(PodMeta(labels=first.metadata.labels), first.spec)
+    second_pod = Pod(PodMeta(labels=second.metadata.labels), second.spec)
     return _encode_scheduled_fields(first_pod) == _encode_scheduled_fields(second_pod)
 
 
@@ -300,7 +303,8 @@ def looks_same_to_scheduler(new: Pod, old: Pod) -> bool:
 
     The existing pod's template hash is ignored, also in selectors. So are the labels that it has from its node.
     """
-    copied = _COPIED_FROM_NODES & old.metadata.labels.keys() - new.metadata.labels.keys()
+    old_only_labels = old.metadata.labels.keys() - new.metadata.labels.keys()
+    copied = _COPIED_FROM_NODES & old_only_labels
     if copied and old.spec.node_name:
         old = _remove_labels(old, copied)
     old_fields = _encode_scheduled_fields(old)
@@ -346,7 +350,7 @@ def _remove_labels(pod: Pod, names: Container[str]) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, labels=labels))
 
 
-def is_pod_of(pod: Pod, kind: str, namespace: str, name: str) -> bool:
+def is_pod_of_workload(pod: Pod, kind: str, namespace: str, name: str) -> bool:
     """Return whether the workload controls the pod, by itself or through a Deployment's ReplicaSet."""
     owner = find_controller(pod.metadata)
     if owner is None or pod.metadata.namespace != namespace:
@@ -378,8 +382,8 @@ def rank_for_removal(pods: Iterable[Pod]) -> list[Pod]:
 def _build_removal_key(pod: Pod, pods_on_node: int) -> tuple[bool, int, bool, int, tuple[int, ...]]:
     """Return the sort key that orders pods for removal. The pod with the lowest key is removed first.
 
-    Pods without a node go first, followed by pods that do not run or are not ready. Then pods go first that share their
-    node with more pods, and last, younger pods.
+    Pods without a node go first, followed by pods that do not run or are not ready. Among equal pods, those that share
+    their node with more pods go first, and then the younger ones.
     """
     # False sorts before True, and lower numbers before higher ones
     has_node = bool(pod.spec.node_name)

@@ -82,9 +82,10 @@ class PodDefaults:
         return filled
 
     def _fill_in_pod_with_cache(self, workload: str, pod: Pod) -> Pod:
-        """Return the pod as admission changes it.
+        """Return the pod as admission changes it, or another pod to which admission makes the same changes.
 
-        Pods with equal containers and tolerations share the cached changes.
+        Pods share a result if they are equal in all fields that admission reads or changes. Use only these fields of
+        it.
         """
         spec = pod.spec
         namespace = pod.metadata.namespace
@@ -109,10 +110,10 @@ class PodDefaults:
         return replace(spec, tolerations=(*spec.tolerations, *added)) if added else spec
 
     def _get_limit_ranges(self, namespace: str) -> tuple[LimitRange, ...]:
-        """Return the LimitRanges of a namespace that LimitRanger applies; none if LimitRanger is disabled."""
+        """Return the LimitRanges of a namespace with the API's defaults, or () if LimitRanger is disabled."""
         if namespace not in self._ranges:
             is_enabled = "LimitRanger" not in self.cluster.api_server.disabled
-            limit_ranges = self.cluster.in_namespace("limit_ranges", namespace) if is_enabled else ()
+            limit_ranges = self.cluster.list_in_namespace("limit_ranges", namespace) if is_enabled else ()
             self._ranges[namespace] = tuple(map(limit_ranger.with_api_defaults, limit_ranges))
         return self._ranges[namespace]
 
@@ -129,7 +130,7 @@ class PodDefaults:
     def _describe_changes_by_limit_range_order(
         self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod
     ) -> list[str]:
-        """Describe how the changes to the pod depend on the order of the LimitRanges; empty if they do not.
+        """Describe the different changes that orders of the LimitRanges make to the pod, or return [] if all are equal.
 
         The first few possibilities are described, and the others only counted.
         """

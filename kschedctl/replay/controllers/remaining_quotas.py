@@ -34,7 +34,7 @@ class RemainingQuotas:
     def get_quotas(self, namespace: str) -> Quotas:
         """Return the quotas of a namespace with their current use."""
         if namespace not in self.charged:
-            self.charged[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
+            self.charged[namespace] = tuple(self.cluster.list_in_namespace("resource_quotas", namespace))
         return self.charged[namespace]
 
     def copy(self) -> RemainingQuotas:
@@ -103,7 +103,7 @@ class _ClaimCreation:
         self._claims_by_key = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
 
     def create_pod_claims(self, pod: Pod, workload: str) -> Pod:
-        """Create the pod's claims as far as quotas allow, and drop the others from the returned pod's status.
+        """Create the pod's claims that quotas allow, and return the pod without the denied claims in its status.
 
         Claims that are not created from templates exist already. The first denial for the ``workload`` becomes a note.
         """

@@ -39,7 +39,10 @@ class RolloutCreation:
         """Why the last denied pods were denied."""
 
     def admit_pods(self, pods: Sequence[Pod]) -> int:
-        """Admit the pods in order, and return how many are created; none if the workload itself is denied."""
+        """Admit the pods in order, and return how many are created, or 0 if the workload itself is denied.
+
+        The denials of the next pod are stored in ``self.denials``.
+        """
         if not pods or self._workload_denials:
             return 0
         count, self.denials, _ = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
@@ -84,13 +87,13 @@ class Rollout:
         self.kept = [position(pod) for pod in change.kept]
         """Pods that stay."""
         self.old = dict.fromkeys(position(pod) for pod in rename_replaced_pods(change))
-        """Pods that are still to go."""
+        """Old pods that are still to be removed."""
         self.coming = [position(pod) for pod in change.new]
         """Pods that are still to be created."""
         self.present = len(self.kept)
-        """How many pods exist that are there to stay."""
+        """The number of existing pods that the rollout does not remove: kept and new ones."""
         self.waiting = dict.fromkeys(filter(self._has_no_node, self.kept))
-        """Pods that are there to stay and have no node."""
+        """Kept and new pods that exist and have no node."""
 
         # Which new pod replaces which old one
         self.replaces: dict[Position, Position] = {}
@@ -103,7 +106,7 @@ class Rollout:
                     self.replaces[new_position] = old_by_slot[slot]
         replaced = set(self.replaces.values())
         self._done = [position for position in self.old if position not in replaced]
-        """Old pods that may go at once: they have no successor, or their successor runs."""
+        """Old pods that may be removed at once: they have no successor, or their successor runs."""
 
     def advance(self) -> list[Position]:
         """Take one step of the rollout: remove the old pods that may be removed now.
@@ -118,7 +121,7 @@ class Rollout:
         self._remove_old_pods([*self.old])
         return self._create_remaining_pods()
 
-    def update(self, position: Position) -> None:
+    def record_pod_change(self, position: Position) -> None:
         """Update the rollout after a new or kept pod changed.
 
         A pod without a node waits. Once a new pod has a node, the old pod whose place it takes may go.
@@ -229,7 +232,7 @@ class Rollout:
         return bool(self.waiting) or any(map(self._has_no_node, replaced))
 
     def _remove_old_pods(self, positions: Iterable[Position]) -> None:
-        """Remove old pods from their nodes and from the rollout."""
+        """Remove old pods from their nodes and from the rollout. Positions of other pods are skipped."""
         removed = [position for position in positions if position in self.old]
         if self.creation is not None:
             self.creation.release([self.simulation.view.pods.objects[position] for position in removed])
@@ -285,7 +288,7 @@ def roll_out(
             for position in waiting:
                 rollout = rollout_by_pod.get(position)
                 if rollout is not None:
-                    rollout.update(position)
+                    rollout.record_pod_change(position)
             waiting = {position: None for position in waiting if simulation.view.node[position] < 0}
             moving = bool(new_pods) or simulation.move_count > moves_before
         return [*simulation.explain(outcomes.values()), *_iter_uncreated_outcomes(rollouts)]
@@ -337,12 +340,13 @@ class RolloutReplay(Protocol):
     def __call__(self, changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]: ...
 
 
-def find_rollout_fixes(
+def iter_rollout_fixes(
     index: int, rollouts: Sequence[Rollout], admissions: Admissions, replay: RolloutReplay
 ) -> Iterator[CreationFix]:
     """Yield fixes for the denied rollout at this index: no surge, and the smallest raise of quotas that helps.
 
-    Each fix is replayed. ``admissions`` has the quotas from before all rollouts.
+    Each fix is replayed, and yielded only if the rollout then completes. ``admissions`` has the quotas from before all
+    rollouts.
     """
     stuck = rollouts[index]
     changes = [rollout.change for rollout in rollouts]

@@ -29,7 +29,7 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, bring_within_bounds, create_objects
+from kschedctl.replay.controllers.creation import Creation, clamp_replicas_to_autoscaler, create_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, looks_same_to_scheduler, plan_change
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -46,13 +46,13 @@ WorkloadSpec = TypeVar("WorkloadSpec", bound=Struct)
 
 
 def find_group_workload(existing: ExistingPods, workload: Struct) -> Struct | None:
-    """Return the workload if its pods form a group and are all created at once, because all of them are then needed.
+    """Return the workload if its pods form a group and are all created at once, or None if they do not.
 
-    A suspended Job or CronJob is returned resumed. Return None for other workloads, and for workloads that already have
-    pods in the cluster.
+    The scheduler places such a group as a whole, so one pod cannot stand for it. A suspended Job or CronJob is returned
+    resumed. Return None, too, if the workload already has pods in the cluster.
     """
     ordered = isinstance(workload, StatefulSet) and workload.spec.pod_management_policy != PARALLEL
-    if isinstance(workload, Pod | DaemonSet) or ordered or existing.find_pods_of(*get_identity(workload)):
+    if isinstance(workload, Pod | DaemonSet) or ordered or existing.find_workload_pods(*get_identity(workload)):
         return None
     if isinstance(workload, Job | CronJob):
         workload = replace(workload, spec=replace(workload.spec, suspend=False))
@@ -61,7 +61,10 @@ def find_group_workload(existing: ExistingPods, workload: Struct) -> Struct | No
 
 
 def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Cluster) -> list[Pod]:
-    """Return the other created pods that belong to the pod's groups and are not in the cluster yet."""
+    """Return the other created pods that belong to the pod's groups and are not in the cluster yet.
+
+    Return [] for a pod without groups.
+    """
     groups = find_groups(pod)
     if not groups:
         return []
@@ -92,7 +95,9 @@ def create_targets(
 
     # Create the pods, as few as possible
     workload_by_identity = {get_identity(workload): workload for workload in workloads}
-    autoscaled = [bring_within_bounds(scheduler.cluster, workload) for workload in workload_by_identity.values()]
+    autoscaled = [
+        clamp_replicas_to_autoscaler(scheduler.cluster, workload) for workload in workload_by_identity.values()
+    ]
     unique_workloads = [scaled.workload for scaled in autoscaled]
     reduced_workloads = []
     for workload in unique_workloads:
@@ -150,7 +155,7 @@ def _build_admission_fields(admissions: Admissions, existing: ExistingPods, work
     )
     return {
         "not_created": admissions.admit(sized, change),
-        "admitted": all(admissions.find_replayed_namespaces([sized]).values()),
+        "admitted": all(admissions.map_namespaces_to_full_replay([sized]).values()),
     }
 
 
@@ -187,9 +192,9 @@ def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWork
             existing_pod = existing.cluster.pod(namespace, name)
             return _ReducedWorkload(workload, () if existing_pod is None else (existing_pod,))
         case DaemonSet():
-            return _ReducedWorkload(workload, existing.find_pods_of(kind, namespace, name))
+            return _ReducedWorkload(workload, existing.find_workload_pods(kind, namespace, name))
         case StatefulSet():
-            existing_pods = existing.find_pods_of(kind, namespace, name)
+            existing_pods = existing.find_workload_pods(kind, namespace, name)
             return _reduce_to_ordinal(workload, {pod.metadata.name: pod for pod in existing_pods})
         case CronJob():
             job = workload.spec.job_template
@@ -198,7 +203,7 @@ def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWork
 
     # Reduce a Deployment, ReplicaSet, ReplicationController or Job.
     single = replace(workload, spec=_limit_to_one_pod(workload.spec))  # type: ignore[attr-defined]
-    deployment_pods = existing.find_pods_of(kind, namespace, name) if isinstance(workload, Deployment) else []
+    deployment_pods = existing.find_workload_pods(kind, namespace, name) if isinstance(workload, Deployment) else []
     if deployment_pods:
         (pod,) = create_pods(single, ()).pods
         if looks_same_to_scheduler(pod, deployment_pods[0]):
@@ -241,8 +246,9 @@ def _remove_pods(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
 
 
 def _choose_target_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> TargetPod:
-    """Choose the pod that stands for the workload. For a DaemonSet, choose the first pod that would not be
-    scheduled.
+    """Choose the pod that stands for the workload.
+
+    For a DaemonSet, this is the first pod that would not be scheduled. Raises UsageError if the DaemonSet has no pods.
     """
     if isinstance(workload, Pod):
         return TargetPod(scheduler, pods[0])

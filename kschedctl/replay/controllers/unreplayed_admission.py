@@ -39,7 +39,7 @@ def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool =
     if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
         return ()
 
-    # New pods that hooks see alike are asked about once
+    # Of new pods that look the same to all hooks, one is enough
     distinct_pods = {}
     for pod in pods:
         if not pod.metadata.creation_timestamp:
@@ -50,8 +50,7 @@ def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool =
     objects = [obj for pod in distinct_pods.values() for obj in _iter_created_objects(pod)]
 
     hook_names: dict[str, dict[str, None]] = {WEBHOOK_KIND: {}, POLICY_KIND: {}}
-    forms = (True,) if denied else (True, False)  # mutating hooks, and validating ones
-    for mutating in forms:
+    for mutating in (True,) if denied else (True, False):  # a validating hook only denies pods
         hook_names[WEBHOOK_KIND] |= dict.fromkeys(iter_matching_webhooks(cluster, objects, mutating=mutating))
         hook_names[POLICY_KIND] |= dict.fromkeys(iter_matching_policies(cluster, objects, mutating=mutating))
     uncalled = [_build_uncalled_hooks_entry(kind, list(names)) for kind, names in hook_names.items() if names]
@@ -64,7 +63,7 @@ def _find_unread_hook_kinds(cluster: Cluster) -> dict[str, str]:
 
     Kinds that are merely not among files are left out.
     """
-    gaps = {name: cluster.gap(kind) for kind, name in HOOK_KINDS.items()}
+    gaps = {name: cluster.find_gap(kind) for kind, name in HOOK_KINDS.items()}
     return {name: gap.why for name, gap in gaps.items() if gap is not None and not gap.is_not_given}
 
 
@@ -74,7 +73,7 @@ def has_mutating_hooks(cluster: Cluster) -> bool:
 
 
 def _build_uncalled_hooks_entry(kind: str, names: list[str]) -> UnknownKind:
-    """Build the entry about the webhooks or policies that would decide but are not asked. The first few are named."""
+    """Build the entry about the webhooks or policies that would decide but are not called. The first few are named."""
     more = f" and {len(names) - NAMED_HOOKS:,} more" if len(names) > NAMED_HOOKS else ""
     return UnknownKind(kind, f"are not asked: {', '.join(names[:NAMED_HOOKS])}{more}", VERDICT)
 
@@ -114,8 +113,8 @@ def describe_unreplayed_limits(
     ]
     if unread:
         clauses.append(describe_unread(unread))
-    what = NOT_REPLAYED_TEXT if _is_limit_unreplayed(limits_by_namespace, unread) else NOT_REPLAYED_POLICIES_TEXT
-    return (f"{what}: {'; '.join(clauses)}",) if clauses else ()
+    title = NOT_REPLAYED_TEXT if _is_limit_unreplayed(limits_by_namespace, unread) else NOT_REPLAYED_POLICIES_TEXT
+    return (f"{title}: {'; '.join(clauses)}",) if clauses else ()
 
 
 def _is_limit_unreplayed(limits_by_namespace: Mapping[str, list[str]], unread: Iterable[UnknownKind]) -> bool:
@@ -144,11 +143,11 @@ def find_unread_admission_kinds(cluster: Cluster, namespaces: Iterable[str]) -> 
 def _find_admission_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
     """Return the gaps of the kinds that may deny pods of the namespaces, by the kind's name in reports.
 
-    These include webhooks and policies.
+    These kinds include webhooks and policies. If a kind has gaps in several namespaces, the first one is returned.
     """
     gap_by_name = {}
     for kind in (*LIMITS, "Namespace"):
-        gaps = [gap for gap in (cluster.gap(kind, namespace) for namespace in namespaces) if gap is not None]
+        gaps = [gap for gap in (cluster.find_gap(kind, namespace) for namespace in namespaces) if gap is not None]
         if gaps:
             gap_by_name[HOOK_KINDS.get(kind, kind)] = gaps[0]
     return gap_by_name
@@ -159,11 +158,11 @@ def _iter_unreplayed_limits(cluster: Cluster, namespace: str, replayed: bool | N
 
     `replayed` is whether all of admission is replayed there, or None if nothing is.
     """
-    for quota in cluster.in_namespace("resource_quotas", namespace):
+    for quota in cluster.list_in_namespace("resource_quotas", namespace):
         if replayed is None or not is_replayable(quota, in_full=replayed):
             yield f"ResourceQuota {quota.metadata.name}"
     if replayed is None:
-        for limit_range in cluster.in_namespace("limit_ranges", namespace):
+        for limit_range in cluster.list_in_namespace("limit_ranges", namespace):
             yield f"LimitRange {limit_range.metadata.name}"
     if not replayed:
         for candidate in cluster.namespaces:

@@ -40,14 +40,14 @@ class WorkloadChange:
     kept: list[Pod] = field(default_factory=list)
     """Pods that stay."""
     removed: list[Pod] = field(default_factory=list)
-    """Pods that go."""
+    """Pods that are removed."""
     new: list[Pod] = field(default_factory=list)
-    """Pods that come, in this order."""
+    """Pods that are created, in this order."""
     pace: Pace = Pace.AT_ONCE
     surge: int = 0
     """How many pods more than desired there may be."""
     unavailable: int = 1
-    """How many pods fewer than desired may run, unless all go at once."""
+    """How many pods fewer than desired may run. It does not matter if all are replaced at once."""
     ordered: bool = False
     """Whether each new pod waits until all existing ones run."""
     rolling: bool = False
@@ -99,7 +99,7 @@ def set_rollout_limits(change: WorkloadChange, workload: Struct) -> None:
 def get_slot(pod: Pod) -> str:
     """Return the slot that only one pod of the workload can occupy.
 
-    It is the node for a DaemonSet's pod, and the name for any other pod.
+    It is the node for a DaemonSet's pod, or an empty string if the pod names no node. It is the name for any other pod.
     """
     if find_owner(pod).kind != "DaemonSet":
         return pod.metadata.name
@@ -119,8 +119,9 @@ def get_ordinal(pod: Pod) -> int:
 
 
 def _set_deployment_limits(change: WorkloadChange, update: RollingUpdate) -> None:
-    """Set how many additional and unavailable pods a Deployment's rollout may have. If both were 0, one may be
-    unavailable.
+    """Set how many surplus and unavailable pods a Deployment's rollout may have.
+
+    If both limits would be 0, one pod may be unavailable.
     """
     max_surge = DEFAULT_SHARE if update.max_surge is None else update.max_surge
     max_unavailable = DEFAULT_SHARE if update.max_unavailable is None else update.max_unavailable

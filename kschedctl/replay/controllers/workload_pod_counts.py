@@ -47,16 +47,16 @@ class WorkloadPodCounts:
 
     def find_created_workloads(self, owner: Owner) -> Sequence[Owner]:
         """Return the ReplicaSets of a Deployment, or the Jobs of a CronJob. Return () if none were read."""
-        return self._created.get(owner, ())
+        return self._created_by_controller.get(owner, ())
 
     def find_top_owner(self, owner: Owner) -> Owner:
-        """Return the Deployment or CronJob that created the owner, or the owner if there is none.
+        """Return the Deployment or CronJob that created the owner, or the owner itself if it has no such creator.
 
-        If a ReplicaSet was not read, one of its pods tells its Deployment.
+        If a ReplicaSet was not read, one of its pods tells which Deployment created it.
         """
-        above = self._find_workload_controller(owner)
-        if above is not None and above.kind in CREATED_KINDS:
-            return above
+        controller = self._find_workload_controller(owner)
+        if controller is not None and controller.kind in CREATED_KINDS:
+            return controller
         pods = self._pods_by_owner.get(owner, ())
         return find_owner(pods[0]) if pods and owner.kind == "ReplicaSet" else owner
 
@@ -90,7 +90,7 @@ class WorkloadPodCounts:
         return None if controller is None else Owner(controller.kind, owner.namespace, controller.name)
 
     @cached_property
-    def _created(self) -> dict[Owner, list[Owner]]:
+    def _created_by_controller(self) -> dict[Owner, list[Owner]]:
         """The created workloads by their controller."""
         created: dict[Owner, list[Owner]] = {}
         for owner in self.workloads:
@@ -103,14 +103,14 @@ class WorkloadPodCounts:
     def _pods_by_owner(self) -> dict[Owner, list[Pod]]:
         """The pods by their controller and by the workload behind it, including pods that have ended.
 
-        Only pods of certain workloads are included: the ``owners`` asked for, the workloads that created these, and all
-        workloads that those created.
+        Only pods of certain workloads are included: the ``owners`` given to the constructor, the workloads that created
+        these, and all workloads that those created.
         """
         # A Deployment's pods are counted over all its ReplicaSets. A pod may name a Deployment that was not read.
         owners = frozenset(self._owners)
         controllers = {self._find_workload_controller(owner) or owner for owner in owners}
         owners_named_by_pods = {
-            find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_owners_of(pod)
+            find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_pod_owners(pod)
         }
         top_owners = controllers | owners_named_by_pods
         created = {created for top_owner in top_owners for created in self.find_created_workloads(top_owner)}
@@ -118,9 +118,9 @@ class WorkloadPodCounts:
 
         pods_by_owner: dict[Owner, list[Pod]] = {}
         for pod in select_pods(
-            self._cluster, lambda pod: not relevant_owners.isdisjoint(_find_owners_of(pod)), include_ended=True
+            self._cluster, lambda pod: not relevant_owners.isdisjoint(_find_pod_owners(pod)), include_ended=True
         ):
-            for owner in relevant_owners & _find_owners_of(pod):
+            for owner in relevant_owners & _find_pod_owners(pod):
                 pods_by_owner.setdefault(owner, []).append(pod)
         return pods_by_owner
 
@@ -134,7 +134,7 @@ def find_pod_creators(cluster: Cluster) -> dict[Owner, Any]:
     }
 
 
-def _find_owners_of(pod: Pod) -> set[Owner]:
+def _find_pod_owners(pod: Pod) -> set[Owner]:
     """Return the pod's controller and the workload behind it, or an empty set for a bare pod."""
     controller = find_controller(pod.metadata)
     if controller is None:

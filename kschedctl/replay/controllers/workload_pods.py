@@ -1,4 +1,4 @@
-"""The pods by which a workload in the cluster is examined: its pending pods, or one more pod like the others.
+"""The pods that stand for a workload of the cluster: its pending pods, or one more pod like the existing ones.
 
 CronJobs are not read, and Deployments, Jobs and DaemonSets not always; their pods and ReplicaSets name them. Upstream:
 metadata.ownerReferences and the label pod-template-hash (v1.36).
@@ -43,7 +43,7 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import create_objects
-from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of
+from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of_workload
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -106,7 +106,7 @@ def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
 
         It may do so through a ReplicaSet or, for a CronJob, through a Job.
         """
-        if is_pod_of(pod, kind, namespace, name):
+        if is_pod_of_workload(pod, kind, namespace, name):
             return True
         pod_owner = find_owner(pod)
         if pod_owner.namespace != namespace:
@@ -183,16 +183,17 @@ def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
 def suggest_workloads(cluster: Cluster, name: str, kind: str = "") -> list[str]:
     """Suggest workloads that the user may have meant, such as `job/train -n ml`, best first.
 
-    Workloads of the `kind` come first, by the same name and then by a similar one. If there are none, workloads of
-    other kinds are suggested that have the name.
+    Workloads of the `kind` with the name come first, followed by those with a similar name. If there are neither,
+    workloads of other kinds with the name are suggested.
     """
     candidates = dict.fromkeys((*iter_workloads(cluster), *_iter_held_back_objects(cluster)))
     of_kind = [candidate for candidate in candidates if candidate.kind == kind]
     similar_names = [name, *get_close_matches(name, {candidate.name for candidate in of_kind})]
     similar = [candidate for candidate in of_kind if candidate.name in similar_names]
     similar.sort(key=lambda candidate: candidate.name != name)
-    found = similar or [candidate for candidate in candidates if candidate.name == name and candidate.kind != "Pod"]
-    return [f"{candidate.kind.lower()}/{candidate.name} -n {candidate.namespace}" for candidate in found]
+    of_other_kinds = [candidate for candidate in candidates if candidate.name == name and candidate.kind != "Pod"]
+    suggested = similar or of_other_kinds
+    return [f"{candidate.kind.lower()}/{candidate.name} -n {candidate.namespace}" for candidate in suggested]
 
 
 def _iter_held_back_objects(cluster: Cluster) -> Iterator[Owner]:
@@ -273,7 +274,7 @@ def _get_creation_time(api_object: ApiObject) -> str:
 def _copy_as_bare_pod(pod: Pod) -> Pod:
     """Return a new pending pod with the labels, annotations and controller of the pod, but without its node.
 
-    It has the name that its controller would generate.
+    It has the name that its controller would generate. The pod must have a controller.
     """
     meta = pod.metadata
     owner = next(o.name for o in meta.owner_references if o.controller)
@@ -317,7 +318,7 @@ def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, 
 
     A StatefulSet names its claims after the volume and the pod. Claims that were not read are left out.
     """
-    claims = cluster.in_namespace("persistent_volume_claims", pod.metadata.namespace)
+    claims = cluster.list_in_namespace("persistent_volume_claims", pod.metadata.namespace)
     claims_by_name = {claim.metadata.name: claim for claim in claims}
     for volume in pod.spec.volumes:
         source = volume.persistent_volume_claim

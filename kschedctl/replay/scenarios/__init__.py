@@ -155,7 +155,7 @@ def _add_step_and_field_to_message(message: str, path: list[str | int], document
     return f"{step}, {field}: {message}" if field else f"{step}: {message}"
 
 
-def get_step(step: Step) -> tuple[str, Part]:
+def get_step_name_and_parameters(step: Step) -> tuple[str, Part]:
     """Return the name of the step in the document, and its parameters. Raises InputError for an empty step."""
     for name, attribute in zip(STEPS, step.__struct_fields__, strict=True):
         part: Part | None = getattr(step, attribute)
@@ -169,10 +169,10 @@ def reject_file(name: str) -> Sequence[JsonObject]:
     raise UsageError(f'file "{name}" cannot be read here', hint="put its documents into the scenario")
 
 
-def read_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[str, Sequence[JsonObject]]:
+def read_step_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[str, Sequence[JsonObject]]:
     """Read the documents of all files that the steps name. Raises UsageError that names the step."""
     files: dict[str, Sequence[JsonObject]] = {}
-    for number, (name, part) in enumerate(map(get_step, scenario.steps), 1):
+    for number, (name, part) in enumerate(map(get_step_name_and_parameters, scenario.steps), 1):
         file_names: Sequence[str] = ()
         if isinstance(part, ApplyManifests | InstanceTypes):
             file_names = part.files

@@ -38,7 +38,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.plan_change import rank_for_removal
 from kschedctl.replay.controllers.workload_change import get_ordinal
-from kschedctl.replay.edits import change_nodes, copy_resource_slice, find_pods_on, select_pods
+from kschedctl.replay.edits import change_nodes, copy_resource_slice, find_pods_on_nodes, select_pods
 from kschedctl.replay.scenarios import FileReader, StepResult, find_step_nodes
 from kschedctl.reports import scenario as parts
 from kschedctl.snapshot.nodes import HOSTNAME
@@ -56,7 +56,7 @@ def uncordon_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) ->
 
 
 def label_nodes(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Set and remove labels of the nodes. Raises UsageError for an invalid label."""
+    """Set and remove labels of the nodes. Raises UsageError for an invalid label, or if the step selects no nodes."""
     for key, value in part.labels.items():
         label_errors = validate_requirement(key, EQUALS, (value or "",))
         if label_errors:
@@ -79,7 +79,7 @@ def taint_nodes(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> S
     edit = StepResult(node_edits.change_node_taints(cluster, names, added, removed))
     for taint in added:
         if taint.effect == "NoExecute":
-            edit.displace(pod for pod in find_pods_on(cluster, names) if not _tolerates_forever(pod, taint))
+            edit.displace(pod for pod in find_pods_on_nodes(cluster, names) if not _tolerates_forever(pod, taint))
     return edit
 
 
@@ -137,10 +137,12 @@ def _add_nodes_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cl
     names = [node.metadata.name for node in nodes]
     model_csi_nodes = [csi_node for csi_node in cluster.csi_nodes if csi_node.metadata.name == model_name]
     csi_nodes = [replace(csi_node, metadata=ObjectMeta(name)) for csi_node in model_csi_nodes for name in names]
-    model_slices = [each for each in cluster.resource_slices if each.spec.node_name == model_name]
-    slices = [copy_resource_slice(each, name) for each in model_slices for name in names]
+    model_slices = [
+        resource_slice for resource_slice in cluster.resource_slices if resource_slice.spec.node_name == model_name
+    ]
+    slices = [copy_resource_slice(resource_slice, name) for resource_slice in model_slices for name in names]
     edit = StepResult(cluster.with_objects({"Node": nodes, "CSINode": csi_nodes, "ResourceSlice": slices}))
-    for pod in find_pods_on(cluster, [model_name]):
+    for pod in find_pods_on_nodes(cluster, [model_name]):
         if find_owner(pod).kind == "DaemonSet":
             for name in names:
                 copied_pod = _copy_daemon_pod(pod, model_name, name)
@@ -182,7 +184,7 @@ def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
 def _repin_affinity(affinity: Affinity | None, source: str, node: str) -> Affinity | None:
     """Return the affinity of a DaemonSet's pod with ``node`` in place of ``source``, the node that it requires.
 
-    An affinity without required node affinity is returned unchanged, also None.
+    An affinity without required node affinity is returned unchanged. So is None.
     """
     node_affinity = affinity.node_affinity if affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
@@ -237,7 +239,7 @@ def _remove_nodes(cluster: Cluster, names: Collection[str]) -> StepResult:
     """Remove nodes by name and displace their pods."""
     removed = frozenset(names)
     edit = StepResult(change_nodes(cluster, lambda node: None if node.metadata.name in removed else node))
-    edit.displace(find_pods_on(cluster, removed))
+    edit.displace(find_pods_on_nodes(cluster, removed))
     return edit
 
 

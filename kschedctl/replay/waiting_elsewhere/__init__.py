@@ -13,55 +13,55 @@ from kschedctl.api.kinds import is_operated
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import QUEUE_KINDS, Cluster
 from kschedctl.replay.unknown import CREATION
-from kschedctl.replay.waiting_elsewhere.bypassing_pods import find_bypassing_pods
-from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, find_suspended_jobs, has_queues
+from kschedctl.replay.waiting_elsewhere.bypassing_pods import iter_bypassing_pods
+from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, has_queues, iter_suspended_jobs
 from kschedctl.replay.waiting_elsewhere.uncreated_pods import (
-    find_resources_without_pods,
-    find_waiting_coscheduling_groups,
-    find_waiting_native_groups,
+    iter_resources_without_pods,
+    iter_waiting_coscheduling_groups,
+    iter_waiting_native_groups,
 )
-from kschedctl.replay.waiting_elsewhere.volcano import find_jobs_without_group, find_waiting_pod_groups
+from kschedctl.replay.waiting_elsewhere.volcano import iter_jobs_without_group, iter_waiting_volcano_groups
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 
 _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
-    find_waiting_pod_groups,
-    find_jobs_without_group,
-    find_waiting_coscheduling_groups,
-    find_waiting_native_groups,
+    iter_waiting_volcano_groups,
+    iter_jobs_without_group,
+    iter_waiting_coscheduling_groups,
+    iter_waiting_native_groups,
 )
 
 
 def find_waiting_elsewhere(
     cluster: Cluster, namespace: str | None = None, now: str = ""
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return the objects that wait before kube-scheduler sees their pods, in one namespace or in all.
+    """Return reports on the objects that wait before kube-scheduler sees their pods, in one namespace or in all.
 
     ``now`` is the RFC 3339 time for ages, or empty.
     """
     entries = list(_iter_waiting_for_kueue(cluster, now))
     entries += (entry for finder in _FINDERS for entry in finder(cluster, now))
     reported = {workload for entry in entries for workload in entry.part_of}
-    entries += find_bypassing_pods(cluster, now)
+    entries += iter_bypassing_pods(cluster, now)
 
     # Suspended Jobs and custom resources, unless an entry above already stands for them
     queued = {entry.resource for entry in entries if entry.decides == KUEUE}
-    entries += find_suspended_jobs(cluster, reported | queued, now)
+    entries += iter_suspended_jobs(cluster, reported | queued, now)
     reported |= {entry.resource for entry in entries}
-    entries += (entry for entry in find_resources_without_pods(cluster, now) if entry.resource not in reported)
+    entries += (entry for entry in iter_resources_without_pods(cluster, now) if entry.resource not in reported)
     return tuple(entry for entry in entries if namespace in (None, get_namespace(entry)))
 
 
 def _iter_waiting_for_kueue(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the Workloads of Kueue and the jobs that wait for it."""
+    """Yield reports on the Workloads of Kueue and on the jobs that wait for it."""
     if cluster.kueue_workloads:
-        from kschedctl.replay.waiting_elsewhere.kueue import find_waiting_workloads  # noqa: PLC0415 - few clusters
+        from kschedctl.replay.waiting_elsewhere.kueue import iter_waiting_workloads  # noqa: PLC0415 - few clusters
 
-        yield from find_waiting_workloads(cluster, now)
+        yield from iter_waiting_workloads(cluster, now)
     if has_queues(cluster):
-        from kschedctl.replay.waiting_elsewhere.kueue_jobs import find_jobs_without_workload  # noqa: PLC0415
+        from kschedctl.replay.waiting_elsewhere.kueue_jobs import iter_jobs_without_workload  # noqa: PLC0415
 
-        yield from find_jobs_without_workload(cluster, now)
+        yield from iter_jobs_without_workload(cluster, now)
 
 
 def find_blockers(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:
@@ -82,5 +82,5 @@ def find_unread_waiting_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
     Files and snapshots need not have these kinds, and a cluster without a custom resource definition has no objects of
     its kind. Custom resources of operators do not affect the verdict.
     """
-    gaps = ((kind, gap) for kind in QUEUE_KINDS if (gap := cluster.gap(kind)) and not gap.is_unrequested)
+    gaps = ((kind, gap) for kind in QUEUE_KINDS if (gap := cluster.find_gap(kind)) and not gap.is_unrequested)
     return tuple(UnknownKind(kind, gap.why, CREATION if is_operated(kind) else VERDICT) for kind, gap in gaps)

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from kschedctl.api.objects import PersistentVolumeClaim, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import select_pods
-from kschedctl.replay.waiting_elsewhere.entries import build_entry
+from kschedctl.replay.waiting_elsewhere.entries import build_waiting_entry
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.scheduler.plugins.helper.volumes.listers import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, get_claim_class
 
 _STARTING = frozenset({"", "Pending"})
 
 
-def find_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the pods with spec.nodeName whose claims stay unbound until kube-scheduler selects a node.
+def iter_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield reports on the pods with spec.nodeName whose claims stay unbound until kube-scheduler selects a node.
 
     ``now`` is the RFC 3339 time for ages, or empty.
     """
@@ -32,7 +32,7 @@ def find_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere
         if claims:
             names = ", ".join(f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in claims)
             verb = "waits" if len(claims) == 1 else "wait"
-            yield build_entry(
+            yield build_waiting_entry(
                 "Pod",
                 pod.metadata,
                 WaitingState.BYPASSES_SCHEDULER,

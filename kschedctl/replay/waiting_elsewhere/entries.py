@@ -11,13 +11,13 @@ from kschedctl.api.objects import Condition, ObjectMeta, Pod, PodMeta, PodTempla
 from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.pod_requests import Quantities, compute_pod_requests, parse_quantities
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.quantity import Quantity, parse
+from kschedctl.api.quantity import Quantity, parse_quantity
 from kschedctl.api.times import format_age
 from kschedctl.cluster import Cluster
 from kschedctl.reports.waiting_elsewhere import ReportedCondition, WaitingElsewhere, WaitingState
 
 
-def build_entry(
+def build_waiting_entry(
     kind: str,
     metadata: ObjectMeta | PodMeta,
     state: WaitingState,
@@ -116,7 +116,7 @@ def parse_amounts(resources: Resources | None) -> Quantities:
 
 def parse_amount(text: str | int | float) -> Quantity:
     """Parse one amount. Raises QuantityError if it is malformed."""
-    return parse(text.strip() if isinstance(text, str) else text)
+    return parse_quantity(text.strip() if isinstance(text, str) else text)
 
 
 def render_amount(amount: Quantity) -> str:

@@ -15,19 +15,19 @@ from typing import NamedTuple
 from kschedctl.api.kinds import pluralize_kind
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
 from kschedctl.api.queueing import ClusterQueue, KueueResourceGroup, KueueWorkload, LocalQueue
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_amount
-from kschedctl.queueing.kueue.installation import find_installation, iter_unreplayed_features
+from kschedctl.queueing.kueue.installation import detect_installation, iter_unreplayed_features
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.workloads import JOB_UID_LABEL, QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
     PODS,
-    build_entry,
+    build_waiting_entry,
     find_condition,
     find_controller_key,
     is_condition_true,
@@ -65,7 +65,7 @@ class _Shortage(NamedTuple):
 
 
 class WaitReason(NamedTuple):
-    """What a Workload waits for."""
+    """The reason why a Workload waits."""
 
     headline: str
     """One line."""
@@ -75,8 +75,8 @@ class WaitReason(NamedTuple):
     """Workloads that hold the quota."""
 
 
-def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the Workloads that are not admitted, in the cluster's order."""
+def iter_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield reports on the Workloads that are not admitted, in the cluster's order."""
     if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
         return
     queues = replay_queues(cluster, now)
@@ -86,19 +86,21 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
 
 
 def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
-    """Replay Kueue, and return the queues with its outlook. Without a kind that Kueue needs, there is no outlook.
+    """Replay Kueue, and return the queues with the predicted outlook.
 
-    A kind that is merely incomplete in files does not prevent the replay. It then assumes that there are no other
-    objects, and says so.
+    There is no outlook if a kind of objects that Kueue needs was not read, or if Kueue's objects are malformed. A kind
+    that is merely incomplete in files does not prevent the replay. The replay then assumes that there are no other
+    objects of the kind, and adds this to the assumptions.
     """
-    gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.gap(kind)) is not None}
+    gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.find_gap(kind)) is not None}
     unread = find_kinds_preventing_replay(cluster)
     if unread:
         return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
-    if in_part := [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]:
-        assumptions.append(f"Assumption: there are no {', '.join(in_part)} besides those in the files")
-    installation = find_installation(cluster)
+    incomplete_kinds = [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]
+    if incomplete_kinds:
+        assumptions.append(f"Assumption: there are no {', '.join(incomplete_kinds)} besides those in the files")
+    installation = detect_installation(cluster)
     if installation.doubt:
         assumptions.append(f"Not certain: {installation.doubt}")
     assumptions += [f"Not certain: {feature}" for feature in iter_unreplayed_features(cluster.kueue_workloads)]
@@ -116,7 +118,7 @@ def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
     """
     kinds = []
     for kind in NEEDED_KINDS:
-        gap = cluster.gap(kind)
+        gap = cluster.find_gap(kind)
         if gap is None or (gap.is_not_given and _may_assume_no_others(kind, cluster)):
             continue
         kinds.append(kind)
@@ -144,7 +146,7 @@ def find_quota_owner(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
     if owner is not None:
         return owner
     uid = meta.labels.get(JOB_UID_LABEL)
-    for job in cluster.in_namespace("jobs", meta.namespace):
+    for job in cluster.list_in_namespace("jobs", meta.namespace):
         has_uid = bool(uid) and job.metadata.uid == uid
         has_name = job.metadata.name == meta.name
         if has_uid or (has_name and is_queued(job)):
@@ -156,7 +158,7 @@ def build_workload_report(workload: KueueWorkload, queues: WaitingQueues, now: s
     """Build the report on a waiting Workload."""
     headline, details, holders = find_wait_reason(workload, queues)
     job = find_quota_owner(workload, queues.cluster)
-    return build_entry(
+    return build_waiting_entry(
         "Workload",
         workload.metadata,
         WaitingState.NOT_ADMITTED,
@@ -194,7 +196,7 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
     local_queue = queues.find_local_queue(namespace, spec.queue_name)
     if local_queue is not None:
         return _find_reason_in_queue(workload, local_queue, queues)
-    if queues.cluster.gap("LocalQueue"):
+    if queues.cluster.find_gap("LocalQueue"):
         return WaitReason(_build_status_headline(workload))
     return WaitReason(f"waits: LocalQueue {namespace}/{spec.queue_name} does not exist")
 
@@ -204,7 +206,7 @@ def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queu
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
     cluster_queue = queues.find_cluster_queue(name)
     if cluster_queue is None:
-        missing = cluster.gap("ClusterQueue") is None
+        missing = cluster.find_gap("ClusterQueue") is None
         return WaitReason(f"waits: ClusterQueue {name} does not exist" if missing else _build_status_headline(workload))
     for kind, queue in (("LocalQueue", local_queue), ("ClusterQueue", cluster_queue)):
         if queue.spec.stop_policy in _STOPPED:
@@ -297,7 +299,7 @@ class WaitingQueues:
         self.outlook = outlook
         """None if Kueue could not be replayed."""
         self.assumptions = assumptions
-        """What the replay assumes of kinds that were not among the files."""
+        """Sentences about kinds that were not among the files, and what the replay assumes about their objects."""
         self._not_replayed = not_replayed
         """Why Kueue could not be replayed."""
         self._reservations: dict[str, dict[str, dict[FlavorResource, Quantity]]] = {}
@@ -310,7 +312,7 @@ class WaitingQueues:
         """Return the LocalQueue of that name, or None."""
         by_name = self._local_queues.get(namespace)
         if by_name is None:
-            queues: list[LocalQueue] = list(self.cluster.in_namespace("local_queues", namespace))
+            queues: list[LocalQueue] = list(self.cluster.list_in_namespace("local_queues", namespace))
             # Files may repeat a name, and then the first object counts
             by_name = {queue.metadata.name: queue for queue in reversed(queues)}
             self._local_queues[namespace] = by_name
@@ -336,8 +338,8 @@ class WaitingQueues:
             replayed_quotas = {}
             for key, quota in quotas.items():
                 # The replay computes with integers, as Kueue does. CPU, for example, is in millicores.
-                free_amount = parse(format_amount(key.resource, quota.free))
-                total_amount = parse(format_amount(key.resource, quota.capacity))
+                free_amount = parse_quantity(format_amount(key.resource, quota.free))
+                total_amount = parse_quantity(format_amount(key.resource, quota.capacity))
                 replayed_quotas[key.flavor, key.resource] = _Quota(free_amount, total_amount)
             return replayed_quotas
         free = _compute_free_quota(queue, self.find_reservations(queue))
@@ -347,8 +349,7 @@ class WaitingQueues:
     def find_reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
         """Return the amounts that each Workload reserves in a ClusterQueue, by the Workload's title.
 
-        The amounts of a Workload are by flavor and resource.
-        Raises QuantityError for a malformed amount.
+        The amounts of a Workload are by flavor and resource. Raises QuantityError for a malformed amount.
         """
         name = queue.metadata.name
         if name not in self._reservations:
@@ -482,8 +483,9 @@ def _iter_resource_shortages(
         requests = sum_template_requests(pod_set.template, pod_set.count)
         requests = {name: amount for name, amount in requests.items() if amount > NOTHING}
         for name in requests.keys() - covered - {PODS}:
-            words = f"pod set {pod_set.name} requests {name}, for which ClusterQueue {queue.metadata.name} has no quota"
-            yield _Shortage(words, name, ())
+            queue_name = queue.metadata.name
+            description = f"pod set {pod_set.name} requests {name}, for which ClusterQueue {queue_name} has no quota"
+            yield _Shortage(description, name, ())
         for group in queue.spec.resource_groups:
             group_requests = {name: amount for name, amount in requests.items() if name in group.covered_resources}
             yield from _iter_shortages_in_group(pod_set.name, group_requests, group, quotas)
@@ -492,9 +494,9 @@ def _iter_resource_shortages(
 def _iter_shortages_in_group(
     pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Take the requests from the first flavor that satisfies all of them.
+    """Subtract the requests from the first flavor in ``quotas`` that satisfies all of them.
 
-    Without one, yield the resources that are short.
+    If no flavor does, yield the resources that are short, and leave ``quotas`` unchanged.
     """
     flavors = [flavor.name for flavor in group.flavors]
     nothing = _Quota(NOTHING, NOTHING)

@@ -1,4 +1,4 @@
-"""Jobs of Kueue's queues that have no Workload yet: what Kueue would do with them.
+"""Jobs in Kueue's queues that have no Workload yet, and what a replay predicts that Kueue does with them.
 
 The Workloads that Kueue's integrations would make join those of the cluster in a replay.
 """
@@ -23,13 +23,13 @@ from kschedctl.api.workloads import CronJob, Job, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
-from kschedctl.queueing.kueue.installation import find_installation
+from kschedctl.queueing.kueue.installation import detect_installation
 from kschedctl.queueing.kueue.integrations import NotIntegratedError, PriorityClasses, WorkloadBuilder
 from kschedctl.queueing.kueue.managed_jobs import ManagedJobs, find_queue_label
 from kschedctl.queueing.kueue.outlook import WorkloadOutlook
 from kschedctl.queueing.kueue.pod_groups import build_group_workload, compute_role_hash, get_group_name
 from kschedctl.replay.controllers.workload_pods import find_pods
-from kschedctl.replay.waiting_elsewhere.entries import build_entry
+from kschedctl.replay.waiting_elsewhere.entries import build_waiting_entry
 from kschedctl.replay.waiting_elsewhere.kueue import (
     WaitingQueues,
     WaitReason,
@@ -56,7 +56,7 @@ _ADMISSION_GATE = PodSchedulingGate("kueue.x-k8s.io/admission")
 
 
 class JobOutlook(NamedTuple):
-    """The fate that a job without a Workload would have in Kueue."""
+    """The prediction of what Kueue would do with a job that has no Workload yet."""
 
     owner: Owner
     job: Struct
@@ -155,7 +155,7 @@ def _count_admitted_pods(outlook: JobOutlook) -> int:
     return sum(pod_set.count for admission in admissions if admission for pod_set in admission.pod_sets)
 
 
-def find_jobs_without_workload(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def iter_jobs_without_workload(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield reports on the suspended jobs that Kueue manages and that have no Workload."""
     for outlook in _predict_suspended_job_outlooks(cluster, now):
         yield outlook.report
@@ -193,7 +193,7 @@ def _find_suspended_jobs(cluster: Cluster) -> dict[Owner, Struct]:
 
 def _may_have_unread_workload(job: Any, cluster: Cluster) -> bool:
     """Return whether a job may have a Workload that was not read."""
-    return bool(job.metadata.uid) and cluster.gap("KueueWorkload") is not None
+    return bool(job.metadata.uid) and cluster.find_gap("KueueWorkload") is not None
 
 
 def predict_manifest_outlooks(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
@@ -266,7 +266,7 @@ def build_new_workloads(
 
 
 def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owner, Struct]:
-    """Return the manifests of objects that do not exist, without suspended CronJobs."""
+    """Return the manifests of objects that do not exist, by identity and without suspended CronJobs."""
     new_jobs: dict[Owner, Struct] = {}
     for manifest in manifests:
         owner = get_identity(manifest)
@@ -279,7 +279,7 @@ def _does_object_exist(owner: Owner, cluster: Cluster) -> bool:
     """Return whether the cluster has the object, or pods that it controls."""
     if owner.kind == "Pod":
         return cluster.pod(owner.namespace, owner.name) is not None
-    stored = cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+    stored = cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
     return any(obj.metadata.name == owner.name for obj in stored) or bool(find_pods(cluster, owner))
 
 
@@ -337,10 +337,10 @@ class _NewJobs:
     """Jobs with the Workloads that Kueue would create for them, and jobs for which it would create none."""
 
     def __init__(self, cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> None:
-        installation = find_installation(cluster)
+        installation = detect_installation(cluster)
         gates = build_feature_gates(installation.release, object_at(installation.configuration, "featureGates"))
         created = now or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._builder = WorkloadBuilder(PriorityClasses.read(cluster, gates), gates, created)
+        self._builder = WorkloadBuilder(PriorityClasses.from_cluster(cluster, gates), gates, created)
         managed_jobs = ManagedJobs(cluster, installation.configuration)
         found_queues = {owner: managed_jobs.find_local_queue_name(owner, job) for owner, job in jobs.items()}
         self.queues = {owner: queue for owner, queue in found_queues.items() if queue is not None}
@@ -392,7 +392,7 @@ def _build_problem_outlook(owner: Owner, job: Any, queue: str, problem: InputErr
     """Build the outlook of a job without a Workload: Kueue creates none, or the job's integration is not replayed."""
     is_unknown = isinstance(problem, NotIntegratedError)
     headline = f"waits for {KUEUE}, in LocalQueue {queue}: {problem.what}"
-    report = build_entry(
+    report = build_waiting_entry(
         owner.kind,
         job.metadata,
         WaitingState.NOT_CHECKED if is_unknown else WaitingState.NOT_ADMITTED,
@@ -436,7 +436,7 @@ def _build_outlook(
     parts = "replicas" if owner.kind == "LeaderWorkerSet" else "pods"
     reason = _find_job_wait_reason(shown, queues)
     pods = sum(pod_set.count for workload in workloads for pod_set in workload.spec.pod_sets)
-    report = build_entry(
+    report = build_waiting_entry(
         owner.kind,
         job.metadata,  # type: ignore[attr-defined]
         WaitingState.ADMISSIBLE if is_admitted else WaitingState.NOT_ADMITTED,
@@ -453,9 +453,9 @@ def _build_outlook(
 
 
 def _find_job_wait_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> WaitReason:
-    """Return what a job waits for, judged by the Workload that its report shows.
+    """Return the reason why a job waits, judged by the Workload that its report shows.
 
-    If Kueue will admit this Workload once it has preempted others, that is the reason, in place of what the Workload
+    If Kueue will admit this Workload once it has preempted others, the reason says so, in place of what the Workload
     waits for now. `shown` is None for a job without Workloads, which has no pods.
     """
     if shown is None:

@@ -71,7 +71,7 @@ def _iter_new_workload_pods(
 ) -> Iterable[Pod]:
     """Yield new pods for a Workload, with the node labels and tolerations of their flavors.
 
-    Pods to which topology-aware scheduling assigned a host select it.
+    A pod that topology-aware scheduling assigned to a host gets a node selector for that host.
     """
     templates = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
     namespace = workload.metadata.namespace
@@ -104,7 +104,7 @@ def build_started_pods(
 ) -> StartedPods:
     """Return the pods of an admitted Workload with the node labels and tolerations of their flavors.
 
-    Pods that wait behind a gate of Kueue are started. A job without such pods gets new ones.
+    Existing pods that wait behind a gate of Kueue are returned without the gate. If there are none, new pods are built.
     """
     flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
     owner = str(job or Owner("Workload", workload.metadata.namespace, workload.metadata.name))
@@ -120,7 +120,11 @@ def build_started_pods(
 
 
 def find_workload_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | None) -> list[Pod]:
-    """Return the existing pods of a Workload: the pods that own it or, if there are none, the pods of its job."""
+    """Return the existing pods of a Workload.
+
+    These are the pods that own the Workload, as the pods of a plain pod group do. If no pod owns it, these are the pods
+    of its job, or [] if the job is unknown.
+    """
     owner_names = [reference.name for reference in workload.metadata.owner_references if reference.kind == "Pod"]
     candidates = (cluster.pod(workload.metadata.namespace, name) for name in owner_names)
     owners = [pod for pod in candidates if pod is not None]

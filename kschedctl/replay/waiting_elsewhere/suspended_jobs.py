@@ -11,7 +11,7 @@ from kschedctl.api.events import JOB_ENDED
 from kschedctl.api.objects import StoredJob
 from kschedctl.api.queueing import QUEUE_LABEL
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.entries import build_entry, is_condition_true
+from kschedctl.replay.waiting_elsewhere.entries import build_waiting_entry, is_condition_true
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 
 KUEUE = "Kueue"
@@ -27,15 +27,15 @@ def is_queued(job: StoredJob) -> bool:
     return QUEUE_LABEL in job.metadata.labels
 
 
-def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the suspended Jobs that are not in ``reported``, a set of titles such as ``Job shop/web``."""
+def iter_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
+    """Yield reports on the suspended Jobs that are not in ``reported``, a set of titles such as ``Job shop/web``."""
     for job in cluster.jobs:
         meta = job.metadata
         if not job.spec.suspend or f"Job {meta.namespace}/{meta.name}" in reported or has_ended(job):
             continue
         queue = meta.labels.get(QUEUE_LABEL, "")
         headline = f"waits for {KUEUE}, in LocalQueue {queue}: it is suspended" if queue else "is suspended"
-        yield build_entry(
+        yield build_waiting_entry(
             "Job",
             meta,
             WaitingState.NOT_ADMITTED if is_queued(job) else WaitingState.SUSPENDED,
@@ -50,7 +50,7 @@ def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -
 
 def _explain_missing_workload(cluster: Cluster, queue: str) -> Iterator[str]:
     """Yield a sentence if the Job's reason to wait is unknown, because it names a queue and Workloads were not read."""
-    gap = cluster.gap("KueueWorkload") if queue else None
+    gap = cluster.find_gap("KueueWorkload") if queue else None
     if gap is not None:
         yield f"Its Workload says what it waits for, but Workloads of {KUEUE} {gap.why}"
 

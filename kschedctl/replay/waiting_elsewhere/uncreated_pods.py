@@ -13,7 +13,7 @@ from kschedctl.api.kinds import KINDS, ReadFor
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.entries import build_entry, is_condition_true, iter_pod_templates
+from kschedctl.replay.waiting_elsewhere.entries import build_waiting_entry, is_condition_true, iter_pod_templates
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import agreeing, counted
 
@@ -22,8 +22,8 @@ _OPERATED = tuple(
 )
 
 
-def find_resources_without_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the custom resources that ask for more pods than exist."""
+def iter_resources_without_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield reports on the custom resources that want more pods than exist."""
     pod_index = _PodIndex(cluster)
     for kind in _OPERATED:
         for resource in getattr(cluster, kind.field):
@@ -64,7 +64,7 @@ def _build_resource_report(
             f"{_render_pod_count(missing)} expected by {title}{existing_clause}; "
             "kschedctl does not know what they request"
         )
-    return build_entry(
+    return build_waiting_entry(
         kind,
         meta,
         state,
@@ -97,7 +97,7 @@ class _PodIndex:
         self._namespaces: dict[str, list[tuple[frozenset[str], int]]] | None = None
 
     def count_pods(self, kind: str, resource: OperatorResource) -> int:
-        """Return how many pods belong to the resource: an owner or a label value is the resource's name or UID."""
+        """Return how many pods belong to the resource, judged by owners and label values that are its name or UID."""
         if self._namespaces is None:
             self._namespaces = _index_pods(self._pods)
         meta = resource.metadata
@@ -122,8 +122,8 @@ _NOT_STARTED = frozenset({"", "Pending", "PreScheduling", "Scheduling"})
 _SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 
 
-def find_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups of Coscheduling that have not started and have fewer pods than minMember."""
+def iter_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield reports on the PodGroups of Coscheduling that have not started and have fewer pods than minMember."""
     if not cluster.coscheduling_pod_groups:
         return
     members: Counter[tuple[str, str]] = Counter()
@@ -135,7 +135,7 @@ def find_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[Wai
         existing = members[meta.namespace, meta.name]
         if phase not in _NOT_STARTED or existing >= wanted:
             continue
-        yield build_entry(
+        yield build_waiting_entry(
             "PodGroup",
             meta,
             WaitingState.NOT_ADMITTED,
@@ -147,8 +147,8 @@ def find_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[Wai
         )
 
 
-def find_waiting_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount."""
+def iter_waiting_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield reports on the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount."""
     if not cluster.pod_groups:
         return
     members: Counter[tuple[str, str | None]] = Counter()
@@ -161,7 +161,7 @@ def find_waiting_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingEl
         is_scheduled = any(is_condition_true(group.status.conditions, type_) for type_ in _SCHEDULED)
         if is_scheduled or gang is None or existing >= gang.min_count:
             continue
-        yield build_entry(
+        yield build_waiting_entry(
             "PodGroup",
             meta,
             WaitingState.NOT_ADMITTED,

@@ -22,7 +22,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
     add_amounts,
-    build_entry,
+    build_waiting_entry,
     find_controller_key,
     find_largest_allocatable,
     parse_amounts,
@@ -38,8 +38,8 @@ _ENDED_PHASES = frozenset({"Completed", "Succeeded", "Failed"})
 _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
-def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups that are not admitted by their Queue, and Inqueue PodGroups without pods."""
+def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield reports on the PodGroups that are not admitted by their Queue, and on Inqueue PodGroups without pods."""
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
@@ -48,7 +48,7 @@ def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsew
             continue
         headline, holders = _find_wait_reason(group, queues)
         job = find_job_key(group, cluster)
-        yield build_entry(
+        yield build_waiting_entry(
             "PodGroup",
             group.metadata,
             WaitingState.NOT_ADMITTED,
@@ -63,8 +63,8 @@ def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsew
         )
 
 
-def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
+def iter_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield reports on the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
     with_group = {find_job_key(group, cluster) for group in cluster.volcano_pod_groups}
     for job in cluster.volcano_jobs:
         owner, state = Owner("Job", job.metadata.namespace, job.metadata.name), job.status.state
@@ -73,7 +73,9 @@ def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
         message = state.message or state.reason
         headline = f"waits for {VOLCANO}, which has not created its PodGroup yet" + (f": {message}" if message else "")
         pods = sum(task.replicas for task in job.spec.tasks)
-        yield build_entry("Job", job.metadata, WaitingState.NOT_ADMITTED, headline, now=now, pods=pods, decides=VOLCANO)
+        yield build_waiting_entry(
+            "Job", job.metadata, WaitingState.NOT_ADMITTED, headline, now=now, pods=pods, decides=VOLCANO
+        )
 
 
 def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
@@ -89,10 +91,13 @@ def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
 
 
 def _find_job_by_name(group: VolcanoPodGroup, cluster: Cluster) -> VolcanoJob | None:
-    """Return the Job whose name the PodGroup or its first owner has, or None. The Job's UID may follow the name."""
+    """Return the Job that has the name of the PodGroup or of its first owner, or None.
+
+    The PodGroup's name may end with the Job's UID.
+    """
     group_name = group.metadata.name
     owner_name = next((owner.name for owner in group.metadata.owner_references), "")
-    jobs: Sequence[VolcanoJob] = cluster.in_namespace("volcano_jobs", group.metadata.namespace)
+    jobs: Sequence[VolcanoJob] = cluster.list_in_namespace("volcano_jobs", group.metadata.namespace)
     for job in jobs:
         name, uid = job.metadata.name, job.metadata.uid
         if name in (group_name, owner_name) or group_name == f"{name}-{uid}":
@@ -142,7 +147,7 @@ class _Queues:
         """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:
-            self._too_large[key] = "" if self.cluster.gap("Node") else self._explain_too_large_pod(group)
+            self._too_large[key] = "" if self.cluster.find_gap("Node") else self._explain_too_large_pod(group)
         return self._too_large[key]
 
     def _explain_too_large_pod(self, group: VolcanoPodGroup) -> str:
@@ -160,7 +165,7 @@ class _Queues:
 
 
 class _WaitReason(NamedTuple):
-    """What a PodGroup waits for."""
+    """The reason why a PodGroup waits."""
 
     headline: str
     holders: Sequence[str] = ()
@@ -168,13 +173,13 @@ class _WaitReason(NamedTuple):
 
 
 def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
-    """Return what a PodGroup waits for: its pods, a missing or closed Queue, or resources of its Queue."""
+    """Return the reason why a PodGroup waits: for its pods, a missing or closed Queue, or resources of its Queue."""
     if group.status.phase == "Inqueue":
         return _WaitReason(f"is admitted by {VOLCANO}'s queue, but none of its pods exists yet")
     name = group.spec.queue or DEFAULT_QUEUE
     queue = queues.find_queue(name)
     if queue is None:
-        missing = ", which does not exist" if queues.cluster.gap("VolcanoQueue") is None else ""
+        missing = ", which does not exist" if queues.cluster.find_gap("VolcanoQueue") is None else ""
         return _WaitReason(f"waits for {VOLCANO}'s queue {name}{missing}{_format_last_message(group)}")
     if queue.status.state not in ("", "Open"):
         return _WaitReason(f"waits: {VOLCANO}'s queue {name} is {queue.status.state}")

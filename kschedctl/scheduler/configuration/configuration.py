@@ -17,9 +17,9 @@ from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.document import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
+    add_document_defaults,
     decode_args,
     parse_document,
-    with_document_defaults,
 )
 from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, find_foreign_plugins
 from kschedctl.scheduler.configuration.validation import iter_version_mismatches, validate_configuration
@@ -92,7 +92,7 @@ def _load_document(
     """Validate a document, or the defaults if it is None, and load it. Raises ConfigurationError if it is invalid."""
     # Parse and validate.
     written = KubeSchedulerConfiguration() if document is None else parse_document(document, gates.minor)
-    parsed = with_document_defaults(written, gates)
+    parsed = add_document_defaults(written, gates)
     if errors := list(validate_configuration(parsed, gates)):
         raise ConfigurationError(format_aggregate(errors))
     _validate_tls(parsed.extenders)

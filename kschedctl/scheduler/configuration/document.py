@@ -109,7 +109,7 @@ def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSched
     return msgspec.structs.replace(parsed, profiles=tuple(profiles))
 
 
-def with_document_defaults(parsed: KubeSchedulerConfiguration, gates: FeatureGates) -> KubeSchedulerConfiguration:
+def add_document_defaults(parsed: KubeSchedulerConfiguration, gates: FeatureGates) -> KubeSchedulerConfiguration:
     """Return the document with at least one profile, and with default plugins and arguments in every profile."""
     profiles = parsed.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:

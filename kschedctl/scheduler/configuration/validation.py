@@ -78,9 +78,9 @@ def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
 
 
 def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -> Iterator[str]:
-    """Yield the errors in profiles.
+    """Yield the errors in the profiles' names, percentages, plugins and arguments.
 
-    These are errors in names, percentages, plugins and arguments, and different QueueSort plugins.
+    Profiles that differ in their QueueSort plugin or its arguments are an error, too.
     """
     index_by_name: dict[str, int] = {}
     for i, profile in enumerate(profiles):
@@ -124,13 +124,13 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
     Errors are plugins that are listed twice or were removed, and invalid arguments. As in upstream, the arguments of
     NodeResourcesFit are not validated.
     """
-    seen = set()
+    seen_names = set()
     removed_plugins = INVALID_PLUGINS.at(gates.release)
     for i, config in enumerate(profile.plugin_config):
         entry_path = f"{path}.pluginConfig[{i}]"
-        if config.name in seen:
+        if config.name in seen_names:
             yield duplicate(entry_path, config.name)
-        seen.add(config.name)
+        seen_names.add(config.name)
         if config.name in removed_plugins:
             yield _format_removed_plugin(entry_path, config.name)
         # Upstream checks for this name, which is not a plugin's, by mistake.
@@ -169,7 +169,7 @@ def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> I
 
 def _validate_extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
     """Yield the errors in extenders: weights, names of managed resources, and more than one extender that binds."""
-    seen = set()
+    seen_names = set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"
         if extender.prioritize_verb and extender.weight <= 0:
@@ -177,9 +177,9 @@ def _validate_extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
         for j, resource in enumerate(extender.managed_resources):
             name_path = f"{path}.managedResources[{j}].name"
             yield from _validate_extended_resource_name(name_path, resource.name)
-            if resource.name in seen:
+            if resource.name in seen_names:
                 yield invalid(name_path, resource.name, "duplicate extender managed resource name")
-            seen.add(resource.name)
+            seen_names.add(resource.name)
 
     binder_count = sum(1 for extender in extenders if extender.bind_verb)
     if binder_count > 1:
@@ -242,9 +242,9 @@ def _iter_plugin_set_mismatches(profile: JsonObject, path: Path, minor: int) -> 
         for list_name in ("enabled", "disabled"):
             for j, entry in enumerate(_list_objects(plugin_set, list_name)):
                 name = str(entry.get("name"))
-                explanation = _explain_plugin(name, minor)
+                explanation = _explain_missing_plugin(name, minor)
                 if not explanation and list_name == "enabled":
-                    explanation = _explain_point(name, point, minor)
+                    explanation = _explain_missing_point(name, point, minor)
                 if explanation:
                     yield VersionMismatch((*path, "plugins", point, list_name, j, "name"), name, explanation)
 
@@ -258,7 +258,7 @@ def _iter_plugin_config_mismatches(profile: JsonObject, path: Path, minor: int) 
         entry_path = (*path, "pluginConfig", j)
         name = str(config.get("name"))
         declared = IN_TREE.get(name)
-        if explanation := _explain_plugin(name, minor):
+        if explanation := _explain_missing_plugin(name, minor):
             yield VersionMismatch((*entry_path, "name"), name, explanation)
         elif declared is not None and declared.args_type is not None:
             if minor < declared.args_since:
@@ -269,19 +269,19 @@ def _iter_plugin_config_mismatches(profile: JsonObject, path: Path, minor: int) 
                     yield VersionMismatch((*entry_path, "args", *split_path(field)), field, f"needs 1.{since}")
 
 
-def _explain_plugin(name: str, minor: int) -> str:
+def _explain_missing_plugin(name: str, minor: int) -> str:
     """Return why this minor version lacks the plugin, or "" if it has the plugin or no version has it."""
     if name in FORMER_PLUGINS:
         return f"was removed before 1.{OLDEST_MINOR}"
     declared = IN_TREE.get(name)
-    if declared is None or declared.for_minor(minor) is not None:
+    if declared is None or declared.restrict_to_minor(minor) is not None:
         return ""
     if declared.until is not None and minor > declared.until:
         return f"was removed in 1.{declared.until + 1}"
     return f"needs 1.{declared.since}"
 
 
-def _explain_point(name: str, point: str, minor: int) -> str:
+def _explain_missing_point(name: str, point: str, minor: int) -> str:
     """Return the version since which the plugin runs at the point, as a clause.
 
     Return "" if the plugin runs there in this minor version.

@@ -58,7 +58,7 @@ class PreFilterOutcome:
     plugin: str = ""
     """The plugin that gave `status`; empty if the framework did."""
     reached: tuple[str, ...] = ()
-    """The plugins that upstream asks before it stops."""
+    """The plugins that upstream runs before it stops."""
     node_names: frozenset[str] | None = None
     """The only nodes that can pass; None for all."""
     narrowed_by: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ class FilterOutcome:
         """Return the plugin that upstream reports for a rejected node, and the status that it gives."""
         plugin = self.order[self.first[row]]
         verdicts = self.with_nominated if self.by_nominated[row] else self.verdicts
-        return plugin, verdicts[plugin].status(row)
+        return plugin, verdicts[plugin].get_status(row)
 
     @cached_property
     def unresolvable(self) -> Bools:
@@ -342,7 +342,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
     # Filter and score the nodes.
     if error is None:
         try:
-            outcome = Filtering.from_framework(framework, pre_filter, info, view).judge()
+            outcome = Filtering.from_framework(framework, pre_filter, info, view).run_filters()
             considered = _mask_examined_nodes(pre_filter, nominated_row, view)
             nominated_node = _find_feasible_nominated_node(outcome, considered, nominated_row, consultation, view)
             if sampling and nominated_node is None and not pre_filter.status.rejected:
@@ -399,15 +399,15 @@ class Filtering:
         plugins = [p for p in framework.plugins_at("filter") if offers(p, FilterPlugin) and p.name not in inactive]
         return cls(plugins, pre_filter, info, view)
 
-    def judge(
+    def run_filters(
         self, delta: Delta = NO_CHANGE, known_verdicts: Verdicts | None = None, nodes_to_judge: Bools | None = None
     ) -> FilterOutcome:
-        """Run all plugins on all nodes, first without and then with the nominated pods that this pod must yield to.
+        """Run all Filter plugins on all nodes, first without and then with the nominated pods that count for this pod.
 
         A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothetical
         change of pods on nodes. `known_verdicts` are verdicts without this change, which are reused for plugins that do
-        not read pods. If `nodes_to_judge` (N,) is given, all other nodes may get any verdict. Raises PluginError if a
-        plugin fails.
+        not read pods. If `nodes_to_judge` (N,) is given, the verdicts on all other nodes are undefined. Raises
+        PluginError if a plugin fails.
         """
         nodes = len(self.view.nodes)
         verdicts = self._collect_verdicts(delta, known_verdicts)
@@ -428,9 +428,9 @@ class Filtering:
         """Return each plugin's verdict after the hypothetical change, reusing known verdicts that it cannot affect."""
         verdicts: dict[str, PluginVerdict] = {}
         for plugin in self.plugins:
-            known = known_verdicts.get(plugin.name) if known_verdicts else None
-            if known is not None and (not delta or self.find_dependency(plugin) is Reads.NODES):
-                verdicts[plugin.name] = known
+            known_verdict = known_verdicts.get(plugin.name) if known_verdicts else None
+            if known_verdict is not None and (not delta or self.get_dependency(plugin) is Reads.NODES):
+                verdicts[plugin.name] = known_verdict
             else:
                 verdicts[plugin.name] = self._judge_with_plugin(plugin, delta)
         return verdicts
@@ -456,21 +456,21 @@ class Filtering:
     @cached_property
     def _own_row_plugins(self) -> list[FilterPlugin]:
         """The plugins that read nothing but a node's own row."""
-        return [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.OWN_ROW]
+        return [plugin for plugin in self.plugins if self.get_dependency(plugin) is Reads.OWN_ROW]
 
     def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject whatever pods run there.
+        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
         Verdicts in `known_verdicts` are reused. Raises PluginError if a plugin fails.
         """
-        plugins = [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.NODES]
+        plugins = [plugin for plugin in self.plugins if self.get_dependency(plugin) is Reads.NODES]
         rejected = np.zeros(len(self.view.nodes), np.bool_)
         for plugin in plugins:
             verdict = known_verdicts.get(plugin.name) or self._judge_with_plugin(plugin, NO_CHANGE)
             rejected |= verdict.rejected
         return rejected
 
-    def find_dependency(self, plugin: FilterPlugin) -> Reads:
+    def get_dependency(self, plugin: FilterPlugin) -> Reads:
         """Return what the plugin's verdict on this pod depends on, as the plugin or its PreFilter declares."""
         return get_reads(plugin, self.pre_filter.results.get(plugin.name))
 

@@ -22,7 +22,7 @@ from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilter
 class Rejectors(NamedTuple):
     """The names of the plugins that rejected a pod.
 
-    The scheduling queue asks them whether an event can help the pod.
+    The scheduling queue calls their queueing hints to decide whether an event can help the pod.
     """
 
     unschedulable: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ class PostFilterOutcome(msgspec.Struct, frozen=True):
 
     status: Status = SUCCESS
     results: Mapping[str, PostFilterResult] = msgspec.field(default_factory=dict)
-    """Plugin that was asked -> its answer."""
+    """Plugin that was run -> its result."""
     plugin: str = ""
     """The plugin that gave a rejection: the deciding one, or the first that rejected."""
 

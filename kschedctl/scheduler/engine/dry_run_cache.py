@@ -46,8 +46,8 @@ class DryRunState:
     must_go: Bools
     """(V,): whether the pod has to be evicted, if the pod fits at all."""
 
-    def for_unchanged_nodes(self, view: Fork, nominated: Delta) -> DryRunState:
-        """Return the result restricted to nodes whose pods and nominations have not changed since.
+    def restrict_to_unchanged_nodes(self, view: Fork, nominated: Delta) -> DryRunState:
+        """Return the result restricted to nodes whose pods and nominations have not changed since the dry run.
 
         Whether PDBs still allow the same disruptions is not checked.
         """
@@ -145,6 +145,6 @@ def get_dry_run_key(info: PodInfo, view: Fork) -> Hashable:
     """
     if info.number is None:
         return None
-    # Pods that had a node are numbered from the number of PodInfos on.
+    # A pod that had a node has the number of its stored PodInfo plus the number of all PodInfos.
     had_node, number = divmod(info.number, len(view.pods.infos))
     return info.priority, int(view.pods.distinct.demand[number]), bool(had_node)

@@ -334,7 +334,7 @@ class FilterAnswer(NamedTuple):
 class HTTPExtender:
     """An extender of the configuration.
 
-    `call` makes HTTP calls, and is None if the extender is not asked. `url` identifies the extender in messages, and
+    `call` makes HTTP calls, and is None if the extender is not called. `url` identifies the extender in messages, and
     `document` is the extender as in the configuration.
     """
 
@@ -356,7 +356,7 @@ class HTTPExtender:
                 return True
         return False
 
-    def find_unknowns(self, pod: Pod) -> Iterator[Unknown]:
+    def iter_unknowns(self, pod: Pod) -> Iterator[Unknown]:
         """Yield the facts about the pod that stay unknown because this extender is not called.
 
         There are none if the extender is not interested in the pod.

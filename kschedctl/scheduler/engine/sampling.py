@@ -181,5 +181,5 @@ class Sampling:
         known_nodes = len(rejected) if terms.nodes is None else terms.nodes
         self.start = (start + processed) % max(known_nodes, 1)
 
-        found = feasible[feasible < examined_count][:needed]
-        return NodeSearch(start, self.start, order[found], examined)
+        sampled = feasible[feasible < examined_count][:needed]
+        return NodeSearch(start, self.start, order[sampled], examined)

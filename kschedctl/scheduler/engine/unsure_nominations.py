@@ -39,7 +39,10 @@ def iter_cycle_unknown(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unkno
 
 
 def iter_choice_unknown(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown if the pod fits on `row` only because unsure nominations for that row are not counted."""
+    """Yield an unknown if the pod fits on `row` only because unsure nominations for that row are not counted.
+
+    At most one is yielded.
+    """
     if row in view.unsure_nominations[0].tolist():
         counted = run_cycle(framework, info, _nominate_unsure_pods(view))
         if row not in counted.feasible.tolist():

@@ -105,7 +105,7 @@ class Peers(IntEnum):
     EXTREMES = 1
     """`normalize` uses only the lowest and the highest raw score, and raw scores depend on no other node."""
     DOMAINS = 2
-    """Like EXTREMES, but raw scores depend on the number of topology domains, as `among` of the plugin reports."""
+    """Like EXTREMES, but raw scores depend on how many topology domains `RowScores.count_domains` finds."""
     ALL = 3
     """Every scored node."""
 
@@ -161,8 +161,8 @@ class Plugin(Protocol):
 def get_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
     """Return which data a plugin's answers depend on.
 
-    The plugin's result for the pod may declare that, otherwise the plugin does. A plugin that declares nothing may read
-    all pods.
+    If the plugin's `result` for a pod declares that data, it takes precedence over the plugin's own declaration. A
+    plugin that declares nothing may read all pods.
     """
     if result is not None and result.reads is not None:
         return result.reads
@@ -376,7 +376,7 @@ class UpstreamFault(NamedTuple):
 class FaultyPlugin(Plugin, Protocol[Cycle_contra]):
     """A plugin that reproduces a bug of upstream."""
 
-    def upstream_fault(self, cycle: Cycle_contra) -> UpstreamFault | None:
+    def find_upstream_fault(self, cycle: Cycle_contra) -> UpstreamFault | None:
         """Return the bug if it may affect the pod of a finished `Cycle`, otherwise None."""
 
 
@@ -412,7 +412,7 @@ class PluginVerdict(msgspec.Struct, frozen=True):
                 failed |= rejection.mask
         return cls(rejected, unresolvable, failed, effective)
 
-    def status(self, row: int) -> Status:
+    def get_status(self, row: int) -> Status:
         """Return the plugin's status for the node at `row`, with the worst code and all reasons of its rejections."""
         if not self.rejected[row]:
             return SUCCESS

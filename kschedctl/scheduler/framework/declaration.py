@@ -116,7 +116,7 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
     """Its rules and messages that differ between versions."""
 
     @classmethod
-    def version_changes(cls) -> tuple[ByVersion[object], ...]:
+    def list_version_changes(cls) -> tuple[ByVersion[object], ...]:
         """Return the plugin's rules that differ between versions.
 
         A plugin overrides this method if some rules are declared in modules that are loaded only when needed.
@@ -124,7 +124,7 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
         return cls.changed
 
     @classmethod
-    def noted_changes(cls) -> tuple[NotedChange, ...]:
+    def list_noted_changes(cls) -> tuple[NotedChange, ...]:
         """Return the changes that are known only from release notes, with the pods that they affect.
 
         By default, there are no such changes.
@@ -221,7 +221,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_class(cls, plugin: PluginClass) -> Declaration:
-        """Collect what a plugin class declares."""
+        """Build the declaration of a plugin class from the class's attributes and methods."""
         return cls(
             name=plugin.name,
             points=find_extension_points(plugin).union(plugin.points),
@@ -241,7 +241,7 @@ class Declaration(msgspec.Struct, frozen=True):
             plugin=plugin,
         )
 
-    def for_minor(self, minor: int) -> Declaration | None:
+    def restrict_to_minor(self, minor: int) -> Declaration | None:
         """Return the declaration as of a minor version, or None if that version does not have the plugin."""
         if not self.since <= minor <= (self.until or minor):
             return None

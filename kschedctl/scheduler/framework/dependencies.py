@@ -70,8 +70,8 @@ class DependentPlugin(Plugin, Protocol):
 class DoubtfulPlugin(Plugin, Protocol):
     """A plugin whose answers depend on something that no object records."""
 
-    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield what the answer depends on besides objects, such as the scheduler's memory."""
+    def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+        """Yield the unknowns of an answer that no object records, such as the scheduler's memory."""
 
 
 ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EITHER))
@@ -90,7 +90,7 @@ def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple
 
     # What every answer depends on.
     for dependency in (*ALWAYS_NEEDED, *_iter_manifest_dependencies(info.pod, view)):
-        gap = objects.gap(dependency.kind)
+        gap = objects.find_gap(dependency.kind)
         if gap:
             unknowns.append(Unknown(dependency, gap))
 
@@ -99,7 +99,7 @@ def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple
         if not offers(plugin, DependentPlugin):
             continue
         for dependency in dict.fromkeys(plugin.dependencies(info, view)):
-            gap = objects.gap(dependency.kind, info.namespace)
+            gap = objects.find_gap(dependency.kind, info.namespace)
             if gap:
                 unknowns.append(Unknown(dependency, gap, plugin.name))
     return tuple(dict.fromkeys(unknowns))

@@ -90,7 +90,7 @@ class RowScores(Protocol):
 class DistinguishingFilter(Plugin, Protocol):
     """A plugin that can answer Filter for any rows without a full run."""
 
-    def row_verdicts(self, info: PodInfo, view: Fork) -> RowVerdicts | None:
+    def build_row_verdicts(self, info: PodInfo, view: Fork) -> RowVerdicts | None:
         """Return Filter's answers for any rows, or None if this needs a full run.
 
         Raises PluginError if a plugin fails.
@@ -125,5 +125,5 @@ class NodeGroupingScore(Plugin, Protocol):
 class DistinguishingScore(Plugin, Protocol):
     """A plugin that can answer Score for any rows without a full run."""
 
-    def row_scores(self, info: PodInfo, view: Fork) -> RowScores:
+    def build_row_scores(self, info: PodInfo, view: Fork) -> RowScores:
         """Return Score's answers for any rows. Raises PluginError if a plugin fails."""

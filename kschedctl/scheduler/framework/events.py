@@ -206,10 +206,7 @@ def list_pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
 
 
 def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionType:
-    """Return the pod actions to register for.
-
-    A version that lacks one of the requested kinds of updates needs all updates.
-    """
+    """Return the requested pod actions, and all updates if the version lacks a requested kind of update."""
     known_updates = UPDATES_OF_PODS.at(gates.release)
     requested_updates = [action for action in ActionType if action in ActionType.UPDATE and action in requested]
     if all(update.label in known_updates for update in requested_updates):
@@ -220,10 +217,10 @@ def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionTyp
 def resolve_node_actions(
     requested: ActionType, gates: FeatureGates, *, all_updates_before_1_32: bool = False
 ) -> ActionType:
-    """Return the node actions to register for.
+    """Return the requested node actions, extended by the updates that the version needs.
 
     A new node may be unusable for a pod at first, in which case the queue's pre-check hides its event from plugins.
-    Changes of labels and taints are therefore needed as well. `all_updates_before_1_32` marks a
+    Versions with this pre-check therefore need changes of labels and taints as well. `all_updates_before_1_32` marks a
     plugin that registers for all updates of nodes in versions with EVERY_UPDATE.
     """
     if all_updates_before_1_32 and EVERY_UPDATE.at(gates.release):
@@ -277,8 +274,8 @@ def _read_labels_or_annotations(document: Json) -> dict[str, str]:
 
 def _to_camel_case(name: str) -> str:
     """Convert a snake_case name to camelCase."""
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    first_word, *other_words = name.split("_")
+    return first_word + "".join(word.capitalize() for word in other_words)
 
 
 def _drop_empty_values(value: Json) -> Json:
@@ -323,7 +320,7 @@ class WakeTrigger(NamedTuple):
 class WakingPlugin(Plugin, Protocol):
     """A plugin that describes the changes that wake pods. Other plugins are described by their registered events."""
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield each change that wakes a pod which the plugin rejected, with a description.
 
         Queueing hints are assumed to be on.
@@ -334,7 +331,7 @@ class WakingPlugin(Plugin, Protocol):
 class AdmittingPlugin(Plugin, Protocol):
     """A plugin that keeps pods out of the active queue and reacts only to some of the events that it registers for."""
 
-    def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield each change after which the plugin lets the pod into the active queue, with a description."""
 
 

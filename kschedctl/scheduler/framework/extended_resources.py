@@ -18,7 +18,7 @@ from kschedctl.api.objects import (
     ResourceClaim,
 )
 from kschedctl.api.pod_requests import is_sidecar
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, is_dra_extended
 from kschedctl.snapshot.indexes import ClusterObjects
 
@@ -108,7 +108,7 @@ def _count_devices_by_container(pod: Pod, resource: str) -> dict[int, int]:
 
 def _parse_requested_amount(container: Container, resource: str) -> int:
     """Return how many whole units of a resource a container requests, or 0 if the amount is a fraction."""
-    quantity = parse(str(container.resources.requests.get(resource, 0)))
+    quantity = parse_quantity(str(container.resources.requests.get(resource, 0)))
     return quantity.value() if quantity.round_up(0) == quantity else 0
 
 

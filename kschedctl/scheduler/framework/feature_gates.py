@@ -174,13 +174,13 @@ class FeatureGates:
     """Behavior taken from another version; then overrides are accepted without validation."""
 
     def __post_init__(self) -> None:
-        faults = list(self._validate()) if self.mix is None else []
+        faults = list(self._validate_overrides()) if self.mix is None else []
         if faults:
             hint = self._find_version_hint(faults[0].removeprefix("unrecognized feature gate: "))
             raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
 
     def _find_version_hint(self, gate: str) -> str:
-        """Return a hint about the versions in which an unrecognized gate exists, or an empty string.
+        """Return a hint about the versions in which an unrecognized gate exists, or "" if no version has it.
 
         `gate` may also be an error message, for which there is no hint.
         """
@@ -232,10 +232,10 @@ class FeatureGates:
                 states[name] = states[successor]
         return states
 
-    def _validate(self) -> Iterator[str]:
+    def _validate_overrides(self) -> Iterator[str]:
         """Yield the errors that the scheduler reports for the overrides, sorted by gate.
 
-        Newer versions then report the enabled gates that depend on disabled gates.
+        In newer versions, enabled gates that depend on disabled gates follow.
         """
         for name, value in sorted((self.overrides or {}).items()):
             if name not in _GROUP_GATES and name not in ALL_GATE_STAGES:

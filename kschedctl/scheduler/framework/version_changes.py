@@ -38,7 +38,8 @@ def _import_with_submodules(name: str) -> list[ModuleType]:
     """Import a module and return it with all its submodules, sorted by name."""
     module = import_module(name)
     submodules = pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}.")
-    return [module, *(import_module(submodule) for submodule in sorted(info.name for info in submodules))]
+    submodule_names = sorted(submodule.name for submodule in submodules)
+    return [module, *map(import_module, submodule_names)]
 
 
 RELEASE_NOTE_KIND = "ReleaseNote"
@@ -63,7 +64,7 @@ class NotedChange(NamedTuple):
         return includes_change(gates.release, self.change.from_notes) and (not self.gate or gates.enabled(self.gate))
 
 
-def find_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
+def iter_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
     """Yield an unknown for each possible effect on the pod of changes known only from release notes."""
     pull_requests_by_effect: dict[Effect, list[str]] = {}
     for change in changes:

@@ -56,7 +56,7 @@ class DefaultPreemptionArgs(PluginArgs, frozen=True):
     min_candidate_nodes_absolute: Int32 = 100
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield an error for each number that is out of range. If both numbers are 0, also yield one for each."""
+        """Yield an error for each number that is out of range, and one error for each number if both are 0."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if not 0 <= percentage <= 100:
             yield invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")
@@ -113,7 +113,7 @@ class DefaultPreemption(PreemptionPlugin):
         )
 
     def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
-        """Return PostFilter's message about a pod that preempts a number of victims on the node.
+        """Return PostFilter's message about the number of victims that the pod preempts on the node.
 
         It is empty in versions without a message.
         """

@@ -124,8 +124,8 @@ class GangScheduling(DeclaredPlugin):
         return cls(permits=not UNTIL_INFEASIBLE.at(gates.release))
 
     @classmethod
-    def noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Return the changes that are not replayed: how groups are queued, and how groups are evicted.
+    def list_noted_changes(cls) -> tuple[NotedChange, ...]:
+        """Return the changes that are known only from release notes: how groups are queued, and how groups are evicted.
 
         The first change affects pods of groups. The second affects pods without a group that could preempt pods of
         groups.
@@ -142,7 +142,7 @@ class GangScheduling(DeclaredPlugin):
         if REGISTERS_GROUP_UPDATES.at(gates.release):
             yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_group_updated)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue.
 
         These are new pods of the pod's group, the creation of the group and, in versions that notice it, a lower
@@ -165,7 +165,7 @@ class GangScheduling(DeclaredPlugin):
         if gang and REGISTERS_GROUP_UPDATES.at(gates.release):
             yield WakeTrigger("PodGroup", UPDATE, f"minCount of PodGroup {name} is lowered")
 
-    admitting_changes = waking_changes
+    iter_admitting_changes = iter_waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds of groups whose unread objects could change the decision about the pod.
@@ -212,8 +212,8 @@ class GangScheduling(DeclaredPlugin):
             return SUCCESS
         return Status(Code.WAIT, (NO_QUORUM,))
 
-    def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
-        """Return Success if enough pods of the group are placed, and Wait if the remaining pods may still be enough.
+    def check_placement_feasibility(self, group: AnyGroup, progress: GroupProgress) -> Status:
+        """Return Success if enough pods of the group are placed, and Wait if the remaining pods may still suffice.
 
         Return Unschedulable if the placed and all remaining pods together are too few. For a group of groups, child
         groups are counted instead of pods.
@@ -229,7 +229,7 @@ class GangScheduling(DeclaredPlugin):
 class HierarchicalGangScheduling(GangScheduling):
     """Plugin for gate CompositePodGroup: a pod waits until all groups of its group's tree are ready."""
 
-    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+    def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
         """Yield an unknown about the order of groups if the pod's group has a parent.
 
         Upstream tries the groups of a tree in random order. Simulations of several pods try each PodGroup separately.
@@ -244,13 +244,13 @@ class HierarchicalGangScheduling(GangScheduling):
         yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_tree_group_updated)
         yield ClusterEventWithHint("CompositePodGroup", ActionType.ADD, _is_schedulable_after_composite_added)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change in the pod's tree of groups that moves a rejected pod back to the queue.
 
         A pod whose group has no parent waits for the same changes as without the feature gate.
         """
         if _has_group_without_parent(info, view):
-            yield from super().waking_changes(info, view, gates)
+            yield from super().iter_waking_changes(info, view, gates)
             return
         name = "its tree"
         ancestors = _list_ancestors(info, view)
@@ -262,7 +262,7 @@ class HierarchicalGangScheduling(GangScheduling):
         yield WakeTrigger("PodGroup", UPDATE, f"minCount of a PodGroup of {name} is lowered")
         yield WakeTrigger("CompositePodGroup", ADD, f"another CompositePodGroup of {name} is created")
 
-    admitting_changes = waking_changes
+    iter_admitting_changes = iter_waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds of groups whose unread objects could change the decision about the pod.
@@ -350,9 +350,9 @@ def _find_lowest_group_priority(view: Fork) -> float:
 
 
 def _iter_group_priorities(view: Fork) -> Iterator[int]:
-    """Yield the lowest priority of each group's pods and, if the group exists, the priority of its root group."""
+    """Yield, for each group, the lowest priority of its pods and, if it has one, the priority of its root group."""
     pods = view.pods
-    for key, positions in pods.by_group.items():
+    for key, positions in pods.positions_by_group.items():
         pod_priorities = pods.priority[pods.info[positions]]
         yield int(pod_priorities.min())
         group_priority = find_preemption_role(view, key, as_groups=True).priority
@@ -423,9 +423,9 @@ def _get_group_key(change: ChangedObject) -> GroupKey:
 
 
 def _is_in_same_tree(info: PodInfo, other_key: EntityKey, view: Fork) -> bool:
-    """Return whether the pod's group and the other group have the same root. Return False if the pod has no group.
+    """Return whether the pod's group and the other group have the same root in `view`, the cluster after the change.
 
-    `view` is the cluster after the change. A group whose tree is incomplete counts as being in no tree.
+    Return False if the pod has no group. A group whose tree is incomplete counts as being in no tree.
     """
     pod_group = get_group_key(info.pod)
     if pod_group is None:

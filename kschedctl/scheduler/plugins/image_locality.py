@@ -64,7 +64,7 @@ class ImageLocality(DeclaredPlugin):
         return cls(gates.release)
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
-        """Score each of `rows` from 0 to 100 by the total size of the pod's images on the node.
+        """Score the nodes in `rows` from 0 to 100 by the total size of the pod's images on the node.
 
         The size of an image is scaled by the share of nodes that have the image. Sums below 23 MiB score 0, and sums
         above 1000 MiB per image score 100.

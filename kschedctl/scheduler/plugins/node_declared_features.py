@@ -65,7 +65,7 @@ class FeaturesNotDeclared(Fact, frozen=True):
 
     features: tuple[str, ...]
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """List the missing features."""
         return f"not declared: {', '.join(self.features)}"
 
@@ -148,7 +148,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
             return False
         return self._find_inferred_features(change.old.spec) != self._find_inferred_features(change.new.spec)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         required = join_words(sorted(self._find_inferred_features(info.spec))) or "what the pod needs"
         yield WakeTrigger(NODE, ADD, f"a node is added (the pod needs one that declares {required})")

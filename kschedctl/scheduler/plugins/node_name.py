@@ -30,7 +30,7 @@ class AnotherNodeNamed(Fact, frozen=True):
 
     node: str
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which node the pod requests."""
         return f"the pod requests node {self.node}"
 
@@ -60,7 +60,7 @@ class NodeName(DeclaredPlugin):
         """Yield the node events after which a rejected pod may become schedulable."""
         yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, all_updates_before_1_32=True))
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of the change that moves a rejected pod back to the queue: the addition of a node."""
         yield WakeTrigger(NODE, ADD, f"a node is added (the pod requests {info.spec.node_name or 'one by name'})")
 

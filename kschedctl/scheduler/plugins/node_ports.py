@@ -49,10 +49,10 @@ class HostPortHeld(Fact, frozen=True):
     holder: str = ""
     """The pod that uses the port, as namespace/name."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which port is held by which pod.
 
-        >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").words()
+        >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").describe()
         'TCP port 80 is held by shop/web'
         """
         if not self.holder:
@@ -109,7 +109,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         # Ports depend only on pods, so that of all node events, only a new node is of use
         yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, all_updates_before_1_32=True))
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         ports = [f"{port.protocol} {_format_port(port)}" for port in info.host_ports]
         yield WakeTrigger(POD, DELETE, f"a pod leaves a node that holds host port {join_words(ports, 'or')}")

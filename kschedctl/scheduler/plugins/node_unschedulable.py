@@ -40,7 +40,7 @@ REGISTERS_TOLERATION_EVENTS = ByVersion(
 class Cordoned(Fact, frozen=True):
     """The fact that the node is marked unschedulable."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say that the node is cordoned."""
         return "the node is cordoned"
 
@@ -99,7 +99,7 @@ class NodeUnschedulable(DeclaredPlugin):
         """Return whether the pod tolerates the taint of cordoned nodes."""
         return is_tolerated(spec.tolerations, UNSCHEDULABLE_TAINT, comparison_operators=self.comparison_operators)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, "a node that is not cordoned is added or changes")

@@ -43,13 +43,13 @@ class SchedulingGates(DeclaredPlugin):
             actions = resolve_pod_actions(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, gates)
             yield ClusterEventWithHint(POD, actions, self._is_schedulable_after_gates_eliminated)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of the change that lets the pod into the queue: the removal of its last gate."""
         names = [gate.name for gate in info.spec.scheduling_gates]
         gates_eliminated = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         yield WakeTrigger(POD, gates_eliminated, f"the last of its scheduling gates is removed: {', '.join(names)}")
 
-    admitting_changes = waking_changes
+    iter_admitting_changes = iter_waking_changes
 
     def _is_schedulable_after_gates_eliminated(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod itself was updated and has no scheduling gate left."""

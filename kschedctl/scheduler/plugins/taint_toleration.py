@@ -72,14 +72,14 @@ class UntoleratedTaint(Fact, frozen=True):
         """True if every node still has the taint of uninitialized nodes."""
         return 0 < self.nodes == self.uninitialized_nodes
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the taint and, if it marks uninitialized nodes, who should remove it.
 
-        >>> UntoleratedTaint("dedicated", "batch", "NoSchedule").words()
+        >>> UntoleratedTaint("dedicated", "batch", "NoSchedule").describe()
         'taint dedicated=batch:NoSchedule is not tolerated'
-        >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=1, nodes=5).words())
+        >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=1, nodes=5).describe())
         taint uninitialized:NoSchedule is not tolerated: the cloud controller manager has not initialized the node
-        >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=5, nodes=5).words())
+        >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=5, nodes=5).describe())
         taint uninitialized:NoSchedule is on every node: the cloud controller manager is not running, or fails
         """
         key_and_value = f"{self.key}={self.value}" if self.value else self.key
@@ -139,7 +139,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _build_untolerated_taint_finder(
         self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
     ) -> Callable[[int], UntoleratedTaint | None]:
-        """Build a function that maps a node's row to the untolerated taint that rejects the pod there, if any.
+        """Build a function that returns, for a node's row, the untolerated taint that rejects the pod there, or None.
 
         `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints. If all nodes are
         uninitialized, the taint of uninitialized nodes takes precedence, unless the pod tolerates it.
@@ -182,7 +182,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_untolerated_taints(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
-        """Return the number of untolerated taints with one of the effects in each list of taints."""
+        """Return, for each list in `taint_sets`, the number of untolerated taints that have one of the `effects`."""
         counts = []
         for taints in taint_sets:
             relevant = [taint for taint in taints if taint.effect in effects]
@@ -238,7 +238,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
             is None
         )
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         untainted = "a node is added without NoSchedule and NoExecute taints"
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)

@@ -60,9 +60,9 @@ class TopologyPlacementGenerator(DeclaredPlugin):
 
 
 def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str | None:
-    """Return the topology domain in which the group's pods run, by the label `key`. Return None if no pod runs.
+    """Return the topology domain, by the label `key`, of the group's running pods, or None if no pod runs.
 
-    Raises PluginError if the node of a pod is missing or in no domain, or if the pods are in several domains.
+    Raises PluginError if the node of a pod is missing or lacks the label, or if the pods are in several domains.
     """
     column = view.nodes.label(key)
     domain = ""

@@ -75,10 +75,10 @@ class DiskMounted(Fact, frozen=True):
     disk: str = ""
     pod: str = ""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which disk is mounted by which pod.
 
-        >>> DiskMounted("GCE disk d1", "shop/web").words(), DiskMounted().words()
+        >>> DiskMounted("GCE disk d1", "shop/web").describe(), DiskMounted().describe()
         ('GCE disk d1 is mounted by shop/web', 'the disk is mounted by a nominated pod')
         """
         if not self.pod:
@@ -93,12 +93,12 @@ class ClaimInUse(Fact, frozen=True):
     pod: str = ""
     node: str = ""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which claim is used by which pod on which node.
 
-        >>> ClaimInUse("shop/data", "shop/db", "w1").words()
+        >>> ClaimInUse("shop/data", "shop/db", "w1").describe()
         'only one pod may use claim shop/data (ReadWriteOncePod): shop/db on w1 does'
-        >>> ClaimInUse().words()
+        >>> ClaimInUse().describe()
         'the claim is used by a nominated pod'
         """
         if not self.pod:
@@ -135,7 +135,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     without = "volumes for one node or pod are used by several"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step_within_reach = NextStep(
-        "EndVolumeUser", "The volume is for one pod at a time: the pod that uses it must end first"
+        "EndVolumeUser", "Only one pod at a time may use the volume: wait for the other pod to end, or stop it"
     )
     next_step = LOOK_AT_CLAIM
     kinds = ("PersistentVolumeClaim",)
@@ -196,8 +196,8 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         A claim that another pod uses counts as in use on all nodes, except on nodes where a hypothetical pod change
         frees it. A hypothetical pod uses a claim only on its node. Raises PluginError if PreFilter did not run.
         """
-        conflicts_with_disk = _find_infos_with_conflicting_disk(info, view)
         # Disks come first, as they need nothing from PreFilter.
+        conflicts_with_disk = _find_infos_with_conflicting_disk(info, view)
         existing_conflicts = view.count_by_node(conflicts_with_disk)
         changed_conflicts = delta.count_changes(conflicts_with_disk, len(view.nodes))
         is_mounted = existing_conflicts + changed_conflicts > 0
@@ -216,7 +216,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
             lambda row: _build_claim_in_use_fact(info, state, view),
         )
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         claims = describe_claims(info, ephemeral=False)
         freed = f"a pod in namespace {info.namespace} that uses claim {claims} or one of its disks leaves its node"

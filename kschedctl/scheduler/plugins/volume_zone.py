@@ -64,17 +64,17 @@ class VolumeInOtherZone(Fact, frozen=True):
     found: str | None
     """The node's value of the label, or None if it has no such label."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say in which zones or regions the volume is, and in which the node is.
 
-        >>> VolumeInOtherZone("pv1", "shop/data", "zone", ("a", "b"), "c").words()
+        >>> VolumeInOtherZone("pv1", "shop/data", "zone", ("a", "b"), "c").describe()
         'PersistentVolume pv1 of claim shop/data is in zone=a or b, the node is in c'
         """
         place = "has no such label" if self.found is None else f"is in {self.found}"
         allowed = f"{self.key}={' or '.join(self.values)}"
         return f"PersistentVolume {self.volume} of claim {self.claim} is in {allowed}, the node {place}"
 
-    def demands(self) -> tuple[LabelDemand, ...]:
+    def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the zone or region label with the values that the volume demands of its node."""
         return (LabelDemand("its volume", self.key, self.values, self.claim),)
 
@@ -155,7 +155,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
             is_outside, Code.UNRESOLVABLE, REASON, lambda row: _find_volume_in_other_zone(state, view.nodes, row)
         )
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         claim_change = f"claim {describe_claims(info, ephemeral=False)} is created or changes"
         yield WakeTrigger("PersistentVolumeClaim", ADD_OR_UPDATE, claim_change)
@@ -227,7 +227,7 @@ def _find_nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns)
 def _find_volume_in_other_zone(
     topologies: list[VolumeTopology], nodes: NodeColumns, row: int
 ) -> VolumeInOtherZone | None:
-    """Return the fact about the first zone or region that the node does not match, or None."""
+    """Return the fact about the first zone or region of a volume that the node is not in, or None if there is none."""
     labels = nodes.objects[row].metadata.labels
     for topology in topologies:
         stable_key = STABLE_LABELS.get(topology.key, topology.key)

@@ -127,7 +127,7 @@ class ExactSearch:
         """
         names = [result.nominated_node for result in outcome.results.values() if result.nominated_node]
         if outcome.status.code is Code.SUCCESS and names:
-            return Row(self.view.nodes.index[names[-1]])  # the plugin that succeeded was asked last
+            return Row(self.view.nodes.index[names[-1]])  # the plugin that succeeded was the last to run
         return NO_ROW if clears_nomination(outcome) else None
 
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:

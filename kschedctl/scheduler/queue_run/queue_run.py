@@ -176,7 +176,7 @@ class QueueReplay(SchedulingLoop):
         elif framework is None or self.info(position).terminating:
             self.queue.done(position)
         else:
-            self.attempt(position, framework)
+            self.attempt_pod(position, framework)
         self.view.preempting.clear()
 
         # Record whether it waits at Permit, and end the waits that it completes.

@@ -79,8 +79,10 @@ class BackoffQueue:
 
     def __init__(self, clock: Clock, backoff: Backoff = USUAL_BACKOFF, order: QueueOrder = BY_PRIORITY) -> None:
         self._clock, self.backoff, self._active = clock, backoff, order
-        self._pods = order.build_heap(self._build_sort_key) if backoff.pops_early else PodHeap(self.find_expiration)
-        self._errors = PodHeap(self.find_expiration)
+        self._pods = (
+            order.build_heap(self._build_sort_key) if backoff.pops_early else PodHeap(self.get_backoff_expiration)
+        )
+        self._errors = PodHeap(self.get_backoff_expiration)
 
     def __len__(self) -> int:
         return len(self._pods) + len(self._errors)
@@ -117,14 +119,14 @@ class BackoffQueue:
 
     def find_next_completion(self) -> int | None:
         """Return the first time at which the backoff of some pod is over, or None if no pod backs off."""
-        expirations = [self.find_expiration(pod) for pod in (self._pods.peek(), self._errors.peek()) if pod]
+        expirations = [self.get_backoff_expiration(pod) for pod in (self._pods.peek(), self._errors.peek()) if pod]
         return min(expirations) + ORDERING_WINDOW if expirations else None
 
     def is_backing_off(self, pod: QueuedPod) -> bool:
         """Return whether the pod must still wait, including the window in which its backoff ends."""
-        return self.find_expiration(pod) >= self.backoff.align_to_window(self._clock.now())
+        return self.get_backoff_expiration(pod) >= self.backoff.align_to_window(self._clock.now())
 
-    def find_expiration(self, pod: QueuedPod) -> int:
+    def get_backoff_expiration(self, pod: QueuedPod) -> int:
         """Return the time at which the pod's backoff ends, or -1 if the pod does not back off.
 
         The time is computed once per failure and stored in the pod.
@@ -145,4 +147,4 @@ class BackoffQueue:
 
     def _build_sort_key(self, pod: QueuedPod) -> tuple[int, object]:
         """Build a key that sorts pods by the end of their backoff, and then as in the active queue."""
-        return self.find_expiration(pod), self._active.get_sort_key(pod)
+        return self.get_backoff_expiration(pod), self._active.get_sort_key(pod)

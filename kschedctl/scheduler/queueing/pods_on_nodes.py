@@ -54,7 +54,7 @@ class Choice(NamedTuple):
     evaluated: int = 0
     """Number of nodes examined, if it is counted."""
     batched: bool = False
-    """Whether the node is one that an earlier pod left over."""
+    """Whether the node is the one that opportunistic batching suggests: the next best for an identical pod before."""
 
 
 class IncomingPods:

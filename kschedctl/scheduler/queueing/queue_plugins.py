@@ -43,7 +43,7 @@ from kschedctl.snapshot.snapshot import compute_offer
 
 
 class QueueingStrategy(StrEnum):
-    """What happens to a pod after an event: it stays, is tried again after its backoff, or at once."""
+    """The reaction of the queue to an event: the pod stays, is tried again after its backoff, or is tried at once."""
 
     SKIP = "QueueSkip"
     AFTER_BACKOFF = "QueueAfterBackoff"
@@ -62,7 +62,7 @@ def collect_hints(
 ) -> dict[str, QueueingHint]:
     """Return the queueing hint of each plugin that rejected the pod, by plugin name.
 
-    Unlike upstream, which stops at the first Queue, all plugins are asked. A hint function that fails counts as Queue.
+    All plugins are called, whereas upstream stops at the first Queue. A hint function that fails counts as Queue.
     `view` is the state after the change, as HintFunction describes.
     """
     event = occurrence.event
@@ -82,13 +82,14 @@ def choose_strategy(
     known_hints: Mapping[str, QueueingHint] | None = None,
     in_flight: bool = False,
 ) -> QueueingStrategy:
-    """Return what happens to a rejected pod after an event.
+    """Return whether and how to requeue a rejected pod after an event.
 
-    Plugins are asked for hints unless `known_hints` has them. A pod without rejectors is always requeued. Some versions
-    pre-check this kind of event. They ignore an update of the pod's object if only its status changed. Any other event
-    must pass the pre-check, unless the pod is `in_flight`: it was being tried when the event came.
+    The hint functions of plugins are called unless `known_hints` has their answers. A pod without rejectors is always
+    requeued. Some versions pre-check this kind of event. They ignore an update of the pod's object if only its status
+    changed. Any other event must pass the pre-check, unless the pod is `in_flight`: it was being tried when the event
+    came.
     """
-    # Old versions check some events before they ask for hints.
+    # Old versions check some events before they call hint functions.
     if occurrence.event.resource in registrations.pre_checked:
         if occurrence.itself:
             return AFTER_BACKOFF if is_pod_updated(occurrence.change) else SKIP
@@ -105,7 +106,7 @@ def choose_strategy(
 
 
 def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
-    """Return whether an event could put a pod back into the queue, whatever plugins rejected it."""
+    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it."""
     event = occurrence.event
     plugins = registrations.find_registered_plugins(event)
     if not plugins:
@@ -125,7 +126,7 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
 def does_event_concern_pod(
     registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, gating_plugin: str = ""
 ) -> bool:
-    """Return whether an event concerns a rejected pod, so that the plugins that rejected the pod are asked for hints.
+    """Return whether an event concerns a rejected pod, so that the hint functions of its rejectors have to be called.
 
     An update of a waiting pod concerns only that pod. An event concerns a gated pod only if its gating plugin
     registered for the event. In versions before GATE_DECIDES, no event concerns pods with scheduling gates.
@@ -267,7 +268,7 @@ def _may_affect_waiting_pod(pod: Pod, info: PodInfo, view: Fork, *, heeds_namesp
 
 
 class QueuePlugins:
-    """The plugins of all profiles as the queue asks them. `info` returns a pod's current PodInfo."""
+    """The plugins of all profiles as the queue calls them. `info` returns a pod's current PodInfo."""
 
     def __init__(self, scheduler: Scheduler, view: Fork, info: Callable[[Position], PodInfo]) -> None:
         self._scheduler, self._view, self._info = scheduler, view, info
@@ -316,7 +317,7 @@ class QueuePlugins:
         return map(self._scheduler.get_registrations, self._scheduler.configuration.profiles)
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
-        """Return whether the plugins that rejected the pod are asked about an event, because it concerns the pod."""
+        """Return whether an event concerns the pod, so that the queueing hints of its rejectors have to be called."""
         info = self._info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return does_event_concern_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
@@ -352,9 +353,9 @@ def try_without_post_filter(framework: Framework, info: PodInfo, view: Fork) -> 
 
 
 def find_gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = "") -> tuple[str, Status]:
-    """Return the name and the status of the first plugin that keeps the pod out of the active queue.
+    """Return the name and the status of the first PreEnqueue plugin that keeps the pod out of the active queue.
 
-    Return ("", SUCCESS) if no plugin does. The plugin named `first` is asked first, and then all other plugins by name.
+    Return ("", SUCCESS) if no plugin does. The plugin named `first` runs first, followed by all other plugins by name.
     """
     plugins = sorted(framework.plugins_at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
     for plugin in plugins:

@@ -44,8 +44,8 @@ class PostFilterEffect(NamedTuple):
     """The failure with which the pod is put back."""
     victims: Sequence[Position] = ()
     """The pods that are preempted for it."""
-    asked: Container[str] = ()
-    """The PostFilter plugins that were asked."""
+    plugins_run: Container[str] = ()
+    """The PostFilter plugins that were run."""
     later: bool = False
     """Whether the victims leave while other pods are tried."""
 
@@ -116,7 +116,7 @@ class SchedulingLoop(ABC):
 
     # -- a pod's cycle --------------------------------------------------------------------------------------------
 
-    def attempt(self, position: Position, framework: Framework) -> None:
+    def attempt_pod(self, position: Position, framework: Framework) -> None:
         """Run one pod's scheduling cycle. Afterwards, the pod is bound, waiting at Permit, or back in the queue.
 
         A plugin's error is recorded instead of raised.
@@ -124,7 +124,7 @@ class SchedulingLoop(ABC):
         try:
             choice = self.search.find_node(position, framework)
             if choice is None:
-                self._handle_no_fit(position, framework)
+                self._handle_unschedulable_pod(position, framework)
                 return
             self.prepare_moves((position,), ())
             self.pods.bind(position, choice.row, choice.before)
@@ -184,13 +184,13 @@ class SchedulingLoop(ABC):
             self.put_back(position, _build_permit_failure(outcome))
             for event in events:
                 self.queue.move(event, excluded=position)
-        else:  # after an error, the pod itself also hears of the events
+        else:  # after an error, the events reach the pod itself, too
             for event in events:
                 self.queue.move(event)
             self.put_back(position, _build_permit_failure(outcome))
 
     def end_completed_waits(self, gang: GangKey | None = None) -> None:
-        """Ask Permit again, and bind or put back the pods that no longer need to wait.
+        """Run Permit again, and bind or put back the pods that no longer need to wait.
 
         With `gang`, only its pods are considered.
         """
@@ -215,7 +215,7 @@ class SchedulingLoop(ABC):
         self.queue.flush_backoff()
         return [waiting.pod.position for waiting in ended]
 
-    def _handle_no_fit(self, position: Position, framework: Framework) -> None:
+    def _handle_unschedulable_pod(self, position: Position, framework: Framework) -> None:
         """Run PostFilter for a pod without feasible nodes, put the pod back, and preempt its victims.
 
         If the plugin of the pod's gang gives up, the gang's waiting pods leave their nodes.
@@ -226,7 +226,7 @@ class SchedulingLoop(ABC):
         plugin = find_gang_plugin(framework)
         pod = None
         reason = ""
-        if plugin and plugin.name in effect.asked:
+        if plugin and plugin.name in effect.plugins_run:
             pod = self.search.build_info(position).pod
             reason = plugin.find_reason_to_give_up(pod, self.view)
             if reason:

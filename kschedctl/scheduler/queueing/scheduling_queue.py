@@ -31,7 +31,7 @@ FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
 """Labels of moves that no event causes."""
 ACTIVATION_LASTS = ByVersion("a pod activated during its own attempt is tried again", (("", False), ("1.32", True)))
 ACTIVATE = None
-"""In place of an event: the pod is tried again whatever rejected it. Upstream: EventForceActivate."""
+"""In place of an event: the pod is tried again no matter what rejected it. Upstream: EventForceActivate."""
 
 
 class QueueAdvice(Protocol):
@@ -40,7 +40,7 @@ class QueueAdvice(Protocol):
     def find_gating_plugin(self, pod: QueuedPod) -> str:
         """Return the plugin that keeps a pod out of the active queue, or an empty string.
 
-        The pod's current gating plugin is asked first.
+        The pod's current gating plugin runs first.
         """
 
     def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
@@ -337,9 +337,9 @@ class SchedulingQueue:
             self._activate(pod)
 
     def _activate(self, pod: QueuedPod, checked: bool = False) -> bool:
-        """Put the pod into the active queue unless a plugin gates it, and return whether it is there.
+        """Put the pod into the active queue unless a plugin gates it, and return whether it is there now.
 
-        Set `checked` if the gating plugins have already been asked.
+        Set `checked` if the gating plugins have already allowed the pod.
         """
         if not checked and self._park_if_gated(pod):
             return False
@@ -351,14 +351,14 @@ class SchedulingQueue:
     def _back_off(self, pod: QueuedPod) -> None:
         """Put the pod into the backoff queue unless a plugin gates it.
 
-        Gates are asked only if pods may be popped from that queue.
+        The gates are checked only if pods may be popped from that queue.
         """
         if not self.rules.backoff.pops_early or not self._park_if_gated(pod):
             self.unschedulable.delete(pod.position)
             self.backoff.add(pod)
 
     def _park_if_gated(self, pod: QueuedPod) -> bool:
-        """Ask the PreEnqueue plugins, and return whether one of them gates the pod.
+        """Run the PreEnqueue plugins for the pod, and return whether one of them gates it.
 
         A gated pod is moved to the unschedulable pods. There it waits for an event of the gating plugin.
         """

@@ -1,6 +1,6 @@
 """Pods that wait at Permit on the node where they are assumed, before they are bound.
 
-Upstream, a plugin may allow or reject a waiting pod at any time. Here, the plugins for which it waits are asked again
+Upstream, a plugin may allow or reject a waiting pod at any time. Here, the plugins for which it waits run again
 after each cycle. Upstream: pkg/scheduler/framework/runtime/waiting_pods_map.go, bindingCycle and
 handleBindingCycleError in pkg/scheduler/schedule_one.go (v1.36).
 """
@@ -83,7 +83,7 @@ class PermitWaits:
         self.pods: dict[Position, PermitWait] = {}
 
     def iter_ended_waits(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
-        """Ask Permit again about all waiting pods, and remove and yield the waits that end now.
+        """Run Permit again for all waiting pods, and remove and yield the waits that end now.
 
         Each wait comes with its outcome: Success, a rejection or an error. With `gang`, only its pods are considered.
         """
@@ -180,7 +180,7 @@ class PermitWaits:
 
         removed: dict[Position, QueuedPod] = {}
         for gang in gangs:
-            for position in map(Position, self._view.pods.by_gang[gang].tolist()):
+            for position in map(Position, self._view.pods.positions_by_gang[gang].tolist()):
                 pod = queue.delete(position)
                 if pod is not None:
                     removed[position] = pod

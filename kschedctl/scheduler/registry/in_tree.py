@@ -96,7 +96,7 @@ def get_args_types(minor: int) -> Mapping[str, type[Struct]]:
 @cache
 def get_in_tree_plugins(minor: int) -> Mapping[str, Declaration]:
     """Return the in-tree plugins of a minor version, in default order."""
-    declarations = {name: entry.for_minor(minor) for name, entry in IN_TREE.items()}
+    declarations = {name: entry.restrict_to_minor(minor) for name, entry in IN_TREE.items()}
     return {name: declaration for name, declaration in declarations.items() if declaration is not None}
 
 

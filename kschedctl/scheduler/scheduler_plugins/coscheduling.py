@@ -11,7 +11,7 @@ from kschedctl.api.arrays import NO_ROW, Counts, Position
 from kschedctl.api.gangs import GangKey, find_coscheduling_gang
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import CoschedulingPodGroup, Pod
-from kschedctl.api.quantity import MILLI, Quantity, QuantityError, parse
+from kschedctl.api.quantity import MILLI, Quantity, QuantityError, parse_quantity
 from kschedctl.api.resource_names import CPU, PODS
 from kschedctl.api.times import format_go_duration
 from kschedctl.errors import InputError
@@ -23,7 +23,7 @@ from kschedctl.scheduler.engine.pod_groups.gangs import (
     GangPods,
     find_coscheduling_group,
     find_gang_pods,
-    find_gang_terms,
+    get_gang_minimum,
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
@@ -150,11 +150,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         """Build the plugin for the profile's arguments and the version of kube-scheduler."""
         return cls(args, gates.release)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield each change, with a description, that moves the pods of this pod's group back to the active queue.
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield a description of each change that moves the pods of this pod's group back to the active queue.
 
         The plugin has no queueing hints. Creating another pod of the group triggers no event, but the first pod that
-        gets a node activates the others. A pod without a group yields nothing.
+        gets a node activates the other pods. Nothing is yielded for a pod without a group.
         """
         key = find_coscheduling_gang(info.pod)
         if key is None:
@@ -166,7 +166,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
         # While no pod of the group has a node, the first pod that gets one wakes the others.
         pods = find_gang_pods(view, key)
-        missing_count = max((find_gang_terms(view, key).least or 0) - pods.size, 0)
+        missing_count = max((get_gang_minimum(view, key).least or 0) - pods.size, 0)
         if not len(pods.assigned) and missing_count + len(pods.waiting) > 1:
             first_pod = f"a first pod of {key.name}"
             if missing_count:
@@ -251,12 +251,12 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         waited = [member.position for member in result.members if member.placed and member.position in failures]
         if not waited:
             return failures
-        first, *others = waited
+        first, *other_members = waited
         first_info = view.pods.infos[view.pods.info[first]]
         first_reason = self._find_wait_end_reason(result, first_info, view)
         other_reason = OPTIMISTIC if first_reason == OPTIMISTIC else UNRESERVED
         failures[first] = self._build_wait_failure(first_reason)
-        for position in others:
+        for position in other_members:
             failures[position] = self._build_wait_failure(other_reason)
         return failures
 
@@ -304,10 +304,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             return _build_group_rejection(FAILED.format(gang.name))
 
         pods = find_gang_pods(view, gang.key)
-        if reason := self._find_pod_shortage(info, view, pods, gang.group):
+        if reason := self._describe_pod_shortage(info, view, pods, gang.group):
             return _build_group_rejection(reason)
 
-        if gang.group.spec.min_resources is None or (history and history.has_granted_resources(gang.key)):
+        is_check_skipped = history is not None and history.has_granted_resources(gang.key)
+        if gang.group.spec.min_resources is None or is_check_skipped:
             return PreFilterResult()
         if gap := find_resource_gap(gang.group, view, pods):
             return _build_group_rejection(gap.message, gap.fact)
@@ -315,7 +316,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             history.grant_resources(gang.key, self.args.permit_waiting_time_seconds or GRANTED_SECONDS)
         return PreFilterResult()
 
-    def _find_pod_shortage(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
+    def _describe_pod_shortage(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
         """Return the message that the group has too few pods, or "" if it has enough.
 
         Since 1.34, pods with scheduling gates count as missing.
@@ -336,8 +337,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Return a rejection of the pod, because this plugin does not preempt.
 
-        The reason is that the pod has no group or that its whole group is rejected with it. In other cases, there is no
-        reason.
+        The reason is that the pod has no group, or that too many members of its group are missing, so that the whole
+        group is rejected. There is no reason if only a few members are missing.
         """
         pod = cycle.info.pod
         gang = _find_existing_gang(pod, cycle.view)
@@ -436,7 +437,7 @@ class ResourceGap(NamedTuple):
 
 
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
-    """Return the part of the group's minResources that all nodes together lack, or None if they have enough.
+    """Return the amounts of the group's minResources that all nodes together lack, or None if they have enough.
 
     Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
 
@@ -466,7 +467,7 @@ def _parse_min_resources(group: CoschedulingPodGroup) -> dict[str, Quantity]:
     quantities = {}
     for name, amount in (group.spec.min_resources or {}).items():
         try:
-            quantities[name] = parse(amount)
+            quantities[name] = parse_quantity(amount)
         except QuantityError as error:
             field = f"PodGroup {group.metadata.namespace}/{group.metadata.name}, spec.minResources"
             raise InputError(error.what, where=field, hint=error.hint) from None

@@ -129,10 +129,10 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return Rejection(rejected, Code.UNSCHEDULABLE, reason, partial(_describe_most_available, requests, numa))
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
-        """Score each of `rows` by what its NUMA nodes offer. Nodes without the policy single-numa-node score 0.
+        """Score the nodes in `rows` by the amounts that their NUMA nodes offer.
 
-        Pods that are not Guaranteed score the maximum everywhere. With LeastNUMANodes, nodes of any policy are scored
-        by the number of NUMA nodes that the pod needs.
+        Nodes without the policy single-numa-node score 0. Pods that are not Guaranteed score the maximum everywhere.
+        With LeastNUMANodes, nodes of any policy are scored by the number of NUMA nodes that the pod needs.
         """
         if compute_qos_class(info.pod) is not QualityOfService.GUARANTEED:
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
@@ -150,11 +150,11 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return np.where(numa.single[rows], scores, 0)
 
     def _score_by_numa_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
-        """Score each of `rows`: higher if the pod needs fewer and closer NUMA nodes, 0 if the node has no topology."""
+        """Score the nodes in `rows` higher if the pod needs fewer and closer NUMA nodes, and 0 without a topology."""
         numa = _get_cached_numa_list(view).subtract(self._get_reserved_amounts(view)).select_rows(rows)
         by_container = score_containers((requests for _, requests in _list_container_demands(info)), numa)
         scores = np.where(numa.by_pod, score_pod(sum_effective_requests(info.pod), numa), by_container)
-        return np.where(numa.known, scores, 0)
+        return np.where(numa.has_topology, scores, 0)
 
     def _get_numa_nodes(self, view: Fork) -> NumaNodes:
         """Return the NUMA nodes without the amounts reserved in the cache."""
@@ -181,17 +181,19 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         """Yield NodeResourceTopologies, which may change any verdict."""
         yield Dependency(KIND, Effect.EITHER)
 
-    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield the dependencies that a snapshot does not show.
+    def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+        """Yield the unknowns that a snapshot does not show: the contents of the cache, and pods that wait at Permit.
 
-        These are the contents of the cache and pods that wait at Permit.
+        Nothing is yielded if the pod does not need NUMA nodes.
         """
         if not self._needs_numa_nodes(info):
             return
         if self.cache:
             numa = _get_cached_numa_nodes(view)
             depends_on_amounts = numa.single & _depends_on_amounts(info, numa)
-            yield from self.cache.doubts(view, depends_on_amounts, self._find_nodes_scored_by_amounts(info, view))
+            yield from self.cache.iter_unknowns(
+                view, depends_on_amounts, self._find_nodes_scored_by_amounts(info, view)
+            )
             if self.frees_victims:
                 yield from self.cache.iter_preemption_unknown(info, view, depends_on_amounts)
         if self.discards and _can_any_pod_wait(view):
@@ -202,7 +204,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         if compute_qos_class(info.pod) is not QualityOfService.GUARANTEED:
             return np.zeros(len(view.nodes), np.bool_)
         return (
-            _get_cached_numa_list(view).known
+            _get_cached_numa_list(view).has_topology
             if self.strategy == LEAST_NUMA_NODES
             else _get_cached_numa_nodes(view).single
         )
@@ -243,8 +245,11 @@ def _get_cached_numa_list(view: Fork) -> NumaList:
 def _depends_on_amounts(info: PodInfo, numa: NumaNodes) -> bool:
     """Return whether the available amounts on NUMA nodes can decide if the pod fits."""
     is_shared = compute_qos_class(info.pod) is not QualityOfService.GUARANTEED
-    requested = {name for demand in _list_container_demands(info) for name, amount in demand.requests.items() if amount}
-    return any(name in numa.available and not (is_shared and is_affine(name)) for name in requested)
+    for demand in _list_container_demands(info):
+        for name, amount in demand.requests.items():
+            if amount and name in numa.available and not (is_shared and is_affine(name)):
+                return True
+    return False
 
 
 class ContainerKind(StrEnum):
@@ -329,7 +334,7 @@ def _subtract_requests(
 
 
 def _describe_most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
-    """Describe each request and the largest amount that one NUMA node of the node in this row offers.
+    """Describe each request and the largest amount that a single NUMA node of the node at `row` offers.
 
     Resources that no NUMA node has are left out. Return "" if no resource remains.
     """

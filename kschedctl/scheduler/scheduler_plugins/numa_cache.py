@@ -89,7 +89,7 @@ class OverReserve:
     def __init__(self, plugin: str, settings: NumaCacheArgs) -> None:
         self.plugin, self.settings = plugin, settings
 
-    def doubts(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
+    def iter_unknowns(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
         """Yield at most one unknown: cached topologies that answers depend on but a snapshot does not show.
 
         The cache may hold an older topology of a node that has not rejected a pod since. It may hold any topology of a
@@ -118,7 +118,10 @@ class OverReserve:
         is_evictable = (view.pods.priority[view.pods.info] < info.priority) & (view.node >= 0)
         index = view.nodes.index
         placements = view.objects.index(
-            (KIND, PLACEMENT), lambda topologies: _find_published_placements(topologies, index), KIND, of=(view.nodes,)
+            (KIND, PLACEMENT),
+            lambda topologies: _find_nodes_publishing_placements(topologies, index),
+            KIND,
+            of=(view.nodes,),
         )
         if (placements & decided)[view.node[is_evictable]].any():
             yield Unknown(Dependency(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
@@ -132,7 +135,7 @@ class OverReserve:
         key = self.plugin, self.settings, profiles
         return view.objects.index(
             key,
-            lambda topologies: self._compare_with_pods(topologies, view, profiles),
+            lambda topologies: self._compare_topologies_with_pods(topologies, view, profiles),
             KIND,
             of=(view.nodes, view.pods),
         )
@@ -150,7 +153,7 @@ class OverReserve:
                 np.add.at(amounts[resource], rows, amount)
         return amounts
 
-    def _compare_with_pods(
+    def _compare_topologies_with_pods(
         self, topologies: Iterable[NodeResourceTopology], view: Fork, profiles: frozenset[str]
     ) -> PublishedPods:
         """Compare the published topologies with the pods of the cluster, by the fingerprints of the pods on each node.
@@ -171,13 +174,13 @@ class OverReserve:
         template = pods.template[positions]
         is_exclusive = self._find_exclusive_templates(published, pods.templates)[published.resource_set[row], template]
 
-        # A topology differs if the fingerprint of the pods that are there now is another one.
+        # A topology differs if it does not have the fingerprint of the pods that are on the node now.
         is_covered = is_exclusive | ~published.only_exclusive[row]
         is_counted = _match_templates(self._is_counted, pods)[template] & is_covered
         current = _compute_fingerprints(pods, positions[is_counted], row[is_counted], node_count)
         differ = (published.fingerprints != "") & (published.fingerprints != current)
 
-        # Nodes with pods of other schedulers are left out, if the settings say so.
+        # Of these nodes, find the nodes with pods of other schedulers that the settings make count.
         is_foreign = _match_templates(lambda pod: self._is_foreign(pod, profiles), pods)[template]
         if self.settings.foreign_pods_detect == ONLY_EXCLUSIVE:
             is_foreign &= is_exclusive
@@ -258,7 +261,7 @@ def _compute_fingerprints(pods: PodTable, positions: Rows, rows: Rows, node_coun
     return np.array([format_fingerprint(digest) for digest in digests], np.str_)
 
 
-def _find_published_placements(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> Bools:
+def _find_nodes_publishing_placements(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> Bools:
     """Return a mask (N,) of the nodes whose topology publishes the NUMA nodes of containers."""
     has_placement = np.zeros(len(index), np.bool_)
     for topology in topologies:
@@ -357,7 +360,7 @@ def compute_digests(hashes: _Hashes, rows: Rows, count: int) -> _Hashes:
 def hash_texts(texts: Iterable[str], seeds: _Hashes | None = None) -> _Hashes:
     """Return the XXH64 hash of each text in UTF-8. `seeds` has one seed per text, 0 by default.
 
-    >>> [hex(each) for each in hash_texts(["", "xxhash"])]
+    >>> [hex(text_hash) for text_hash in hash_texts(["", "xxhash"])]
     ['0xef46db3751d8e999', '0x32dd38952c4bc720']
     """
     encoded = [text.encode() for text in texts]
@@ -367,9 +370,9 @@ def hash_texts(texts: Iterable[str], seeds: _Hashes | None = None) -> _Hashes:
     seeds = np.zeros(len(encoded), np.uint64) if seeds is None else seeds
     hashes = np.zeros(len(encoded), np.uint64)
     for length in np.unique(lengths).tolist():
-        same_length = np.flatnonzero(lengths == length)
-        octets = np.frombuffer(b"".join(texts_array[same_length]), np.uint8).reshape(len(same_length), length)
-        hashes[same_length] = _hash_octets(octets, seeds[same_length])
+        text_indices = np.flatnonzero(lengths == length)
+        octets = np.frombuffer(b"".join(texts_array[text_indices]), np.uint8).reshape(len(text_indices), length)
+        hashes[text_indices] = _hash_octets(octets, seeds[text_indices])
     return hashes
 
 
@@ -390,14 +393,14 @@ def _hash_octets(octets: _Octets, seeds: _Hashes | None = None) -> _Hashes:
     for word in words[:, stripes_end:].T:
         digest = _rotate_left(digest ^ _mix_word(np.zeros_like(word), word), 27) * _FIRST + _FOURTH
 
-    # Hash the rest, which is shorter than a word: half a word, then single octets.
-    rest = octets[:, words_end:]
+    # Hash the remaining octets, which are fewer than a word has: half a word, then single octets.
+    remaining_octets = octets[:, words_end:]
     half_size = _WORD // 2
-    if rest.shape[1] >= half_size:
-        half_word = np.ascontiguousarray(rest[:, :half_size]).view("<u4")[:, 0].astype(np.uint64)
+    if remaining_octets.shape[1] >= half_size:
+        half_word = np.ascontiguousarray(remaining_octets[:, :half_size]).view("<u4")[:, 0].astype(np.uint64)
         digest = _rotate_left(digest ^ half_word * _FIRST, 23) * _SECOND + _THIRD
-        rest = rest[:, half_size:]
-    for octet in rest.T:
+        remaining_octets = remaining_octets[:, half_size:]
+    for octet in remaining_octets.T:
         digest = _rotate_left(digest ^ octet.astype(np.uint64) * _FIFTH, 11) * _FIRST
 
     # Mix the bits of the result, which XXH64 calls the final avalanche.

@@ -20,7 +20,7 @@ from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.resource_names import CPU, HUGE_PAGES_PREFIX, MEMORY
 from kschedctl.errors import InputError
-from kschedctl.snapshot.pod_info import to_amounts
+from kschedctl.snapshot.pod_info import convert_to_amounts
 
 KIND = "NodeResourceTopology"
 SINGLE_NUMA_NODE, POD_SCOPE, CONTAINER_SCOPE = "single-numa-node", "pod", "container"
@@ -55,7 +55,7 @@ class TopologyManager(NamedTuple):
 
     @classmethod
     def from_topology(cls, topology: NodeResourceTopology) -> TopologyManager:
-        """Read the settings in a topology. Unknown values are ignored.
+        """Read the settings of the node's topology manager from a published topology. Unknown values are ignored.
 
         Attributes override the deprecated topologyPolicies, of which only the first is read.
         """
@@ -99,7 +99,7 @@ class NumaNodes(NamedTuple):
 class NumaList:
     """NUMA nodes in the order in which they are published, of nodes with any policy."""
 
-    known: Bools
+    has_topology: Bools
     """(N,): whether the node has a published topology."""
     by_pod: Bools
     """(N,): whether the kubelet aligns the pod as a whole."""
@@ -113,7 +113,7 @@ class NumaList:
     """Resource -> (N, Z): the available amount, or -1 if the NUMA node lacks the resource."""
 
     def __len__(self) -> int:
-        return len(self.known)
+        return len(self.has_topology)
 
     @cached_property
     def exists(self) -> Bools:
@@ -134,7 +134,7 @@ class NumaList:
         """Return the NUMA nodes of only the nodes in these rows."""
         available = {name: amounts[rows] for name, amounts in self.available.items()}
         return NumaList(
-            self.known[rows],
+            self.has_topology[rows],
             self.by_pod[rows],
             max_numa_nodes=self.max_numa_nodes[rows],
             numbers=self.numbers[rows],
@@ -156,7 +156,7 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
 
     node_count = len(index)
     width = max(map(len, zones.values()), default=0)
-    known = np.zeros(node_count, np.bool_)
+    has_topology = np.zeros(node_count, np.bool_)
     by_pod = np.zeros(node_count, np.bool_)
     max_numa_nodes = np.ones(node_count, np.int64)
     zone_numbers = np.full((node_count, width), -1, np.int64)  # -1 marks a missing zone
@@ -165,7 +165,7 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
 
     for row, topology in topologies_by_row.items():
         manager = TopologyManager.from_topology(topology)
-        known[row] = True
+        has_topology[row] = True
         by_pod[row] = manager.scope == POD_SCOPE
         max_numa_nodes[row] = manager.max_numa_nodes
         numbers = [number for number, _ in zones[row]]
@@ -177,7 +177,7 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
                     available[resource] = np.full((node_count, width), -1, np.int64)
                 available[resource][row, place] = amount
     return NumaList(
-        known, by_pod, max_numa_nodes=max_numa_nodes, numbers=zone_numbers, costs=costs, available=available
+        has_topology, by_pod, max_numa_nodes=max_numa_nodes, numbers=zone_numbers, costs=costs, available=available
     )
 
 
@@ -216,7 +216,7 @@ def is_affine(resource: str) -> bool:
 def build_numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaNodes:
     """Build arrays of the NUMA zones of all nodes that use the single-numa-node policy.
 
-    Raises InputError for an invalid amount.
+    `index` maps the names of nodes to their rows. Raises InputError for an invalid amount.
     """
     node_count = len(index)
     single = np.zeros(node_count, np.bool_)
@@ -267,7 +267,7 @@ def _parse_numa_number(name: str) -> int | None:
 def _parse_available_amounts(topology: NodeResourceTopology, zone: TopologyZone) -> Mapping[str, int]:
     """Parse the available amounts of a zone. Raises InputError for an invalid amount."""
     try:
-        return to_amounts(parse_quantities({resource.name: resource.available for resource in zone.resources}))
+        return convert_to_amounts(parse_quantities({resource.name: resource.available for resource in zone.resources}))
     except QuantityError as error:
         location = f"{KIND} {topology.metadata.name}, zone {zone.name}"
         raise InputError(error.what, where=location, hint=error.hint) from None

@@ -271,10 +271,10 @@ class _Search(NamedTuple):
     """Amounts (F, Z) by resource that are still free."""
 
     def find_nearest_combinations(self, size: int, requests: Requests) -> tuple[Bools, Bools]:
-        """Return each node's closest sufficient combination of `size` NUMA nodes, as a mask, nodes by NUMA nodes.
+        """Find the closest sufficient combination of `size` NUMA nodes on each node.
 
-        The second result is a mask of the nodes where no other combination of this size is closer. Insufficient
-        combinations count here too.
+        The first result is a mask (nodes, NUMA nodes) of the chosen combinations. The second is a mask of the nodes on
+        which no other combination of this size is closer, whether or not it is sufficient.
         """
         rows = len(self.numa)
         min_distance = np.full(rows, FAR, np.float32)

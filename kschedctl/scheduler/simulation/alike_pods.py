@@ -54,14 +54,14 @@ GROUPING_THRESHOLD = 4
 
 
 class _ScorePlugins(NamedTuple):
-    """The Score plugins for pods like one example, by how often they have to be asked."""
+    """The Score plugins for pods identical to an example, by how often they have to run."""
 
     uniform_sum: Scores
     """The sum of the weighted scores that are equal on all nodes, (N,)."""
     fixed: list[tuple[ScorePlugin, object, Scores]]
     """Plugins whose raw scores (N,) never change, each with its state and its raw scores."""
     changing: list[tuple[ScorePlugin, Prepare]]
-    """Plugins to ask for each pod, each with the function that prepares scoring."""
+    """Plugins to run for each pod, each with the function that prepares scoring."""
 
 
 class AlikePods:
@@ -140,7 +140,7 @@ class AlikePods:
             self.best_rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
             return self.best_rows, feasible_count
 
-        # Otherwise the other plugins are asked about all nodes.
+        # Otherwise, run the other plugins on all nodes.
         rows, total = self._score_rows(local, info, ranking, sampling, nominated)
         if not len(rows):
             return rows, 0
@@ -246,7 +246,7 @@ class AlikePods:
         # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         answers = self._row_answers if judges_rows else None
 
-        # Reject nodes by groups or by single rows if possible, otherwise ask every plugin about all nodes.
+        # Reject nodes by groups or by single rows if possible, otherwise run every plugin on all nodes.
         rejected = local < 0
         if ranking:
             ranking.update()
@@ -296,7 +296,7 @@ class AlikePods:
         crowded = self.local.find_crowded_nodes(nominated, self.info.priority)
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
-    def certainly_fits(self, row: int, nominated: Delta) -> bool:
+    def is_certain_to_fit(self, row: int, nominated: Delta) -> bool:
         """Return True only if one of the identical pods surely fits on the row.
 
         Return False if it does not fit or if this quick check cannot tell, as when a pod in `nominated` is on the row.
@@ -340,7 +340,7 @@ class AlikePods:
         return total
 
     def _list_plugins(self, point: str) -> list[Plugin]:
-        """Return the plugins of an extension point, without the plugins that `claims` asks."""
+        """Return the plugins of an extension point, without the plugins that `claims` runs."""
         return [p for p in self.framework.plugins_at(point) if self.claims is None or not reads_claims(p, self.info)]
 
     # -- filters -------------------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ class AlikePods:
         return allowed
 
     def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject whatever pods run there."""
+        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there."""
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}
@@ -379,7 +379,7 @@ class AlikePods:
     # -- scores --------------------------------------------------------------------------------------------------
 
     def _split_score_plugins(self) -> _ScorePlugins:
-        """Split the Score plugins by how often they have to be asked about the identical pods.
+        """Split the Score plugins by how often they have to run for the identical pods.
 
         Plugins that read only a node's own row are left out, because `local` has their scores. Raises PluginError if a
         plugin fails.

@@ -77,7 +77,7 @@ class Attempts(PodsOnNodes):
         """Return the positions in the order in which the queue would pop them."""
         return sort_positions(self.scheduler, self.view, list(positions))
 
-    def attempt(self, position: Position) -> Outcome | None:
+    def attempt_pod(self, position: Position) -> Outcome | None:
         """Try to schedule one pod, with preemption if necessary. Return None if it does not fit anywhere yet.
 
         A member of a gang is tried as a group of one pod. A plugin's error is recorded in the outcome.
@@ -97,8 +97,8 @@ class Attempts(PodsOnNodes):
     def attempt_copies(self, positions: Iterable[Position]) -> Iterator[Outcome]:
         """Try copies of one pod one after another, and yield their outcomes until a copy gets no node.
 
-        The outcomes are those of `attempt`, except that a copy that does not fit anywhere is Unschedulable. Copies may
-        differ in their claims. Answers that depend only on the pod are found once for all copies.
+        The outcomes are those of `attempt_pod`, except that a copy that does not fit anywhere is Unschedulable. Copies
+        may differ in their claims. Answers that depend only on the pod are computed once for all copies.
         """
         choose_node: NodeChooser | None = None
         for number, position in enumerate(positions):
@@ -106,7 +106,7 @@ class Attempts(PodsOnNodes):
                 choose_node = self._build_node_chooser(position)
             choice = choose_node() if choose_node else None
             if choice is None:
-                outcome = self.attempt(position) or Outcome(position, UNSCHEDULABLE)
+                outcome = self.attempt_pod(position) or Outcome(position, UNSCHEDULABLE)
             else:
                 self.view.assume(position, choice.row)
                 outcome = Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible)
@@ -250,7 +250,8 @@ class Attempts(PodsOnNodes):
 
         These pods are still on the node and have the victim's priority and start time. Upstream sorts such ties with an
         unstable sort (MoreImportantPod in pkg/scheduler/util/utils.go). Evicting any one of these pods frees enough of
-        every resource. Pods that were placed in this simulation are left out because their start time is not known.
+        every resource. Pods that were placed in this simulation have no known start time, so they are left out. If the
+        victim is such a pod, return ().
         """
         view, pods, initial_rows = self.view, self.view.pods, self.scheduler.view.node
 

@@ -70,7 +70,7 @@ class StepwiseScheduler:
         """Start sampled searches, each of which examines only as many nodes as kube-scheduler would."""
         return sampled.start_sampling(self.scheduler.configuration, len(self.view.nodes))
 
-    def attempt(self, position: Position) -> TriedPod:
+    def attempt_pod(self, position: Position) -> TriedPod:
         """Run the pod's scheduling cycle in the current state, without placing the pod.
 
         The cycle is None if no profile serves the pod. If an object that was not read might change the profile, it is

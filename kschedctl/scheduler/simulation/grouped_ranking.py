@@ -64,7 +64,7 @@ class ConsultedPlugins(NamedTuple):
         for plugin, runs_pre_filter, runs_filter in self.filters:
             if not (runs_pre_filter and runs_filter and offers(plugin, DistinguishingFilter)):
                 return None
-            row_verdicts = plugin.row_verdicts(self.info, self.local.view)
+            row_verdicts = plugin.build_row_verdicts(self.info, self.local.view)
             if row_verdicts is None:
                 return None
             verdicts.append(row_verdicts)
@@ -81,7 +81,7 @@ class ConsultedPlugins(NamedTuple):
             if plugin.name not in prepared or not offers(plugin, DistinguishingScore):
                 return None
             weight = self.framework.profile.weights[plugin.name]
-            scores.append((weight, plugin.row_scores(self.info, self.local.view)))
+            scores.append((weight, plugin.build_row_scores(self.info, self.local.view)))
         return scores
 
 

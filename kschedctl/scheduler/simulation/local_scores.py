@@ -35,7 +35,7 @@ from kschedctl.snapshot.fork import Fork, NodeView, OwnRows
 from kschedctl.snapshot.pod_info import PodInfo
 
 INFEASIBLE = -(2**61)
-"""Score of an infeasible node. It stays below zero whatever scores are added to it."""
+"""Score of an infeasible node. It stays below zero no matter which scores are added to it."""
 
 LOOKAHEAD = 4
 """Number of further such pods for which the scores of a node are computed ahead."""
@@ -206,7 +206,8 @@ class LocalScores:
         answers = crowded.ahead.pop(row, []) if has_arrived else []
         if not answers:
             answers = self._compute_crowded_ahead(crowded, row)
-        crowded.rejected[row], *crowded.ahead[row] = answers
+        crowded.rejected[row] = answers[0]
+        crowded.ahead[row] = answers[1:]  # for the moves of more such pods
 
     def _compute_crowded_ahead(self, crowded: Crowded, row: int) -> list[bool]:
         """Return whether the node rejects the pod now, and after 1, 2, … LOOKAHEAD more such pods have joined it."""
@@ -235,7 +236,7 @@ class LocalScores:
     def _use_precomputed_score(self, row: int) -> bool:
         """Set the score of a row to the precomputed score, after a pod with these requests joined the row.
 
-        Return False if no score was precomputed.
+        Return whether a score was precomputed. If not, nothing changes.
         """
         step = self.step[row]
         if step == LOOKAHEAD:
@@ -279,10 +280,10 @@ class LocalScores:
         return closed.mask[rows]
 
     def _compute_scores(self, view: Fork, rows: Rows, added_pods: Rows | None = None) -> Scores:
-        """Compute the scores of `rows` in the given view.
+        """Return the scores of `rows` in the given view, with INFEASIBLE for each row that rejects the pod.
 
-        With `added_pods`, which has a count for each row, so many pods like this one are assumed to be added to the
-        rows. Rows that reject the pod score INFEASIBLE.
+        `added_pods` has, for each row, a number of additional pods like this one that the row is assumed to have. None
+        stands for no additional pods.
         """
         own_rows = OwnRows(view, rows, added_pods, self.number)
         rejected = self._mask_closed_rows(rows)

@@ -132,7 +132,7 @@ class Placements(IncomingPods):
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
             if row != NO_ROW:  # the nominated node is tried first
-                if alike_pods.certainly_fits(row, self.view.build_nominated_delta_besides(position, info.priority)):
+                if alike_pods.is_certain_to_fit(row, self.view.build_nominated_delta_besides(position, info.priority)):
                     return Choice(info, row, np.array([row]), 1, {})
                 return self._choose_by_full_cycle(framework, position)
             tied, feasible = alike_pods.find_best_rows(info, self.sampling, self._get_pods_nominated_ahead(info))

@@ -188,7 +188,7 @@ class QueuedPods:
         if victims:
             self.move_after_evictions(victims)
 
-    def find_rejectors_before_moves(self, arriving: Iterable[Position], leaving: Iterable[Position]) -> None:
+    def determine_rejectors_before_moves(self, arriving: Iterable[Position], leaving: Iterable[Position]) -> None:
         """Determine which plugins reject the waiting pods that upcoming moves may wake.
 
         After the moves, the plugins might answer differently. The woken pods are put into the scheduling queue.
@@ -212,7 +212,7 @@ class QueuedPods:
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
             self.scheduling_queue.add_unschedulable_pod(pod, rejectors, pod.timestamp)
 
-    def find_rejectors_before_nomination_loss(self, position: Position) -> None:
+    def determine_rejectors_before_nomination_loss(self, position: Position) -> None:
         """Determine the unknown rejectors of all pods with at most this pod's priority.
 
         This must be called before the pod loses its nomination. The nomination takes up room only for pods of at most
@@ -348,7 +348,7 @@ class _Listeners:
 class _SharedQueuePlugins(QueuePlugins):
     """Queue plugins whose answers are shared by identical pods and by events of identical pods.
 
-    Gates are asked with an unshared PodInfo of the pod, which `own` returns. A pod is gated only while its evictions
+    Gates are checked with an unshared PodInfo of the pod, which `own` returns. A pod is gated only while its evictions
     are under way.
     """
 
@@ -365,30 +365,30 @@ class _SharedQueuePlugins(QueuePlugins):
         self._unaffected: dict[int, set[int]] = {}
         """By the id of an event, the numbers of the PodInfos to which it does not matter."""
         self._additions_at_event: dict[int, int] = {}
-        """The `additions` when an event was asked about last, by the id of the event."""
+        """Id of an event -> the `additions` at the last call for this event."""
         self._listeners: dict[ClusterEvent, _Listeners] = {}
         """The PodInfos to which such events may matter, by event."""
         self._seen_events: dict[int, Occurrence] = {}
         """Events by their ids. Keeping the events alive keeps their ids unique."""
 
     def build_arrival_event(self, position: Position) -> Occurrence:
-        """Return the event that a pod like this one was placed on a node. Identical pods share it."""
+        """Return the event for the placement of a pod like this one on a node. Identical pods share the event."""
         number = int(self._view.pods.info[position])
         if number not in self._arrivals:
             self._arrivals[number] = Occurrence(ADDED, ChangedObject(POD, None, self._build_placed_pod(position)))
         return self._arrivals[number]
 
     def build_departure_event(self, position: Position) -> Occurrence:
-        """Return the event that a pod like this one left a node. Identical pods share it."""
+        """Return the event for the deletion of a pod like this one from a node. Identical pods share the event."""
         number = int(self._view.pods.info[position])
         if number not in self._departures:
             self._departures[number] = Occurrence(DELETED, ChangedObject(POD, self._build_placed_pod(position), None))
         return self._departures[number]
 
     def find_nomination_loss_event(self, position: Position) -> Occurrence | None:
-        """Return the event that a pod like this one lost its nomination, or None if the scheduler ignores the event.
+        """Return the event for the lost nomination of a pod like this one, or None if the scheduler ignores this event.
 
-        The event does not depend on the node, so the first node is used.
+        The event does not depend on the node, so it names the first node.
         """
         number = int(self._view.pods.info[position])
         if number not in self._nomination_losses:
@@ -409,11 +409,11 @@ class _SharedQueuePlugins(QueuePlugins):
     def find_woken_infos(self, info_numbers: Set[int], additions: int, occurrence: Occurrence) -> list[int]:
         """Return the numbers of the PodInfos whose pods the event may put back into the queue, in ascending order.
 
-        A PodInfo is returned if any plugin would requeue its pods, whatever plugins rejected them. The caller removes
-        the returned numbers from `info_numbers`. `additions` counts all numbers that the caller has added so far. If
-        the count is unchanged, the same event can wake nothing new.
+        A PodInfo is returned if any plugin would requeue its pods, no matter which plugins rejected them. The caller
+        removes the returned numbers from `info_numbers`. `additions` counts all numbers that the caller has added so
+        far. If the count is unchanged, the same event can wake nothing new.
         """
-        # If no number was added since this very event was asked about last, all were found to be unaffected then.
+        # The last call for this very event returned all woken numbers, so only numbers added since can be woken.
         event_id = self._get_event_id(occurrence)
         if self._additions_at_event.get(event_id) == additions:
             return []
@@ -421,9 +421,9 @@ class _SharedQueuePlugins(QueuePlugins):
 
         listening = info_numbers & self._check_and_find_affected_infos(info_numbers, occurrence.event)
         unaffected = self._unaffected.setdefault(event_id, set())
-        to_ask = listening - unaffected
-        woken = {number for number in to_ask if self._may_wake(number, occurrence)}
-        unaffected |= to_ask - woken
+        unchecked = listening - unaffected
+        woken = {number for number in unchecked if self._may_wake(number, occurrence)}
+        unaffected |= unchecked - woken
         return sorted(woken)
 
     def _check_and_find_affected_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:

@@ -61,7 +61,7 @@ class Preemptors:
         self._low_priority_pod: Position | None = None
 
     def may_preempt(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
-        """Return whether the pod may preempt at all, whatever pods are on nodes.
+        """Return whether the pod may preempt at all, no matter which pods are on nodes.
 
         A pod may not preempt if its preemptionPolicy is Never, if its preemption is futile, or if no pod has a lower
         priority. If a plugin preempts regardless of priorities, a pod may no longer preempt once it was preempted
@@ -205,7 +205,7 @@ class KnownFailures:
 
     @property
     def _current_failures(self) -> dict[Hashable, Rejectors | None]:
-        """The rejectors of pods that fit nowhere, by failure key, emptied when a pod has moved."""
+        """Failure key of pods that fit nowhere -> their rejectors, or None if unknown. Emptied when a pod has moved."""
         if self._seen != len(self.view.trail):
             self._seen = len(self.view.trail)
             self._rejectors_by_key = {}
@@ -272,12 +272,12 @@ class ReusedAnswers:
         # Pods placed later may change the rejectors, so these are determined now.
         if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):
             rejectors = self.failures.find_rejectors(position)
-        plugins_asked: Collection[str] = ()
+        plugins_run: Collection[str] = ()
         if outcome is not None:
-            plugins_asked = outcome.results
+            plugins_run = outcome.results
         elif len(self.placements.view.nodes):
-            plugins_asked = [plugin.name for plugin in framework.plugins_at("postFilter")]
-        return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=plugins_asked)
+            plugins_run = [plugin.name for plugin in framework.plugins_at("postFilter")]
+        return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), plugins_run=plugins_run)
 
     def find_preemption_candidate(
         self, position: Position, framework: Framework

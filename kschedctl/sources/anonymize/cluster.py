@@ -1,4 +1,4 @@
-"""Anonymization of a cluster and its KubeSchedulerConfiguration, which replaces equal strings by equal pseudonyms.
+"""Anonymization of a cluster and its KubeSchedulerConfiguration, which replaces equal strings with equal pseudonyms.
 
 Names, keys, label values and images are replaced. Parts of the configuration on which no answer depends are left out.
 """
@@ -55,7 +55,7 @@ class AnonymizedCluster(NamedTuple):
 
 
 def anonymize_cluster(cluster: Cluster) -> AnonymizedCluster:
-    """Replace the names in a cluster by pseudonyms.
+    """Return a copy of the cluster with pseudonyms instead of names, together with the originals and what was kept.
 
     Raises ConfigurationError if kube-scheduler rejects the configuration, because its contents are then unknown.
     """
@@ -84,9 +84,10 @@ def _describe_kept_keys(kept_keys: set[str]) -> Iterator[str]:
 
 
 def _describe_strings_in_expressions(expressions: Expressions) -> Iterator[str]:
-    """Yield descriptions of the strings that stay readable, because CEL expressions do more than compare them.
+    """Yield descriptions of the strings that stay readable because CEL expressions do more than compare them.
 
-    They are the literals in these expressions, the values of the attributes that they use, and names of device drivers.
+    At most two descriptions are yielded: one of the literals in these expressions and of the attributes that they use,
+    and one of the names of device drivers.
     """
     count = len(expressions.kept_expressions)
     if count:
@@ -112,7 +113,7 @@ def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         if kind not in ("Pod", "ConfigMap")
     }
 
-    # Of the ConfigMaps, only Kueue's is kept. An autoscaler's names node groups, which cannot be anonymized
+    # Only Kueue's ConfigMap is kept. An autoscaler's ConfigMap names node groups, which cannot be anonymized
     kueue_maps = [config_map for config_map in cluster.config_maps if config_map.metadata.name == KUEUE_MAP]
     objects["config_maps"] = tuple(anonymize_kueue_configuration(config_map, rewriter) for config_map in kueue_maps)
     gaps = dict(cluster.gaps)
@@ -159,7 +160,7 @@ def _rewrite_container_states(text: str, rewriter: Rewriter) -> str:
 
 
 def _rewrite_pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
-    """Rewrite the pods as a table: their templates, names, UIDs, nodes and container states.
+    """Return a table of the pods with rewritten templates, names, UIDs, nodes and container states.
 
     The messages in their status and conditions are dropped.
     """
@@ -246,7 +247,10 @@ def _replace_argument_names(value: object, naming: Mapping[str, Naming], rewrite
 
 
 def _anonymize_extender(extender: Document, rewriter: Rewriter) -> dict[str, object]:
-    """Replace an extender's address, verbs and resources, and drop its TLS settings."""
+    """Replace an extender's address, verbs and resources, and drop its TLS settings.
+
+    Verbs with their usual names are kept.
+    """
     anonymized = {key: value for key, value in extender.items() if key != "tlsConfig"}
     url = strip_url(str(anonymized.get("urlPrefix", "")))
     scheme, separator, address = url.partition("://")

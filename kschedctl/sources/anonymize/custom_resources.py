@@ -82,7 +82,7 @@ def _replace_assigned_flavors(rewriter: Rewriter, value: Mapping[str, str], obj:
 def _replace_topology_assignment(
     rewriter: Rewriter, value: queueing.TopologyAssignment, obj: object
 ) -> queueing.TopologyAssignment:
-    """Replace the labels of a topology's levels, and the label values of the assigned domains."""
+    """Replace the label keys of a topology's levels, and the label values of the assigned domains."""
     domains = [
         queueing.TopologyDomainAssignment(
             tuple(
@@ -145,14 +145,19 @@ def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> 
 
 
 def _rewrite_resource_settings(settings: JsonObject, rewriter: Rewriter) -> dict[str, object]:
-    """Replace the names of resources in the ``resources`` of Kueue's Configuration."""
+    """Replace the names of resources in the ``resources`` of Kueue's Configuration.
+
+    Only the excluded prefixes, the quota check strategy and the transformations are returned.
+    """
     rewritten: dict[str, object] = {}
     if prefixes := array_at(settings, "excludeResourcePrefixes"):
         rewritten["excludeResourcePrefixes"] = [rewriter.replace_resource(str(prefix)) for prefix in prefixes]
     if "quotaCheckStrategy" in settings:
         rewritten["quotaCheckStrategy"] = settings["quotaCheckStrategy"]
     if transformations := objects_at(settings, "transformations"):
-        rewritten["transformations"] = [_rewrite_transformation(one, rewriter) for one in transformations]
+        rewritten["transformations"] = [
+            _rewrite_transformation(transformation, rewriter) for transformation in transformations
+        ]
     return rewritten
 
 

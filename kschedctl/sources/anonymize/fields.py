@@ -135,7 +135,7 @@ def _rewrite_expression(rewriter: Rewriter, value: str, obj: object) -> str:
 
 
 def _replace_attributes(rewriter: Rewriter, value: Mapping[str, api.DeviceAttribute], obj: object) -> dict[str, object]:
-    """Replace the names of device attributes, and their texts if no expression computes with them."""
+    """Replace the names of device attributes, and their string values unless an expression computes with them."""
     return {
         _replace_qualified_name(rewriter, key, obj): rewriter.expressions.replace_attribute(
             key, attribute, rewriter.replace_name
@@ -225,7 +225,7 @@ def _replace_document_texts(rewriter: Rewriter, value: JsonObject, obj: object) 
 
 
 def _replace_nested_texts(rewriter: Rewriter, value: object) -> object:
-    """Replace every string in an untyped value, but keep the keys of its mappings, numbers and booleans."""
+    """Replace every string in an untyped value, but keep numbers, booleans and the keys of mappings."""
     match value:
         case str():
             return rewriter.replace_name(value)

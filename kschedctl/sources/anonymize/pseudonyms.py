@@ -86,7 +86,7 @@ class Pseudonyms:
         return text
 
     def replace_domain(self, text: str) -> str:
-        """Replace the domain of a key unless it is well known."""
+        """Replace the domain of a key. A well-known domain is returned unchanged and recorded as kept."""
         if text in CUSTOM_NAME_DOMAINS or is_well_known_domain(text):
             self._kept_heads.add(f"{text}/")
             return text
@@ -105,7 +105,7 @@ class Pseudonyms:
         for number, (text, is_head) in enumerate(texts):
             pseudonym = f"x{number:0{digits}d}"
             if is_head:
-                pseudonym = self._heads[text] = f"{_find_sort_prefix(kept, text)}{pseudonym}"
+                pseudonym = self._heads[text] = f"{_choose_sort_prefix(kept, text)}{pseudonym}"
             else:
                 self._names[text] = pseudonym
             originals[pseudonym] = text.removesuffix("/") if is_head else text
@@ -119,15 +119,15 @@ class Pseudonyms:
         return self._heads.setdefault(text, text)
 
 
-def _find_sort_prefix(kept: Sequence[str], text: str) -> str:
-    """Return a prefix with which a pseudonym sorts between the same kept keys as its original text.
+def _choose_sort_prefix(kept: Sequence[str], text: str) -> str:
+    """Return a prefix that makes a pseudonym sort between the same kept keys as its original text.
 
     The prefix is empty if none is needed, or if no prefix achieves this. A pseudonym is "x" and digits, so with a
     prefix it sorts after ``prefix + "x"`` and before ``prefix + "x~"``.
 
-    >>> _find_sort_prefix(["cpu", "memory", "nvidia.com/"], "example.com/")
+    >>> _choose_sort_prefix(["cpu", "memory", "nvidia.com/"], "example.com/")
     'd.'
-    >>> _find_sort_prefix(["cpu", "memory"], "team")
+    >>> _choose_sort_prefix(["cpu", "memory"], "team")
     ''
     """
     place = bisect(kept, text)
@@ -158,7 +158,7 @@ class Numbers:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Numbers:
-        """Rank the integer values of each label or taint key to which a requirement applies Gt or Lt."""
+        """Rank the integer values of each label or taint key that a requirement with Gt or Lt refers to."""
         structs = list(_iter_structs((*_iter_object_lists(cluster), _get_added_affinities(cluster.configuration))))
         keys = {s.key for s in structs if getattr(s, "operator", "") in _COMPARISONS}
         numbers_by_key: dict[str, set[int]] = {key: set() for key in keys}
@@ -275,7 +275,10 @@ def _iter_structs(value: Any) -> Iterator[Any]:
 
 
 def _iter_labels_and_taints(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """Yield key and value of each label, taint, toleration and requirement. A requirement may have several values."""
+    """Yield the key and value of each label, taint, toleration and requirement.
+
+    A requirement may have several values.
+    """
     for struct in structs:
         for field in ("labels", "match_labels", "node_selector"):
             pairs = getattr(struct, field, None)

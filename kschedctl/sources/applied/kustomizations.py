@@ -202,7 +202,7 @@ def is_component(folder: str) -> bool:
 
 
 def _iter_bases(folder: str, documents: Iterable[JsonObject]) -> Iterator[str]:
-    """Yield the existing bases that the documents of a kustomization name."""
+    """Yield the absolute path of each existing base that the documents of a kustomization name."""
     for document in documents:
         for key in _BASE_FIELDS:
             for entry in get_list(document, key):
@@ -236,7 +236,7 @@ def _is_component(documents: Iterable[JsonObject]) -> bool:
 def _iter_overrides(
     folder: str, documents: Iterable[JsonObject]
 ) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
-    """Yield each object whose replicas or spreading a kustomization sets, as kind and name, with the new fields.
+    """Yield the kind and name of each object whose replicas or spreading a kustomization sets, with the new fields.
 
     The kind is "" if the fields apply to objects of any kind with this name.
     """

@@ -42,7 +42,7 @@ class BuiltObject(NamedTuple):
         return make_relative_path(patched_field.file) if patched_field else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Return line and column (from 1) of the field in the file that ``find_file`` returns.
+        """Return the line and column (from 1) of the field in the file that ``find_file`` returns.
 
         If the file does not contain the field, return the position of its nearest ancestor or of the beginning of the
         file. In a chart's template, a field is found only if its name occurs once.
@@ -96,9 +96,10 @@ def find_program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
 
 
 def run_program(command: Sequence[str], subject: str, environment: Mapping[str, str] = NO_VARIABLES) -> Content:
-    """Run the command without a shell and return its output as a text about ``subject``.
+    """Run the command without a shell, and return what it prints as content named ``subject``.
 
-    Raises InputError if the command fails, takes too long, or prints too much.
+    ``environment`` contains additional variables. Raises InputError if the command fails, takes too long, or prints too
+    much.
     """
     try:
         completed = subprocess.run(
@@ -129,7 +130,10 @@ def _describe_command(command: Sequence[str]) -> str:
 
 
 def _shorten_error_output(stderr: bytes) -> str:
-    """Return the end of a program's error output on one line, without "Error: " at its beginning."""
+    """Return the end of a program's error output on one line, without "Error: " at its beginning.
+
+    Return a substitute message if the output is empty.
+    """
     message = " ".join(stderr.decode(errors="replace").split()).removeprefix("Error: ").removeprefix("error: ")
     if not message:
         return "failed without a message"

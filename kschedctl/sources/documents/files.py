@@ -105,8 +105,8 @@ def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
 def open_without_unpacking(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
     """Open a file, or ``stdin`` for ``-``, without unpacking it.
 
-    Yield the open file, and the bytes that were already read from its beginning. There are such bytes only if the file
-    is a pipe whose writer had to be waited for. Raises InputError if the file cannot be opened.
+    Yield the open file and the bytes that were already read from its beginning. Bytes are only read ahead from a pipe,
+    in order to wait for its writer. Raises InputError if the file cannot be opened.
     """
     try:
         if path == STDIN:
@@ -137,8 +137,8 @@ def _open_nonblocking(path: str) -> BinaryIO:
 def _await_pipe_writer(file: int) -> bytes:
     """Wait until a pipe has a writer, and make the file blocking again. Files that are not pipes need no writer.
 
-    Return the byte that may have been read to find out. Raises OSError if no writer appears within
-    PIPE_TIMEOUT_SECONDS.
+    Return the byte that was read to detect the writer, or b"" if none was read. Raises OSError if no writer appears
+    within PIPE_TIMEOUT_SECONDS.
     """
     first = b""
     if stat.S_ISFIFO(os.fstat(file).st_mode):

@@ -52,7 +52,7 @@ class Text:
 
     @cached_property
     def _sources(self) -> dict[int, str]:
-        """The templates that Helm notes in comments, by the line of the comment."""
+        """The template paths in Helm's ``# Source:`` comments, by the line of the comment."""
         text = self.content.text
         sources = {}
         line = 1
@@ -139,7 +139,10 @@ def iter_objects(document: ParsedDocument, text: Text) -> Iterator[LocatedObject
 
 
 def _iter_located_objects(value: object, text: Text, document: int, root: Path, line: int) -> Iterator[LocatedObject]:
-    """Yield the object at ``root`` in a document with its position, or the items if it is a List."""
+    """Yield the object at ``root`` in a document with its position, or the items if it is a List.
+
+    Nothing is yielded for an empty object or any other value.
+    """
     if not isinstance(value, Mapping):
         return
     items = value.get("items")
@@ -236,7 +239,10 @@ def locate_field(place: Place, path: Path) -> Place:
 
 
 def _get_file_stamp(file: str) -> tuple[int, int] | None:
-    """Return the modification time and the size of a regular file, which tell whether it was edited. Otherwise None."""
+    """Return the modification time and size of a file, or None if it is not a readable regular file.
+
+    They change when the file is edited.
+    """
     try:
         status = os.stat(file)
     except (OSError, ValueError):
@@ -248,7 +254,7 @@ def _get_file_stamp(file: str) -> tuple[int, int] | None:
 def _load_text(file: str, stamp: tuple[int, int] | None, document: int) -> Text | None:
     """Return the text of a file, or None if the file is too large, gone, or no longer has the document.
 
-    ``stamp`` makes the cache forget a file that was changed.
+    ``stamp`` is part of the cache key, so that an edited file is read again.
     """
     if stamp is None:
         return None

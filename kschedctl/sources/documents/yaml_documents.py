@@ -60,7 +60,10 @@ _CONTAINER_TAGS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 
 
 def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
-    """Yield the non-empty documents of a text. Raises InputError, whose hint mentions placeholders if there are any."""
+    """Yield the non-empty documents of a text.
+
+    Raises InputError if the text is malformed. If it contains template placeholders, the hint mentions them.
+    """
     number = 0
     stream: Iterator[Event] = yaml.parse(text, Loader=LOADER)
     try:
@@ -112,7 +115,10 @@ class _DocumentBuilder:
         self.root: Json = None
 
     def build(self, stream: Iterator[Event]) -> Json:
-        """Return the value of the document whose start event was read last. Raises InputError if it is malformed."""
+        """Read the events of the document whose start event has just been read, and return its value.
+
+        Raises InputError if the document is malformed.
+        """
         for event in stream:
             if type(event) is ScalarEvent:
                 self._add_scalar(event)
@@ -155,7 +161,7 @@ class _DocumentBuilder:
         return value
 
     def _open_container(self, event: CollectionStartEvent, value: dict[str, Json] | list[Json]) -> None:
-        """Begin a mapping or list. Raises InputError if it is nested too deeply or has an unknown tag."""
+        """Begin a mapping or list. Raises InputError if it is nested too deeply or has an unsupported tag."""
         if event.tag not in _CONTAINER_TAGS:
             raise self._build_error(event, f"Kubernetes does not support the YAML tag {event.tag}")
         if len(self.open) >= MAX_DEPTH:

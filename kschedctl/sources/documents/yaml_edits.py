@@ -67,7 +67,7 @@ class EditableText:
         return self._build_field_removal(parent, index)
 
     def _get_child_node(self, node: object, step: str | int) -> object:
-        """Return the node at a key or index of a node.
+        """Return the child of a node at a key or index.
 
         Raises NotEditableError if an anchor shares the node, or if there is no such child.
         """
@@ -106,17 +106,17 @@ class EditableText:
 
         # If something else is on the line, such as the dash of a list's item, the next field moves up
         indentation = self.text[self.text.rfind("\n", 0, start) + 1 : start]
-        rest = _REST_OF_LINE.match(self.text, end)
-        if rest is None or indentation.strip(" "):
+        rest_of_line = _REST_OF_LINE.match(self.text, end)
+        if rest_of_line is None or indentation.strip(" "):
             return self._build_removal_to_next(mapping, index)
 
-        # Otherwise the whole line goes, or only a comment stays on it
+        # Otherwise, remove the whole line, or everything on it except the comment
         line = start - len(indentation)
-        comment = rest[1]
+        comment = rest_of_line[1]
         if comment:
-            return TextEdit(line, rest.end(), indentation + comment)
-        line_break = _LINE_BREAK.match(self.text, rest.end())
-        return TextEdit(line, line_break.end() if line_break else rest.end(), "")
+            return TextEdit(line, rest_of_line.end(), indentation + comment)
+        line_break = _LINE_BREAK.match(self.text, rest_of_line.end())
+        return TextEdit(line, line_break.end() if line_break else rest_of_line.end(), "")
 
     def _build_removal_to_next(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
         """Build the edit that removes a field up to the beginning of the next field.

@@ -195,20 +195,20 @@ def read_setup(server: Server) -> SchedulerSetup:
     pod_spec = pods[0].spec if pods else None
     flags = _parse_scheduler_flags(pod_spec) if pod_spec else {}
 
-    found = _find_configuration(server, pod_spec, flags.get("config", ""))
-    if found.problem:
+    detected = _detect_configuration(server, pod_spec, flags.get("config", ""))
+    if detected.problem:
         warnings += (
-            f"{found.problem}, so kube-scheduler's default configuration is replayed unless --config is given",
+            f"{detected.problem}, so kube-scheduler's default configuration is replayed unless --config is given",
         )
-    elif flags.get("config") and found.document is None:
+    elif flags.get("config") and detected.document is None:
         hint = "pass a copy of it with --config"
         warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
 
     return SchedulerSetup(
         version,
         server_version,
-        found.document,
-        configured_by=found.config_map,
+        detected.document,
+        configured_by=detected.config_map,
         feature_gates=dict(_iter_feature_gates(flags.get("feature-gates", ""))),
         leader=(lease.spec.holder_identity or "") if lease else "",
         instances=tuple(map(_build_scheduler_instance, pods[:MAX_INSTANCES])),
@@ -216,11 +216,12 @@ def read_setup(server: Server) -> SchedulerSetup:
     )
 
 
-def _find_configuration(server: Server, pod_spec: _Spec | None, path: str) -> _FoundConfiguration:
-    """Find the scheduler's configuration in the ConfigMaps that its pod mounts above the path of --config.
+def _detect_configuration(server: Server, pod_spec: _Spec | None, path: str) -> _FoundConfiguration:
+    """Search for the scheduler's configuration in the ConfigMaps that its pod mounts above the path of --config.
 
-    If the pod is not visible, the usual ConfigMaps of installers are searched. A pod without --config has no
-    configuration.
+    If the pod is not visible, the usual ConfigMaps of installers are searched. The result is empty if the pod runs
+    without --config or no ConfigMap contains a configuration. If a configuration is malformed, the result describes the
+    problem.
     """
     if pod_spec is not None and not path:
         return _FoundConfiguration()

@@ -94,7 +94,7 @@ def connect(access: Access) -> Connection:
     server = Server(
         configuration.host.rstrip("/"),
         pool,
-        credentials.headers,
+        credentials.build_headers,
         seconds=request_seconds,
         list_seconds=list_seconds,
         renew=credentials.renew,
@@ -106,7 +106,7 @@ def connect(access: Access) -> Connection:
 def parse_timeout(duration: str, option: str = "--request-timeout") -> float:
     """Return the seconds of a duration in kubectl's syntax, in which 0 means no limit.
 
-    Raises UsageError that names the option.
+    Raises UsageError, which names the option, if the text is not a duration.
 
     >>> parse_timeout("1m30s"), parse_timeout("45"), parse_timeout("0")
     (90.0, 45.0, 0.0)
@@ -119,9 +119,10 @@ def parse_timeout(duration: str, option: str = "--request-timeout") -> float:
 
 
 def _find_kubeconfig_files(access: Access) -> list[str]:
-    """Return the existing kubeconfig files, first the one with precedence: from --kubeconfig, or else KUBECONFIG.
+    """Return the existing kubeconfig files in order of precedence: that of --kubeconfig, or else those in KUBECONFIG.
 
-    Raises ClusterError if the file of --kubeconfig does not exist.
+    If KUBECONFIG is not set, the default is ``~/.kube/config``. Raises ClusterError if the file of --kubeconfig does
+    not exist.
     """
     if access.kubeconfig:
         if not os.path.isfile(access.kubeconfig):
@@ -210,7 +211,7 @@ def _build_no_cluster_error() -> ClusterError:
 def _choose_context(merged: Any, access: Access, where: str) -> str:
     """Return the name of the context to use: the chosen or current one, or one created for --cluster or --user.
 
-    Raises ClusterError if the context, cluster or user does not exist.
+    A created context is added to ``merged``. Raises ClusterError if the context, cluster or user does not exist.
     """
     name = access.context or _find_current_context(where)
     contexts = merged.value["contexts"]
@@ -260,8 +261,8 @@ def _choose_proxy(host: str, cluster_proxy: str) -> tuple[str | None, str]:
     """Return the proxy URL for a host, or None, and the list of hosts that are reached without a proxy.
 
     The cluster's own proxy takes precedence, and then the list is empty. Otherwise, both come from the environment. A
-    proxy without a scheme is taken as http, and none is used for the local machine. The Kubernetes client is not left
-    to choose, because its versions differ. Upstream: Proxy of client-go's rest.Config, and Go's
+    proxy without a scheme is taken as http, and none is used for the local machine. The choice is not left to the
+    Kubernetes client, because its versions differ. Upstream: Proxy of client-go's rest.Config, and Go's
     golang.org/x/net/http/httpproxy.
     """
     if cluster_proxy:
@@ -297,7 +298,7 @@ def _build_connection_pool(configuration: Configuration) -> urllib3.PoolManager:
 
 
 def _iter_impersonation_headers(access: Access, user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield name and value of the impersonation headers, if a user is impersonated.
+    """Yield the name and value of each impersonation header, if a user is impersonated.
 
     Options take precedence over the kubeconfig. Raises UsageError if --as-group is given without a user.
     """
@@ -332,10 +333,10 @@ class Credentials:
     _renewed_at: float = float("-inf")
     """The time of the last renewal by the monotonic clock."""
 
-    def headers(self) -> urllib3.HTTPHeaderDict:
-        """Build the headers of the next request: credentials, renewed if the token has expired, and impersonation.
+    def build_headers(self) -> urllib3.HTTPHeaderDict:
+        """Build the headers of the next request, with the credentials and the impersonated user.
 
-        Raises ClusterError if there are no credentials or they cannot be sent.
+        An expired token is renewed first. Raises ClusterError if there are no credentials or they cannot be sent.
         """
         headers = urllib3.HTTPHeaderDict({"User-Agent": "kschedctl"})
         with self._lock, self._convert_client_errors():
@@ -354,7 +355,7 @@ class Credentials:
         the credential plugin fails. Upstream: client-go's exec.go also runs the plugin again after a 401.
         """
         with self._lock:
-            if self.headers().get("authorization") != rejected_headers.get("authorization"):
+            if self.build_headers().get("authorization") != rejected_headers.get("authorization"):
                 return True
             if monotonic() - self._renewed_at < RENEWAL_SECONDS:
                 return False

@@ -131,8 +131,9 @@ class Listing(NamedTuple):
 def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") -> Listing:
     """List all objects of a kind, or only those in a namespace, in the first API version that the server serves.
 
-    Versions known to kschedctl are tried before newer ones. Raises RefusedError (403, or 404 if the server serves no
-    version), LeftOutError, ClusterError.
+    ``fields`` is a field selector. Versions known to kschedctl are tried before newer ones. Raises RefusedError if the
+    server denies the request (403) or serves no version (404), LeftOutError if an object in a newer version has unknown
+    fields, and ClusterError if the request fails otherwise.
     """
     rejection: RefusedError | None = None
     for path in chain(iter_list_paths(kind, namespace), _iter_newer_paths(server, kind, namespace)):
@@ -274,7 +275,8 @@ class KindCollector:
         """Add the objects of a page that matter, without fields that scheduling does not read.
 
         Return the number of all objects in the page. Warnings about unknown fields are recorded. Raises LeftOutError
-        for unknown fields in a newer version, and ValueError, OverflowError, RecursionError.
+        for unknown fields in a newer version, and ValueError, OverflowError or RecursionError if the page cannot be
+        decoded.
         """
         # Look for unknown fields
         if is_newer_version(self._kind, self._version):
@@ -331,11 +333,11 @@ class PodCollector:
             return decode_json(page.body, _RawItems).items or ()
 
         if page.items is not None:
-            self._new_fields.check_items(page.items, decode_raw_items, start=0)
+            self._new_fields.check_pods(page.items, decode_raw_items, start=0)
             try:
                 rows = self._items.build_rows(page.items, None)
                 validate_stored_names(chain(rows.namespaces, rows.names))
-                self._builder.extend(rows)
+                self._builder.add_rows(rows)
                 return len(page.items)
             except msgspec.ValidationError:
                 pass  # A field of a pod is null, so the page has to be decoded again.
@@ -343,7 +345,7 @@ class PodCollector:
         # Decode the whole page again, without nulls.
         pods = _decode_items(page._replace(items=None), Pod)
         validate_stored_names(chain.from_iterable(map(get_key, pods)))
-        self._builder.add(pods)
+        self._builder.add_pods(pods)
         return len(pods)
 
     def build_objects(self) -> PodTable:
@@ -401,9 +403,9 @@ def _parse_api_version(path: str) -> str:
 
 
 def _decode_page(kind: str, body: bytes) -> Page:
-    """Decode the body of a page, without its items if they need to be converted first.
+    """Decode the body of a page. Its items are None if they do not fit the struct without a conversion.
 
-    Raises ValueError, RecursionError if it is not a list of the kind.
+    Raises ValueError or RecursionError if the body is not a list of the kind.
     """
     item = build_item_type("Pod") if kind == "Pod" else KINDS[kind].struct
     items: Sequence[Any] | None
@@ -430,7 +432,10 @@ def _decode_items(page: Page, item: type[Struct]) -> Sequence[Any]:
 
 
 def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
-    """Decode one object of a list. Raises LeftOutError, and ClusterError for an unexpected shape."""
+    """Decode one object of a list.
+
+    Raises LeftOutError if it has unknown fields in a newer version, and ClusterError if its shape is unexpected.
+    """
     with _report_unexpected_shape(f"a {kind}", where):
         if is_newer_version(kind, listing.version):
             _reject_unknown_fields(kind, listing.version, [decode_json(body, dict[str, Json])])
@@ -442,7 +447,7 @@ def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struc
 def _decode_without_nulls(struct: type[T], body: bytes) -> T:
     """Decode the body into the struct. If a null does not fit, fields with null count as absent, as in the API server.
 
-    Raises msgspec.ValidationError.
+    Raises msgspec.ValidationError if the body does not fit even without nulls.
     """
     try:
         return decode_json(body, struct)
@@ -552,8 +557,8 @@ def catch_up_with_changes(server: Server, kind: str, listing: Listing) -> tuple[
 def _parse_event(kind: str, line: bytes, listing: Listing, where: str) -> WatchEvent:
     """Parse one line of a watch into an event. A bookmark becomes an event without a key.
 
-    Raises RefusedError (410) if the version is too old, BrokenOffError for other errors of the server, LeftOutError,
-    ClusterError, ValueError, RecursionError.
+    Raises RefusedError (410) if the version is too old, BrokenOffError for other errors of the server, LeftOutError or
+    ClusterError if the object cannot be decoded, and ValueError or RecursionError if the line is malformed.
     """
     event = decode_json(line, _Event)
     body = bytes(event.object)

@@ -131,7 +131,10 @@ class Reading:
     """The number of objects per kind that changed while the cluster was read."""
 
     def build_cluster(self) -> Cluster:
-        """Build the Cluster with all objects."""
+        """Build the Cluster from the objects and the scheduler's settings.
+
+        The resource versions of the lists and the numbers of changed objects are added to the provenance.
+        """
         objects: dict[str, Json] = {FIELDS[kind]: listing.objects for kind, listing in self.listings.items()}
         versions = {kind: listing.resource_version for kind, listing in self.listings.items()}
         provenance = self.scheduler.provenance

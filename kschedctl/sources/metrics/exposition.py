@@ -58,7 +58,7 @@ class Exposition:
         return next(iter(self.samples.get("process_start_time_seconds", {}).values()), None)
 
 
-def compute_since_start(exposition: Exposition) -> MetricsReading:
+def compute_metrics_since_start(exposition: Exposition) -> MetricsReading:
     """Compute the metrics since the scheduler's start from one reading.
 
     The length of the period is None if the time of the start or of the reading is unknown.
@@ -71,7 +71,7 @@ def compute_since_start(exposition: Exposition) -> MetricsReading:
     return _build_reading(exposition, exposition.samples, Period.START, seconds)
 
 
-def compute_difference(old: Exposition, new: Exposition, seconds: float | None = None) -> MetricsReading:
+def compute_metrics_between(old: Exposition, new: Exposition, seconds: float | None = None) -> MetricsReading:
     """Compute the metrics between two readings.
 
     If their times are unknown, they are ``seconds`` apart. If the scheduler restarted in between, return its metrics
@@ -220,7 +220,7 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 def parse_exposition(body: bytes, source: str, read_at: float | None = None) -> Exposition:
     """Parse the samples of the catalogue in the text of /metrics. Values that are not counts are left out.
 
-    Raises InputError with the number of an invalid line.
+    Raises InputError with the line number if a line is invalid or repeats a sample, and if there are too many samples.
     """
     samples: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for count, (number, line) in enumerate(_iter_catalogue_lines(body, source)):
@@ -292,13 +292,13 @@ def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | Non
     if len(places) == 2:
         second = _read_exposition(places[1], access)
         seconds = None if window is None else float(window)
-        return _require_scheduler_metrics(compute_difference(first, second, seconds))
+        return _require_scheduler_metrics(compute_metrics_between(first, second, seconds))
     if window is None:
         return compute_reading_since_start(first)
     if not _is_url(places[0]):
         raise UsageError("--window needs two readings, a URL or Prometheus", hint="--metrics OLD --metrics NEW")
     time.sleep(window)
-    return _require_scheduler_metrics(compute_difference(first, _read_exposition(places[0], access)))
+    return _require_scheduler_metrics(compute_metrics_between(first, _read_exposition(places[0], access)))
 
 
 def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
@@ -329,7 +329,7 @@ def compute_reading_since_start(exposition: Exposition) -> MetricsReading:
 
     Raises InputError if the reading has no metric of kube-scheduler.
     """
-    return _require_scheduler_metrics(compute_since_start(exposition))
+    return _require_scheduler_metrics(compute_metrics_since_start(exposition))
 
 
 def _require_scheduler_metrics(reading: MetricsReading) -> MetricsReading:

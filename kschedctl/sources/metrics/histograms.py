@@ -36,7 +36,8 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
     """Estimate a quantile from classic buckets in any order.
 
     The result is NaN if there are no observations or no bucket for +Inf. For the highest bucket, the result is its
-    lower bound. The lowest bucket begins at 0, unless its bound is not above 0.
+    lower bound. The lowest bucket begins at 0, unless its bound is not above 0. As in PromQL, the result for a ``q``
+    outside 0 to 1 is infinite.
     """
     if not 0 <= q <= 1:
         return math.nan if math.isnan(q) else math.copysign(math.inf, q)
@@ -60,9 +61,10 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
 
 
 def find_lowest_bucket_limit(q: float, buckets: Iterable[Bucket]) -> float | None:
-    """Return the bound of the lowest bucket if the quantile is in it, so that nothing more is known of the quantile.
+    """Return the bound of the lowest bucket if the quantile is in it, or None if it is in another bucket.
 
-    Return None if it is in another bucket, or if the lowest bucket has no positive finite bound.
+    In the lowest bucket, the quantile is only known to be at most the bound. Return None, too, if this bucket has no
+    positive finite bound.
     """
     merged = _make_counts_ascending(_merge_buckets_with_equal_bounds(buckets))
     if not merged or not merged[-1].observations > 0:
@@ -121,7 +123,7 @@ def estimate_native_quantile(q: float, buckets: Iterable[NativeBucket], count: f
 
     ``total`` is the sum of the observations, which is NaN if an observation is NaN. The result is NaN if there are no
     observations. The zero bucket begins at 0 if there are no negative buckets. The zero bucket and buckets with custom
-    bounds are interpolated linearly.
+    bounds are interpolated linearly. As in PromQL, the result for a ``q`` outside 0 to 1 is infinite.
     """
     if not 0 <= q <= 1:
         return math.nan if math.isnan(q) else math.copysign(math.inf, q)

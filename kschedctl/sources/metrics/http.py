@@ -52,7 +52,7 @@ class MetricsAccess:
     """The connection to the API server, once it was needed."""
 
     def get(self, url: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
-        """Send a GET request and return status and body.
+        """Send a GET request, and return the status and the body.
 
         The kubeconfig's credentials are used if the URL goes through a service or pod proxy of the API server. Raises
         ClusterError if there is no response, a redirect or a denial, InputError for unusable files, and UsageError if

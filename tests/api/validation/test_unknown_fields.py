@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kschedctl.api.validation.unknown_fields import POD_HOLDERS, find_unknown_fields, get_fields_by_type
-from kschedctl.sources.read import read
+from kschedctl.sources.read import read_paths
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -70,7 +70,7 @@ def test_every_type_that_is_named_has_fields() -> None:
 def test_not_every_unknown_field_is_told() -> None:
     fields = "".join(f"  x{i}: 1\n" for i in range(100_000))
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n{fields}"
-    told = read(["-"], stdin=io.BytesIO(text.encode())).warnings
+    told = read_paths(["-"], stdin=io.BytesIO(text.encode())).warnings
     assert len(told) == 21
     assert told[0].endswith('unknown field "spec.x0"')
     assert told[-1].endswith("99,980 more unknown fields")

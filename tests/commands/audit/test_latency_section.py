@@ -9,7 +9,7 @@ from kschedctl.commands.audit.audited_cluster import LatencyLimits
 from kschedctl.commands.audit.latency import build_section_from_metrics
 from kschedctl.commands.audit.latency.figures import split_attempt_time
 from kschedctl.commands.audit.latency.report import LatencySection
-from kschedctl.sources.metrics.exposition import compute_since_start, parse_exposition
+from kschedctl.sources.metrics.exposition import compute_metrics_since_start, parse_exposition
 
 # 1,000 pods, each in 5 ms: 2 of Filter, 2 of Score, 1 of Bind.
 SOUND = {
@@ -158,7 +158,7 @@ FAULTS = {
 def section(parts: dict[str, str], target: float = 0.1) -> LatencySection:
     text = "".join(parts.values()).encode()
     return build_section_from_metrics(
-        compute_since_start(parse_exposition(text, "metrics.txt")), LatencyLimits(target=target)
+        compute_metrics_since_start(parse_exposition(text, "metrics.txt")), LatencyLimits(target=target)
     )
 
 
@@ -192,7 +192,7 @@ def test_the_lever_is_that_of_what_takes_the_time() -> None:
         "points": point("Filter", {0.01: 100}) + point("Score", {0.1: 400}),
         "plugins": plugin("PodTopologySpread", "Score", {0.003: 90}) + plugin("ImageLocality", "Score", {0.001: 90}),
     }
-    parts = split_attempt_time(compute_since_start(parse_exposition("".join(slow.values()).encode(), "a")))
+    parts = split_attempt_time(compute_metrics_since_start(parse_exposition("".join(slow.values()).encode(), "a")))
     # Of 50 s Score takes 40, of that PodTopologySpread three quarters, Filter 1; 9 are outside of all plugins.
     assert [(part.name, part.plugin) for part in parts] == [
         ("Score", "PodTopologySpread"),
@@ -245,7 +245,7 @@ def test_what_came_with_a_later_version_is_told() -> None:
 def test_a_cache_that_differs_from_the_cluster_is_told(nodes: int | None, told: list[str]) -> None:
     text = "".join(SOUND.values()).encode()
     found = build_section_from_metrics(
-        compute_since_start(parse_exposition(text, "metrics.txt")), LatencyLimits(), nodes
+        compute_metrics_since_start(parse_exposition(text, "metrics.txt")), LatencyLimits(), nodes
     )
     assert [finding.message.partition(": ")[2].partition(" the cluster")[0] for finding in found.findings] == told
 

@@ -201,7 +201,7 @@ def replayed(nodes: list[Json], running: list[Json], lost: str) -> int:
     ]
     kept = [each for each in running if each["spec"]["nodeName"][0] != lost]
     simulation = Simulation(Scheduler(kschedctl.Cluster.from_objects([*nodes, *kept, *waiting])), preemption=False)
-    outcomes = [simulation.attempt(simulation.view.pods.index[f"d/{each['metadata']['name']}"]) for each in waiting]
+    outcomes = [simulation.attempt_pod(simulation.view.pods.index[f"d/{each['metadata']['name']}"]) for each in waiting]
     return sum(outcome is None or outcome.row < 0 for outcome in outcomes)
 
 

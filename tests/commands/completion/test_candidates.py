@@ -16,7 +16,7 @@ import yaml
 from command_line import Run, Write, node, pod
 
 from kschedctl.cli import completing
-from kschedctl.cli.completing import iter_candidates, run_with_limit
+from kschedctl.cli.completing import iter_candidates, run_with_time_limit
 from kschedctl.errors import InputError
 
 PODS = (
@@ -114,9 +114,9 @@ def test_work_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         return "late"
 
     monkeypatch.setattr("kschedctl.cli.completing.MAX_SECONDS", 600)
-    assert run_with_limit(0.1, stuck) == ""
+    assert run_with_time_limit(0.1, stuck) == ""
     monkeypatch.setattr("kschedctl.cli.completing.MAX_SECONDS", 0.1)
-    assert run_with_limit(600, waiting) == ""
+    assert run_with_time_limit(600, waiting) == ""
 
 
 def test_waiting_for_the_processor_is_not_counted() -> None:
@@ -126,7 +126,7 @@ def test_waiting_for_the_processor_is_not_counted() -> None:
         time.sleep(0.5)
         return "web-2"
 
-    assert run_with_limit(0.2, delayed) == "web-2"
+    assert run_with_time_limit(0.2, delayed) == "web-2"
 
 
 def test_what_was_cut_off_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,12 +142,12 @@ def test_what_was_cut_off_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
         return "web-2\n" * 100_000
 
     monkeypatch.setattr(completing, "_read_until_closed", late)
-    assert run_with_limit(30, many) == ""
+    assert run_with_time_limit(30, many) == ""
 
 
 def test_what_the_work_gives() -> None:
-    assert run_with_limit(30, lambda: "x" * 100_000) == "x" * 100_000
-    assert run_with_limit(30, lambda: str(1 // 0)) == ""
+    assert run_with_time_limit(30, lambda: "x" * 100_000) == "x" * 100_000
+    assert run_with_time_limit(30, lambda: str(1 // 0)) == ""
 
 
 def test_completion_imports_nothing_heavy() -> None:

@@ -25,7 +25,7 @@ from kschedctl.api.queueing import KueueRelease
 from kschedctl.cli.main import main
 from kschedctl.commands.queues.report import KueueQueues, QuotaUsage
 from kschedctl.errors import InputError
-from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
+from kschedctl.queueing.kueue.installation import KueueInstallation, detect_installation
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 
@@ -219,7 +219,7 @@ def test_the_image_of_its_deployment_tells_the_release(image: str, release: Kueu
         "metadata": {"name": "kueue-controller-manager", "namespace": "kueue-system"},
         "spec": {"selector": {}, "template": template},
     }
-    installation = find_installation(kschedctl.Cluster.from_objects([deployment]))
+    installation = detect_installation(kschedctl.Cluster.from_objects([deployment]))
     assert (installation.release, installation.doubt) == (release, doubt)
 
 

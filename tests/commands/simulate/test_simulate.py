@@ -351,7 +351,7 @@ def test_a_violated_budget_and_a_workload_without_pods_are_in_the_first_line() -
     (outage,) = report.outages
     _, sentence = report.build_first_line()
     assert "1 PodDisruptionBudget violated, 1 workload left without a running pod" in sentence
-    assert list(report.iter_harm()) == [
+    assert list(report.iter_harm_warnings()) == [
         "violates PodDisruptionBudget d/b: it allows 0 disruptions now, and preemption evicts 1 pod",
         f"leaves {outage} without a running pod",
     ]

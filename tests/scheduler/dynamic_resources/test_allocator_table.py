@@ -11,7 +11,7 @@ from plugin_cases import cases, snapshot
 
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import ResourceClaim
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.cluster import convert_document
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
@@ -93,7 +93,7 @@ def state_of(case):
         set(map(device, case.get("allocatedDevices", ()))),
         set(map(device, case.get("allocatedSharedDeviceIDs", ()))),
         {
-            device(name): {capacity: parse(amount) for capacity, amount in amounts.items()}
+            device(name): {capacity: parse_quantity(amount) for capacity, amount in amounts.items()}
             for name, amounts in case.get("allocatedCapacity", {}).items()
         },
     )

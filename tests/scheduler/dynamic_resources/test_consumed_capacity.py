@@ -11,7 +11,7 @@ from golden_cases import Json
 from plugin_cases import cases
 
 from kschedctl.api.objects import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.capacity import (
     RangeArithmetic,
@@ -40,9 +40,9 @@ VALUES = CapacityRequestPolicy(default="4", valid_values=("4", "8"))
 )
 def test_of_a_device_with_ten(requested: str | None, policy: CapacityRequestPolicy | None, expected: str) -> None:
     """Steps of 3 from 2 on are 2, 5, 8."""
-    wanted = {"bandwidth": parse(requested)} if requested else {}
+    wanted = {"bandwidth": parse_quantity(requested)} if requested else {}
     found = compute_consumption(wanted, {"bandwidth": DeviceCapacity("10", policy)}, RangeArithmetic())
-    assert found == {"bandwidth": parse(expected)}
+    assert found == {"bandwidth": parse_quantity(expected)}
 
 
 def of_1_37(case: Json) -> RangeArithmetic:
@@ -56,13 +56,13 @@ def policy_of(document: Json | None) -> CapacityRequestPolicy | None:
 
 @cases("consumablecapacity137", "calculateconsumedcapacity")
 def test_consumed_in_1_37(case: Json) -> None:
-    requested = {"c": parse(case["requested"])} if case["requested"] is not None else {}
+    requested = {"c": parse_quantity(case["requested"])} if case["requested"] is not None else {}
     capacity = {"c": DeviceCapacity(case["capacity"], policy_of(case["policy"]))}
     if "error" in case["want"]:
         with pytest.raises(AllocationError, match="cannot be represented in the device's range arithmetic"):
             compute_consumption(requested, capacity, of_1_37(case))
     else:
-        assert compute_consumption(requested, capacity, of_1_37(case)) == {"c": parse(case["want"]["amount"])}
+        assert compute_consumption(requested, capacity, of_1_37(case)) == {"c": parse_quantity(case["want"]["amount"])}
 
 
 @cases("consumablecapacity137", "usemilli")
@@ -73,14 +73,17 @@ def test_thousandths_in_1_37(case: Json) -> None:
 
 @cases("consumablecapacity137", "violatecapacityrequestpolicy")
 def test_violated_policies_in_1_37(case: Json) -> None:
-    assert violates_policy(parse(case["amount"]), policy_of(case["policy"]), of_1_37(case)) is case["want"]["violates"]
+    assert (
+        violates_policy(parse_quantity(case["amount"]), policy_of(case["policy"]), of_1_37(case))
+        is case["want"]["violates"]
+    )
 
 
 def test_an_amount_that_nothing_can_hold_counts_before_one_that_is_too_large() -> None:
     """cmp-request-over-capacity-fatal-beats-soft of upstream's table, in both orders; 1.36 goes on to other devices."""
     steps = CapacityRequestPolicy(valid_range=CapacityRequestPolicyRange(min="0", step="2"))
     capacity = {"c0": DeviceCapacity("1"), "c1": DeviceCapacity(str(2**63), steps)}
-    requested = {"c0": parse("2"), "c1": parse(str(2**63 - 1))}
+    requested = {"c0": parse_quantity("2"), "c1": parse_quantity(str(2**63 - 1))}
     for names in (("c0", "c1"), ("c1", "c0")):
         ordered = {name: capacity[name] for name in names}
         with pytest.raises(AllocationError):

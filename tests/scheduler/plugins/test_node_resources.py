@@ -34,8 +34,8 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
     ScoringStrategy,
     UtilizationShapePoint,
     compute_node_usage,
-    evaluate_piecewise_linear,
     get_demanded_amounts,
+    interpolate_scores,
     list_pod_amounts,
 )
 from kschedctl.scheduler.plugins.node_resources.balanced_allocation import (
@@ -134,7 +134,7 @@ def test_usage_of_a_node(case):
 def test_broken_linear(case):
     points = [(point["utilization"], point["score"]) for point in case["points"]]
     at = np.array([value["p"] for value in case["want"]["values"]], np.int64)
-    assert evaluate_piecewise_linear(points, at).tolist() == [value["value"] for value in case["want"]["values"]]
+    assert interpolate_scores(points, at).tolist() == [value["value"] for value in case["want"]["values"]]
 
 
 # -- random clusters ----------------------------------------------------------------------------------------------

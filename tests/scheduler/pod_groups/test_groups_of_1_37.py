@@ -71,7 +71,7 @@ def test_placement_feasible(case: Json) -> None:
     for tried, code in enumerate(case["podStatuses"], 1):
         scheduled += code == "Success"
         progress = GroupProgress(scheduled, case["children"] - tried)
-        codes.append(GangScheduling.make(None, GATES).placement_feasible(group, progress).code)
+        codes.append(GangScheduling.make(None, GATES).check_placement_feasibility(group, progress).code)
     assert codes == case["want"]["codes"]
 
 
@@ -112,7 +112,7 @@ class Scripted:
         if code != "Success":
             yield Rejection(np.ones(len(view.nodes), np.bool_), Code(code), "")
 
-    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status:
+    def check_placement_feasibility(self, group: PodGroup, progress: GroupProgress) -> Status:
         self.asked += 1
         return Status(Code(self.feasible[self.asked] if self.feasible else "Success"), ("injected",))
 

@@ -176,7 +176,9 @@ class ReplayedNode:
         info = PodInfo(self.pod, view.settings.requests)
         pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
         return bool(
-            Filtering.from_framework(framework, pre_filter, info, view).judge().passing[view.nodes.index[self.name]]
+            Filtering.from_framework(framework, pre_filter, info, view)
+            .run_filters()
+            .passing[view.nodes.index[self.name]]
         )
 
 

@@ -168,7 +168,7 @@ def test_errors_of_long_ago(version: str, seconds: int) -> None:
     pod = pop(queue)
     queue.add_unschedulable_pod(pod, FIT)
     assert backoff.compute_duration(backoff.count_failures(pod)) == seconds * NANOSECONDS
-    assert queue.backoff.find_expiration(pod) == backoff.align_to_window(pod.timestamp + seconds * NANOSECONDS)
+    assert queue.backoff.get_backoff_expiration(pod) == backoff.align_to_window(pod.timestamp + seconds * NANOSECONDS)
 
 
 def test_within_a_second_pods_that_back_off_are_popped_by_priority() -> None:

@@ -215,7 +215,7 @@ def test_the_kubelet_says_how_many_it_is_prepared_for() -> None:
 
 def test_nodes_without_a_topology_score_nothing() -> None:
     numa = build_numa_list([], {"n": 0})
-    assert not numa.known.any()
+    assert not numa.has_topology.any()
 
 
 def test_more_combinations_than_can_be_tried() -> None:

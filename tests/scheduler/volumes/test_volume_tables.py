@@ -18,7 +18,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import Listers
 from kschedctl.scheduler.plugins.helper.volumes.topology import VolumeReachability
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import ClassResources, score_by_utilization
-from kschedctl.scheduler.plugins.volume_binding.matching import MatchingError, find_matching_volume
+from kschedctl.scheduler.plugins.volume_binding.matching import MatchingError, choose_volume_per_node
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding, VolumeBindingArgs
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
@@ -156,9 +156,9 @@ def test_find_matching_volume(case: Json) -> None:
     with_classes = gate(case, "VolumeAttributesClass")
     if "error" in case["want"]:
         with pytest.raises(MatchingError, match=case["want"]["error"]):
-            find_matching_volume(claim, listers, (), with_classes)
+            choose_volume_per_node(claim, listers, (), with_classes)
         return
-    found = find_matching_volume(claim, listers, (), with_classes).find_volume(0)
+    found = choose_volume_per_node(claim, listers, (), with_classes).find_volume(0)
     assert (found.metadata.name if found else None) == case["want"]["volumeUID"]
 
 

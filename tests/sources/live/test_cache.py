@@ -156,8 +156,8 @@ def test_what_may_not_be_read_is_asked_for_again(read: Read) -> None:
     refused: Answer = lambda path, query: status(403, "no") if path == quotas else None  # noqa: E731
     first, _ = read(system(), refused, listing(OBJECTS))
     second, after = read(system(), listing(OBJECTS))
-    assert first.gap("PersistentVolume") is not None
-    assert second.gap("PersistentVolume") is None
+    assert first.find_gap("PersistentVolume") is not None
+    assert second.find_gap("PersistentVolume") is None
     assert quotas in after.paths()
 
 

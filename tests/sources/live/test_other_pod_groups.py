@@ -17,7 +17,7 @@ from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.archive_file import read_archive, write_archive
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.reading import ReadingOptions, read_live_cluster
-from kschedctl.sources.read import read
+from kschedctl.sources.read import read_paths
 
 Json = dict[str, Any]
 OWN, COSCHEDULING, VOLCANO = (
@@ -85,7 +85,7 @@ def test_files(tmp_path: Path, as_lists: bool, padding: list[Json]) -> None:
     ]
     for number, document in enumerate(typed if as_lists else [build_list("List", "v1", objects)]):
         (tmp_path / f"{number}.json").write_text(json.dumps(document))
-    found = read([str(tmp_path)])
+    found = read_paths([str(tmp_path)])
     cluster = Cluster.of(found.objects, gaps=found.gaps)
     check(cluster)
     assert not found.skipped
@@ -95,20 +95,20 @@ def test_files(tmp_path: Path, as_lists: bool, padding: list[Json]) -> None:
 def test_typed_list_items_without_a_kind(tmp_path: Path) -> None:
     bare = {key: value for key, value in group(VOLCANO).items() if key not in ("kind", "apiVersion")}
     (tmp_path / "g.json").write_text(json.dumps(build_list("PodGroupList", VOLCANO, [bare])))
-    assert list(read([str(tmp_path)]).objects) == ["VolcanoPodGroup"]
+    assert list(read_paths([str(tmp_path)]).objects) == ["VolcanoPodGroup"]
 
 
 def test_objects() -> None:
     cluster = Cluster.from_objects([*GROUPS, *PODS], assume_complete=False)
     check(cluster)
     part = Cluster.from_objects([build_list("PodGroupList", VOLCANO, [group(VOLCANO)])], assume_complete=False)
-    assert part.gap("VolcanoPodGroup") is None
-    assert part.gap("PodGroup") is not None
+    assert part.find_gap("VolcanoPodGroup") is None
+    assert part.find_gap("PodGroup") is not None
 
 
 def test_other_versions_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "g.json").write_text(json.dumps(group(VOLCANO, apiVersion="scheduling.volcano.sh/v1alpha1")))
-    found = read([str(tmp_path)])
+    found = read_paths([str(tmp_path)])
     assert (dict(found.objects), found.skipped) == ({}, {"PodGroup": 1})
 
 
@@ -143,7 +143,7 @@ def test_pseudonyms_stay_the_same_on_both_sides() -> None:
 def test_bad_input_is_one_line(tmp_path: Path, spec: Json, error: str) -> None:
     (tmp_path / "g.json").write_text(json.dumps(group(COSCHEDULING, spec=spec)))
     with pytest.raises(InputError, match=error.replace(".", r"\.")):
-        read([str(tmp_path)])
+        read_paths([str(tmp_path)])
 
 
 def test_a_live_cluster_is_asked_for_the_groups_that_its_pods_name(server_at: Any) -> None:
@@ -163,4 +163,4 @@ def test_a_live_cluster_is_asked_for_the_groups_that_its_pods_name(server_at: An
     found, asked = lists(PODS[:2], served)
     assert asked == set(paths.values())
     assert [each.spec.min_member for each in found.coscheduling_pod_groups] == [3]
-    assert found.gap("VolcanoPodGroup") is None  # not installed, so there is none
+    assert found.find_gap("VolcanoPodGroup") is None  # not installed, so there is none

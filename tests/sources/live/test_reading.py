@@ -83,7 +83,7 @@ def test_forbidden_kinds_narrow_the_answer(server_at: ServerAt) -> None:
     within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", FORBIDDEN)
     cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
     why = 'could not be read: persistentvolumeclaims is forbidden: User "nobody" cannot list'
-    assert cluster.gap("PersistentVolumeClaim") == Gap(why)
+    assert cluster.find_gap("PersistentVolumeClaim") == Gap(why)
     without_claim = kschedctl.explain(cluster, "lab/p01-cpu")
     assert (without_claim.unknown, without_claim.undecided) == ((), False)
     with_claim = kschedctl.explain(cluster, "lab/p16-pvc-missing")
@@ -122,8 +122,8 @@ def test_what_may_be_listed_in_the_namespace_alone(server_at: ServerAt) -> None:
     own = Response(body=b'{"kind":"PersistentVolumeClaimList","metadata":{"resourceVersion":"1429"},"items":[]}')
     within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", own)
     cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
-    assert cluster.gap("PersistentVolumeClaim", "lab") is None
-    assert cluster.gap("PersistentVolumeClaim").why.startswith("were read only in namespace lab: ")
+    assert cluster.find_gap("PersistentVolumeClaim", "lab") is None
+    assert cluster.find_gap("PersistentVolumeClaim").why.startswith("were read only in namespace lab: ")
     own_claim = kschedctl.explain(cluster, "lab/p16-pvc-missing")
     assert 'persistentvolumeclaim "' in (own_claim.message or "")
     assert not own_claim.undecided
@@ -446,12 +446,12 @@ def test_events_and_leases_are_read_for_who_asks(server_at: ServerAt) -> None:
     )
     unasked, paths = read(server_at, *answers)
     assert not {EVENTS, LEASES} & set(paths)
-    assert unasked.gap("Event") == Gap("were not read")
+    assert unasked.find_gap("Event") == Gap("were not read")
     asked, paths = read(server_at, *answers, also=("Event", "Lease"))
     assert [event.reason for event in asked.events] == ["Scheduled"]
     assert [lease.spec.holder_identity for lease in asked.leases] == ["cp1"]
-    assert asked.gap("Event") is None
-    assert asked.gap("Lease") is None
+    assert asked.find_gap("Event") is None
+    assert asked.find_gap("Lease") is None
     assert (paths.count(EVENTS), paths.count(LEASES)) == (1, 1)  # listed, and not watched
 
 
@@ -463,12 +463,12 @@ def test_events_that_may_not_be_read_are_a_gap(server_at: ServerAt) -> None:
     cluster, _ = read(
         server_at, for_path(SYSTEM_LEASES, build_list_response("Lease", own)), refused, also=("Event", "Lease")
     )
-    assert cluster.gap("Event").why.startswith("could not be read: ")
-    assert cluster.gap("Lease", "kube-system") is None
-    assert cluster.gap("Lease").why.startswith("were read only in namespace kube-system: ")
+    assert cluster.find_gap("Event").why.startswith("could not be read: ")
+    assert cluster.find_gap("Lease", "kube-system") is None
+    assert cluster.find_gap("Lease").why.startswith("were read only in namespace kube-system: ")
     assert len(cluster.leases) == 1
     broken, _ = read(server_at, for_path(EVENTS, Response(body=b"[]")), refused, also=("Event",))
-    assert broken.gap("Event").why.startswith("could not be read: ")
+    assert broken.find_gap("Event").why.startswith("could not be read: ")
 
 
 def test_the_instances_of_the_scheduler_are_told_apart(server_at: ServerAt) -> None:

@@ -18,7 +18,7 @@ from kschedctl.api.versions_read import iter_unread_relevant_paths
 from kschedctl.sources.documents.documents import SMALL
 from kschedctl.sources.live.lists import read_list
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS
-from kschedctl.sources.read import read
+from kschedctl.sources.read import read_paths
 
 Json = dict[str, Any]
 TOLD = "which this version of kschedctl does not know (reported once)"
@@ -58,7 +58,7 @@ def test_a_field_of_a_group_is_told_once(tmp_path: Path, form: str) -> None:
         version = "v1" if form == "list" else "scheduling.k8s.io/v1beta1"
         file = file.with_suffix(".json")
         file.write_text(json.dumps({"apiVersion": version, "kind": kind, "items": GROUPS}))
-    (warning,) = read([str(file)]).warnings
+    (warning,) = read_paths([str(file)]).warnings
     assert warning.endswith(f'unknown field "spec.shiny" of a PodGroup, {TOLD}')
 
 
@@ -86,7 +86,9 @@ def test_one_pod_of_a_template_is_looked_at_and_each_of_an_owner_that_has_none(t
     for each in pods:
         each["metadata"]["ownerReferences"] = [owner]
     told = [f'unknown field "spec.shiny", {TOLD}'] if kind != "ReplicaSet" else []
-    assert [warning.partition("items[1]: ")[2] for warning in read([write_long_list(tmp_path, pods)]).warnings] == told
+    assert [
+        warning.partition("items[1]: ")[2] for warning in read_paths([write_long_list(tmp_path, pods)]).warnings
+    ] == told
 
 
 def test_flags_are_found_in_any_pod_of_a_node(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_flags_are_found_in_any_pod_of_a_node(tmp_path: Path) -> None:
     pods[1]["spec"]["containers"] = [{"name": "kube-apiserver", "command": command}]
     for each in pods:
         each["metadata"]["ownerReferences"] = [owner]
-    assert read([write_long_list(tmp_path, pods)]).api_server is not None
+    assert read_paths([write_long_list(tmp_path, pods)]).api_server is not None
 
 
 def write_long_list(folder: Path, pods: list[Json]) -> str:

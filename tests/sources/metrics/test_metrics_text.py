@@ -11,8 +11,8 @@ from metrics_texts import ATTEMPT, attempts, histogram, number, queues
 from kschedctl.errors import InputError
 from kschedctl.sources.metrics.exposition import (
     MAX_LINE_LENGTH,
-    compute_difference,
-    compute_since_start,
+    compute_metrics_between,
+    compute_metrics_since_start,
     parse_exposition,
 )
 
@@ -22,7 +22,7 @@ RECORDED = Path(__file__).parents[2] / "recordings" / "metrics.txt.xz"
 def test_series_by_labels_and_a_size_by_its_older_name() -> None:
     text = attempts({0.0005: 3, 0.003: 1}) + queues(active=2, backoff=0)
     text += number("scheduler_scheduler_cache_size", 7, type="nodes") + 'go_goroutines 12\nother{a="x"} nonsense\n'
-    measured = compute_since_start(parse_exposition(text.encode(), "a"))
+    measured = compute_metrics_since_start(parse_exposition(text.encode(), "a"))
     (histogram,) = measured.get_histograms("scheduling_attempt").values()
     assert (histogram.count, histogram.total) == (4, pytest.approx(0.0045))
     assert measured.get_number("pending_pods", ("active",)) == 2
@@ -34,13 +34,13 @@ def test_in_a_version_with_both_names_the_newer_one_counts() -> None:
         number(name, size, type="nodes")
         for name, size in (("scheduler_scheduler_cache_size", 7), ("scheduler_cache_size", 8))
     )
-    assert compute_since_start(parse_exposition(both.encode(), "a")).get_number("cache_size", ("nodes",)) == 8
+    assert compute_metrics_since_start(parse_exposition(both.encode(), "a")).get_number("cache_size", ("nodes",)) == 8
 
 
 def test_buckets_in_any_order_and_notation_are_added_up_over_other_labels() -> None:
     lines = histogram(ATTEMPT, (0.1, 0.2), {0.05: 1, 0.15: 1}, result="scheduled", profile="a", shard="1").splitlines()
     other = histogram(ATTEMPT, (0.1, 0.2), {0.05: 1}, result="scheduled", profile="a", shard="2").replace("0.1", "1e-1")
-    measured = compute_since_start(parse_exposition("\n".join([*reversed(lines), other]).encode(), "a"))
+    measured = compute_metrics_since_start(parse_exposition("\n".join([*reversed(lines), other]).encode(), "a"))
     found = measured.get_histograms("scheduling_attempt")["scheduled", "a"]
     # Three observations, two of them at most 0.1: the second third of them ends there.
     assert found.estimate_quantile(2 / 3) == pytest.approx(0.1)
@@ -50,7 +50,7 @@ def test_buckets_in_any_order_and_notation_are_added_up_over_other_labels() -> N
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1"])
 def test_values_that_are_no_counts_are_left_out_and_counted(value: str) -> None:
     text = queues(active=1) + f'scheduler_pending_pods{{queue="backoff"}} {value}\n'
-    measured = compute_since_start(parse_exposition(text.encode(), "a"))
+    measured = compute_metrics_since_start(parse_exposition(text.encode(), "a"))
     assert measured.unusable == 1
     assert measured.get_number("pending_pods", ("backoff",)) is None
     assert measured.get_number("pending_pods", ("active",)) == 1
@@ -59,7 +59,7 @@ def test_values_that_are_no_counts_are_left_out_and_counted(value: str) -> None:
 def test_buckets_without_a_bound_that_is_a_number_are_left_out_and_counted() -> None:
     labels = 'result="scheduled",profile="a"'
     text = f'{ATTEMPT}_bucket{{{labels},le="soon"}} 1\n{ATTEMPT}_bucket{{{labels},le="+Inf"}} 2\n'
-    measured = compute_since_start(parse_exposition(text.encode(), "a"))
+    measured = compute_metrics_since_start(parse_exposition(text.encode(), "a"))
     assert measured.unusable == 1
     assert measured.get_histograms("scheduling_attempt")["scheduled", "a"].count == 2
 
@@ -90,7 +90,7 @@ def test_the_difference_of_two_texts_is_what_happened_between_them() -> None:
     started = number("process_start_time_seconds", 1000)
     old = parse_exposition((started + attempts({0.0005: 100})).encode(), "old")
     new = parse_exposition((started + attempts({0.0005: 100, 0.05: 10})).encode(), "new")
-    measured = compute_difference(old, new, 60.0)
+    measured = compute_metrics_between(old, new, 60.0)
     found = measured.get_histograms("scheduling_attempt")["scheduled", "default-scheduler"]
     # Only the ten of 50 ms: all in the bucket from 32 to 64 ms, of which the half is 48 ms.
     assert (found.count, found.estimate_quantile(0.5)) == (10, pytest.approx(0.048))
@@ -103,7 +103,7 @@ def test_after_a_restart_counters_count_from_then_on(starts: tuple[int | None, i
     said = [number("process_start_time_seconds", at) if at else "" for at in starts]
     old = parse_exposition((said[0] + attempts({0.0005: 100})).encode(), "old")
     new = parse_exposition((said[1] + attempts({0.0005: 7})).encode(), "new")
-    measured = compute_difference(old, new, 60.0)
+    measured = compute_metrics_between(old, new, 60.0)
     assert measured.restarted
     assert measured.seconds is None
     assert measured.get_number("schedule_attempts_total", ("scheduled", "default-scheduler")) == 7
@@ -116,11 +116,11 @@ def test_texts_in_the_wrong_order_are_refused(starts: tuple[int, int]) -> None:
         for at, n, name in zip(starts, (9, 4), ("old", "new"), strict=True)
     )
     with pytest.raises(InputError, match=r"^new: .*--metrics OLD --metrics NEW"):
-        compute_difference(old, new)
+        compute_metrics_between(old, new)
 
 
 def test_a_recorded_text_of_1_36() -> None:
-    measured = compute_since_start(parse_exposition(lzma.decompress(RECORDED.read_bytes()), "metrics.txt"))
+    measured = compute_metrics_since_start(parse_exposition(lzma.decompress(RECORDED.read_bytes()), "metrics.txt"))
     assert (measured.version, measured.is_leader, measured.unusable) == ("1.36.2", True, 0)
     found = measured.get_histograms("scheduling_attempt")["unschedulable", "default-scheduler"]
     # 31 of 32 within the first bucket of 1 ms, one within the next.

@@ -53,7 +53,7 @@ def build_latency_section(audited: AuditedCluster) -> LatencySection:
         return LatencySection(
             title=TITLE, headline="Not audited: no metrics were given", **build_verdict(RULES, (), (NOT_GIVEN,))
         )
-    nodes = None if audited.cluster.gap("Node") else len(audited.cluster.nodes)
+    nodes = None if audited.cluster.find_gap("Node") else len(audited.cluster.nodes)
     return build_section_from_metrics(audited.measured, audited.thresholds.latency, nodes)
 
 

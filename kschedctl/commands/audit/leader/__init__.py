@@ -120,7 +120,7 @@ def _iter_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) ->
     Without the time of the cluster it is unknown if leases are stale, unless the renewals of other leases show it.
     """
     own_lease = find_own_lease(audited.cluster)
-    lease_gap = audited.cluster.gap(LEASE, own_lease.namespace if own_lease else "")
+    lease_gap = audited.cluster.find_gap(LEASE, own_lease.namespace if own_lease else "")
     if lease_gap:
         yield UnknownKind(LEASE, lease_gap.why, VERDICT)
     yield from audited.iter_unread_kinds("Event", "Pod")
@@ -149,7 +149,7 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
             yield _build_stale_lease_finding(lease, audited)
         yield from _iter_election_finding(lease, audited)
     lease_names = {lease.lease for lease in leases}
-    if own_lease and str(own_lease) not in lease_names and not audited.cluster.gap(LEASE, own_lease.namespace):
+    if own_lease and str(own_lease) not in lease_names and not audited.cluster.find_gap(LEASE, own_lease.namespace):
         yield NO_LEASE.build_finding(f"{LEASE} {own_lease}", "does not exist", namespace=own_lease.namespace)
 
 

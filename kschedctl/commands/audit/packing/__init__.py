@@ -67,13 +67,13 @@ SPARE = AuditRule(
 def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT_LIMITS) -> PackingSection:
     """Build the section about stranded capacity and removable nodes. `limits` are the limits of the trial drains."""
     view = audited.scheduler.view
-    all_pools = Pools.of(view)
+    all_pools = Pools.from_view(view)
     is_unready = find_unready_nodes(view) & all_pools.workers
     pools = all_pools._replace(workers=all_pools.workers & ~is_unready)
     pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
     stranded = find_stranded_capacity(audited.scheduler, pools, pending)
     emptying = find_removable_nodes(audited.scheduler, pools, pending, limits, audited.progress)
-    if audited.cluster.gap("Pod"):  # unread pods may run on any node
+    if audited.cluster.find_gap("Pod"):  # unread pods may run on any node
         emptying = emptying._replace(emptied=(), empty=emptying.empty[:0])
     uncounted = find_uncounted_workloads(audited.scheduler, pending)
     facts = _collect_pool_facts(view, pools, stranded, emptying, uncounted)
@@ -178,13 +178,13 @@ def _build_headline(
 
     The stranded share comes first if no node can be removed. `uncounted` are waiting workloads that are not replayed.
     """
-    all_workers = Pools.of(view).workers
+    all_workers = Pools.from_view(view).workers
     unready = int((find_unready_nodes(view) & all_workers).sum())
     left_out = f"{counted(unready, 'node')} {agreeing(unready, 'is', 'are')} left out as not ready or not initialized"
     workers = int(pools.workers.sum())
     if not workers:
         return f"no worker node is ready: {left_out}" if unready else "no worker nodes are known"
-    if view.cluster.gap("Pod"):
+    if view.cluster.find_gap("Pod"):
         which = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
         return f"not known {which} can be removed"
     parts = []

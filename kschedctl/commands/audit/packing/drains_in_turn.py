@@ -117,7 +117,7 @@ class EmptyingDrain(NodeDrain):
         if simulation.gangs.find_group_key(position) is not None:
             return super()._try_to_place(position)
         simulation.preemption = False
-        outcome = simulation.attempt(position)
+        outcome = simulation.attempt_pod(position)
         simulation.preemption = True
         if outcome is not None:
             return outcome
@@ -495,7 +495,7 @@ class DrainsInTurn:
             evictions.evict(position)
             simulation.gone.discard(position)
             simulation.bind(position, target)
-            evictions.count_recovery(position)
+            evictions.record_recovery(position)
         for position in drain.initial_pods:
             if position not in targets:
                 evictions.evict(position)

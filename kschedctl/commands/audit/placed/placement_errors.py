@@ -87,7 +87,7 @@ def iter_orphaned_pods(cluster: Cluster) -> Iterator[OrphanedPods]:
 
     Nothing is yielded if not all nodes were read. Pods that have ended do not count.
     """
-    if cluster.gap("Node"):
+    if cluster.find_gap("Node"):
         return
     table = cluster.pods.drop_terminated()
     existing_names = {node.metadata.name for node in cluster.nodes}

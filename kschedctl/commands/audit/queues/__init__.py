@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_controller, find_owner
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.api.queueing import KueueWorkload
 from kschedctl.api.times import format_age
 from kschedctl.cluster import Cluster
@@ -303,7 +303,7 @@ def list_inactive_queues(cluster: Cluster, report: KueueQueues) -> list[Inactive
     return [
         InactiveQueue(queue=state.queue, reason=state.reason, message=state.message, waiting=state.waiting)
         for state in report.queues
-        if not state.active and not cluster.gap(_KIND_BY_REASON.get(state.reason, ""))
+        if not state.active and not cluster.find_gap(_KIND_BY_REASON.get(state.reason, ""))
     ]
 
 
@@ -375,7 +375,7 @@ def find_unused_flavors(cluster: Cluster, report: KueueQueues) -> list[UnusedFla
 
 def _is_positive(quantity: str) -> bool:
     """Return whether a formatted amount is above zero. An empty one is not."""
-    return quantity != "" and parse(quantity).mantissa > 0
+    return quantity != "" and parse_quantity(quantity).mantissa > 0
 
 
 def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list[UnplacedWorkload]:

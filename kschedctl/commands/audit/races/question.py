@@ -8,7 +8,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from kschedctl.api.columns import NO_TIME, TextColumn, column_to_microseconds
+from kschedctl.api.columns import NO_TIME, TextColumn, convert_column_to_microseconds
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.api.times import parse_duration
@@ -287,7 +287,7 @@ def measure_peak_creation_rate(cluster: Cluster) -> float | None:
 
     Only pods that still exist are counted.
     """
-    created = column_to_microseconds(
+    created = convert_column_to_microseconds(
         cluster.pods.created, lambda row: f"Pod {cluster.pods[row].key}, creationTimestamp"
     )
     known_times = created[created != NO_TIME]
@@ -320,7 +320,7 @@ def measure_kubelet_lags(cluster: Cluster) -> MeasuredLatency | None:
 
 def _parse_time_column(cluster: Cluster, column: TextColumn) -> np.typing.NDArray[np.int64]:
     """Return the times of a column of the pods' status in microseconds, NO_TIME for missing ones, shape (P,)."""
-    return column_to_microseconds(column, lambda row: f"Pod {cluster.pods[row].key}, status")
+    return convert_column_to_microseconds(column, lambda row: f"Pod {cluster.pods[row].key}, status")
 
 
 def summarize_lags(lags: MeasuredLatency) -> MeasuredLags:

@@ -30,7 +30,7 @@ _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
 
 def find_workloads_without_spread(workload: Workload) -> Iterator[Problem]:
-    """Report a serving workload of several replicas that nothing keeps apart."""
+    """Report a serving workload with several replicas that no affinity, constraint or host port keeps apart."""
     has_anti_affinity = any("podAntiAffinity" in path for path, _ in iter_pod_affinity_terms(workload))
     are_kept_apart = has_anti_affinity or any(iter_host_ports(workload)) or workload.spec.topology_spread_constraints
     if workload.is_serving_replicas and not are_kept_apart:
@@ -83,7 +83,7 @@ def find_replicas_with_host_port(workload: Workload) -> Iterator[Problem]:
     if host_port is not None and workload.is_serving_replicas and not workload.spec.host_network:
         path, number = host_port
         message = f"only one pod per node can use port {number}: {workload.replica_range} replicas need as many nodes"
-        surge, _ = workload.compute_surge()
+        surge, _ = workload.compute_surge_and_unavailable()
         if surge > 0:
             message += ", and a rollout needs one more"
         yield workload.build_problem((*path, "hostPort"), message)
@@ -159,7 +159,7 @@ def _uses_own_keys_with_other_values(workload: Workload, selector: Selector) -> 
 
 
 def _may_selector_match_pods(context: LintContext, workload: Workload, selector: Selector) -> bool:
-    """Return whether the selector matches a pod of the workload's namespace, or could because some pods are unknown."""
+    """Return whether the selector matches a workload or pod of the workload's namespace, or may match an unread pod."""
     if context.select_workloads(workload.namespace, selector) or not context.are_all_read("Pod"):
         return True
     pods = context.facts.view.pods if context.cluster else None
@@ -256,14 +256,14 @@ AF_ANTI_MANY_REPLICAS = Rule(
 
 
 def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
-    """Find Deployments that must start a new pod first in a rollout, although anti-affinity leaves no domain.
+    """Find Deployments whose rollout must start a new pod first, although anti-affinity leaves no domain for it.
 
     With a cluster, ``af-rollout-deadlock`` replays the rollout instead.
     """
     if context.cluster is not None:
         return
     for workload in context.workloads:
-        surge, unavailable = workload.compute_surge()
+        surge, unavailable = workload.compute_surge_and_unavailable()
         if workload.kind != "Deployment" or not workload.is_serving_replicas or unavailable or not surge:
             continue
         for term in iter_required_anti_affinity(workload):

@@ -285,7 +285,7 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
             continue
         path, _ = host_port
         rows = np.flatnonzero(facts.get_eligible_nodes(workload))
-        surge, unavailable = workload.compute_surge()
+        surge, unavailable = workload.compute_surge_and_unavailable()
         must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
         is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
         excess = workload.highest_replicas - len(rows)
@@ -321,7 +321,7 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
     """Find Deployments whose rollout cannot start because an old pod is in every domain, confirmed by a replay."""
     facts = context.facts
     for workload in context.workloads:
-        surge, unavailable = workload.compute_surge()
+        surge, unavailable = workload.compute_surge_and_unavailable()
         if workload.kind != "Deployment" or not workload.subject.document or unavailable or not surge:
             continue
         for term in iter_required_anti_affinity(workload):

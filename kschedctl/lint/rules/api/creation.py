@@ -56,7 +56,7 @@ _POD_COUNTS = ("minAvailable", "maxUnavailable", "maxSurge")
 
 
 def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
-    """Find the first error of each field that the API server would reject, and for resources that of each resource.
+    """Find the first error of each field that the API server would reject. Fields with amounts may have several errors.
 
     Errors that a more specific rule reports are left out. Of an object that cannot be decoded, the fields that can be
     decoded are checked.
@@ -131,10 +131,10 @@ def _iter_validation_errors(
 
     ignored = _find_ignored_paths(subject, errors, undecodable_paths)
     for error in errors:
-        follows = any(
+        is_consequence = any(
             is_at_or_around(error.field, path) or error.field[-1] == path[-1] for path in undecodable_paths if path
         )
-        if error.field not in ignored and not follows:
+        if error.field not in ignored and not is_consequence:
             yield subject.build_problem(error.field, str(error), advise_correction(subject, error))
 
 
@@ -142,7 +142,7 @@ def _find_ignored_paths(subject: Subject, errors: Iterable[FieldError], undecoda
     """Return the paths whose errors follow from a default, from another error or from an ignored label."""
     if subject.api_version in _VERSIONS_WITH_DEFAULT_SELECTOR:
         return {_SELECTOR, _LABELS}
-    if any(is_at_or_around(path, known) for path in undecodable_paths for known in (_SELECTOR, _LABELS)):
+    if any(is_at_or_around(path, part) for path in undecodable_paths for part in (_SELECTOR, _LABELS)):
         return {_SELECTOR, _LABELS}
     if any(error.field == _SELECTOR for error in errors):
         return {_LABELS}  # a missing selector also does not match the labels: the same mistake
@@ -157,7 +157,10 @@ def _iter_disruption_errors(subject: Subject) -> Iterator[Problem]:
 
 
 def _validate_disruption(subject: Subject) -> Iterator[FieldError]:
-    """Yield the errors in spec.disruption of a NodePool. Upstream: the CRD of pkg/apis/v1/nodepool.go (v1.6)."""
+    """Yield the errors in spec.disruption of a NodePool. Unknown API versions are not checked.
+
+    Upstream: the CRD of pkg/apis/v1/nodepool.go (v1.6).
+    """
     policies = _NODE_POOL_POLICIES.get(subject.api_version)
     disruption = field_at(subject.document, "spec", "disruption")
     if policies is None or not isinstance(disruption, Mapping):
@@ -338,7 +341,7 @@ API_VERSION_DEPRECATED = Rule(
 
 
 def _iter_objects_with_expiring_version(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
-    """Yield each linted object whose API version not every release serves, with the lifecycle of the version."""
+    """Yield each linted object with an API version that some releases do not serve, and the version's lifecycle."""
     for subject in context.subjects:
         version = LIFECYCLES.get((subject.api_version, subject.kind))
         if version is not None:

@@ -10,11 +10,11 @@ import msgspec
 
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
-from kschedctl.api.field_errors import FieldError, ValidationErrors, deduplicate, forbidden
+from kschedctl.api.field_errors import FieldError, ValidationErrors, deduplicate_errors, forbidden
 from kschedctl.api.json_values import JsonObject, drop_nulls, field_at, object_at
 from kschedctl.api.labels import Selector
 from kschedctl.api.ownership import TEMPLATE_HASH, Owner, find_controller
-from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.api.quantity import QuantityError, parse_quantity
 from kschedctl.api.validation import around_pods, manifests, updates, written
 from kschedctl.cluster import Cluster
 from kschedctl.lint.context import LintContext, N
@@ -158,7 +158,7 @@ class _DeployedObjects:
     def validate_claim_templates(
         self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]
     ) -> ValidationErrors:
-        """Yield errors if the pods or claims of a StatefulSet were created from other claim templates than these."""
+        """Yield errors if the pods or claims of a StatefulSet were created from claim templates other than these."""
         path = ("spec", "volumeClaimTemplates")
         error = forbidden(("spec",), updates.STATEFUL_SET_RULE)
 
@@ -171,7 +171,9 @@ class _DeployedObjects:
             deployed_names = {
                 name for name, claim_name in claim_names.items() if claim_name == f"{name}-{pod.metadata.name}"
             }
-            if deployed_names != template_names and (deployed_names or not claim_names):
+            # If the pod has claims, but none is named after a template, its claims prove nothing.
+            are_names_known = bool(deployed_names) or not claim_names
+            if are_names_known and deployed_names != template_names:
                 yield error._replace(at=path)
 
         for i, template in enumerate(templates):
@@ -251,8 +253,8 @@ def _contradicts_claim_template(template: api.PersistentVolumeClaimSpec, claim: 
     if next(updates.validate_claim_update(template, claim), None) is not None:
         return True
     try:
-        template_size = parse(template.resources.requests.get("storage", 0))
-        claim_size = parse(claim.resources.requests.get("storage", 0))
+        template_size = parse_quantity(template.resources.requests.get("storage", 0))
+        claim_size = parse_quantity(claim.resources.requests.get("storage", 0))
     except QuantityError:
         return False
     return template_size.cmp(claim_size) > 0
@@ -261,7 +263,7 @@ def _contradicts_claim_template(template: api.PersistentVolumeClaimSpec, claim: 
 def _keep_first_error_per_field(errors: ValidationErrors) -> Iterator[FieldError]:
     """Yield the first error of each field and drop the others."""
     fields = set()
-    for error in deduplicate(errors):
+    for error in deduplicate_errors(errors):
         if error.field not in fields:
             fields.add(error.field)
             yield error

@@ -45,11 +45,11 @@ def find_unmatched_expander_priorities(context: LintContext) -> Iterator[Problem
     Finds nothing unless all node groups of the cluster are known.
     """
     from kschedctl.autoscaling.cluster_autoscaler.expanders import matches_any_pattern, read_priorities  # noqa: PLC0415
-    from kschedctl.autoscaling.node_groups.discovery import find_node_groups  # noqa: PLC0415
+    from kschedctl.autoscaling.node_groups.discovery import discover_node_groups  # noqa: PLC0415
 
     assert context.cluster is not None
     for subject, config_map in _iter_priority_config_maps(context):
-        node_groups = find_node_groups(context.cluster)
+        node_groups = discover_node_groups(context.cluster)
         if not node_groups.are_certain or not node_groups.groups:
             continue
         try:
@@ -83,18 +83,21 @@ CA_PRIORITIES_UNMATCHED = Rule(
 
 
 def find_node_groups_with_untolerated_taints(context: LintContext) -> Iterator[Problem]:
-    """Find empty node groups whose new nodes would have a taint for whose key no pod has a toleration."""
+    """Find empty node groups whose new nodes would have a taint that no pod tolerates by its key.
+
+    Finds nothing unless all pods are known.
+    """
     from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups  # noqa: PLC0415 - few clusters have them
-    from kschedctl.autoscaling.node_groups.machines import find_machine_groups  # noqa: PLC0415 - few clusters have them
+    from kschedctl.autoscaling.node_groups.machines import build_machine_groups  # noqa: PLC0415 - few clusters have them
 
     assert context.cluster is not None
-    groups = read_autoscaled_groups(find_machine_groups(context.cluster).groups).all
+    groups = read_autoscaled_groups(build_machine_groups(context.cluster).groups).all
     if not groups or not context.are_all_read("Pod"):
         return
     toleration_sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
     toleration_sets |= {workload.spec.tolerations for workload in context.workloads}
     # Tolerations without a key tolerate every taint and say nothing about this group.
-    tolerations_by_name = [tuple(t for t in tolerations if t.key) for tolerations in toleration_sets]
+    keyed_toleration_sets = [tuple(t for t in tolerations if t.key) for tolerations in toleration_sets]
     for group in groups:
         if group.nodes or group.template is None:
             continue
@@ -102,7 +105,7 @@ def find_node_groups_with_untolerated_taints(context: LintContext) -> Iterator[P
         for taint in group.template.spec.taints:
             if taint.effect not in HARD_EFFECTS:
                 continue
-            if not any(is_tolerated(tolerations, taint) for tolerations in tolerations_by_name):
+            if not any(is_tolerated(tolerations, taint) for tolerations in keyed_toleration_sets):
                 message = f"new nodes would have the taint {taint}, which no pod tolerates: the group does not grow"
                 yield Subject(kind, name, namespace).build_problem(("metadata", "annotations"), message)
 

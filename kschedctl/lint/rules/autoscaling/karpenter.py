@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from kschedctl.api.objects import SelectorRequirement
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.lint.analysis.node_requirements import (
     AllowedValues,
@@ -99,8 +99,8 @@ def find_unmet_min_values(context: LintContext) -> Iterator[Problem]:
                 yield subject.build_problem((*REQUIREMENTS, i, "minValues"), message)
         if context.pool_types and not has_short_list:
             for unmet in context.pool_types.find_pool_types(subject.name, pool).iter_unmet_min_values():
-                found = counted(unmet.value_count, "value")
-                message = f"{unmet.key} has minValues {unmet.min_values}, but the allowed instance types have {found}"
+                values = counted(unmet.value_count, "value")
+                message = f"{unmet.key} has minValues {unmet.min_values}, but the allowed instance types have {values}"
                 yield subject.build_problem(REQUIREMENTS, message)
 
 
@@ -137,7 +137,7 @@ KP_NEVER_DISRUPTED = Rule(
 
 
 def find_workloads_protected_from_karpenter(context: LintContext) -> Iterator[Problem]:
-    """Find workloads that never finish whose pods have the annotation karpenter.sh/do-not-disrupt."""
+    """Find long-running workloads whose pods have the annotation karpenter.sh/do-not-disrupt."""
     for workload in context.workloads:
         if workload.annotations.get(DO_NOT_DISRUPT) == "true" and workload.kind not in FINITE_KINDS:
             path: Path = (*workload.template_path, "metadata", "annotations", DO_NOT_DISRUPT)
@@ -274,7 +274,9 @@ def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
                 continue
             label, unit = _SIZE_LABELS.get(name, ("", 0))
             sizes = conditions.by_key.get(label, AllowedValues())
-            smallest = max(parse(SMALLEST_NODE[name]), parse(str(unit * _find_smallest_allowed_value(sizes))))
+            smallest = max(
+                parse_quantity(SMALLEST_NODE[name]), parse_quantity(str(unit * _find_smallest_allowed_value(sizes)))
+            )
             if context.pool_types:
                 types = context.pool_types.find_pool_types(subject.name, pool)
                 smallest = max(smallest, types.get_smallest_capacity(name))
@@ -297,7 +299,7 @@ KP_LIMIT_BELOW_NODE = Rule(
 def _parse_positive_quantity(limit: object) -> Quantity | None:
     """Parse a limit, or return None if it is invalid or not positive. A limit of 0 stops a pool on purpose."""
     try:
-        amount = parse(str(limit))
+        amount = parse_quantity(str(limit))
     except QuantityError:
         return None
     return amount if amount.mantissa > 0 else None

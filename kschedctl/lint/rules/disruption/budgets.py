@@ -213,9 +213,9 @@ _MAX_COMPARED = 10
 
 
 def find_overlapping_budgets(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose pods more than one PodDisruptionBudget selects."""
+    """Find workloads whose pods are selected by several PodDisruptionBudgets that can be in the same cluster."""
     for workload, budgets in _group_budgets_by_workload(context).items():
-        names = _find_coexisting_budgets(context, workload, budgets)
+        names = _find_coexisting_budget_names(context, workload, budgets)
         if len(names) > 1:
             listed_names = join_names(sorted(names), _MAX_NAMED)
             message = (
@@ -350,13 +350,13 @@ PDB_MISSING = Rule(
 )
 
 
-def _find_coexisting_budgets(
+def _find_coexisting_budget_names(
     context: LintContext, workload: Workload, budgets: list[TypedObject[PodDisruptionBudget]]
 ) -> set[str]:
     """Return the names of budgets that can all be in one cluster together with the workload.
 
-    Without variants of manifests, this is true of all budgets. Otherwise, find a large group, which need not be the
-    largest one, among the first ``_MAX_COMPARED`` budgets that can be in a cluster with the workload.
+    Without variants of manifests, all budgets can. Otherwise, the result is a large group, which need not be the
+    largest one, of the first ``_MAX_COMPARED`` budgets that can be in a cluster with the workload.
     """
     if not context.variants:
         return {budget.subject.name for budget in budgets}

@@ -187,15 +187,14 @@ def _list_external_flavors(context: LintContext) -> set[str]:
         for check in context.list_all_objects(AdmissionCheck)
         if check.spec.controller_name in _NODE_PROVIDERS
     }
+    external_flavors: set[str] = set()
     if not provider_checks:
-        return set()
-    return {
-        flavor
-        for queue in list_cluster_queues(context)
-        for check, flavors in read_queue_settings(queue).checks.items()
-        if check in provider_checks
-        for flavor in flavors
-    }
+        return external_flavors
+    for queue in list_cluster_queues(context):
+        for check, flavors in read_queue_settings(queue).checks.items():
+            if check in provider_checks:
+                external_flavors.update(flavors)
+    return external_flavors
 
 
 def _select_flavor_nodes(flavor: ResourceFlavor, nodes: Iterable[Node]) -> list[Node]:
@@ -286,7 +285,7 @@ def _sum_nominal_quota(context: LintContext) -> Usage:
 def _is_extended_resource(context: LintContext, resource: str) -> bool:
     """Return whether only nodes can offer a resource, since no DeviceClass of the cluster can provide it."""
     assert context.cluster is not None
-    return "/" in resource and not context.cluster.device_classes and context.cluster.gap("DeviceClass") is None
+    return "/" in resource and not context.cluster.device_classes and context.cluster.find_gap("DeviceClass") is None
 
 
 def _describe_allocatable_amount(node_count: int, key: FlavorResource, amount: int) -> str:

@@ -61,7 +61,7 @@ def find_anti_affinity_across_nodes(context: LintContext) -> Iterator[Problem]:
         for term in iter_required_anti_affinity(workload):
             if term.key == HOSTNAME:
                 continue
-            occupied = _find_nodes_with_matched_lower_pods(context, term, priority)
+            occupied = _find_nodes_with_matched_lower_priority_pods(context, term, priority)
             if not occupied[eligible].all():
                 continue
             if facts.find_nodes_rejected_by(workload, InterPodAffinity)[eligible].all():
@@ -85,7 +85,7 @@ PC_CROSS_NODE_PREEMPTION = Rule(
 )
 
 
-def _find_nodes_with_matched_lower_pods(context: LintContext, term: RequiredTerm, priority: int) -> Bools:
+def _find_nodes_with_matched_lower_priority_pods(context: LintContext, term: RequiredTerm, priority: int) -> Bools:
     """Return a mask (N,) of the nodes in domains with a bound pod of lower priority that the term matches."""
     view = context.facts.view
     is_lower_match = _match_pod_infos(context, term) & (view.pods.priority < priority)

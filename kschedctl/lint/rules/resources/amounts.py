@@ -9,7 +9,7 @@ from itertools import islice
 from kschedctl.api.field_errors import Key
 from kschedctl.api.objects import Container, Resources
 from kschedctl.api.pod_requests import parse_quantities
-from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.api.quantity import QuantityError, parse_quantity
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.api.validation.resources import validate_container_resource_name
 from kschedctl.lint import documentation as doc
@@ -144,7 +144,7 @@ MIN_BYTES = 64 << 10
 """An amount of memory that is too small for any process."""
 MANY_CPUS, MIN_BYTES_PER_CPU = 50, 32 << 20
 """From this number of cores on, less memory per core shows that the unit of the cores is wrong."""
-_MAX_AMOUNTS = {CPU: parse("2000"), MEMORY: parse("48Ti")}
+_MAX_AMOUNTS = {CPU: parse_quantity("2000"), MEMORY: parse_quantity("48Ti")}
 """Resource -> more than any machine has."""
 _MIN_RATIO, _MIN_INIT_CPUS, _MIN_INIT_GIB = 8, 8, 32
 """An init container is reported from this multiple of the pod's requests and this amount on."""

@@ -66,7 +66,7 @@ def _iter_unreadable_kinds(cluster: Cluster) -> Iterator[str]:
     Kinds that are simply not in the cluster's files do not count.
     """
     for kind in LIMITS:
-        gap = cluster.gap(kind)
+        gap = cluster.find_gap(kind)
         if gap is not None and not (gap.is_not_given or gap.is_not_listed):
             yield kind
 
@@ -98,7 +98,7 @@ class _AdmissionReplay:
         quotas: tuple[ResourceQuota, ...] = ()
         if not self.context.facts.list_node_rows_of_pods(workload):
             if namespace not in self.remaining_quotas:
-                self.remaining_quotas[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
+                self.remaining_quotas[namespace] = tuple(self.cluster.list_in_namespace("resource_quotas", namespace))
             quotas = self.remaining_quotas[namespace]
         is_validated = self._is_valid(workload)
         outcomes = self._replay_admission(pod, namespace, quotas, is_validated=is_validated)

@@ -12,7 +12,7 @@ from functools import partial, reduce
 
 import msgspec
 
-from kschedctl.admission.limit_ranger import Breach, iter_breaches, iter_claim_breaches, with_api_defaults
+from kschedctl.admission.limit_ranger import Breach, iter_claim_breaches, iter_limit_range_breaches, with_api_defaults
 from kschedctl.admission.resource_quota import REQUIRED_RESOURCES, compute_pod_quota_usage
 from kschedctl.api.objects import (
     Container,
@@ -26,7 +26,7 @@ from kschedctl.api.objects import (
     Resources,
 )
 from kschedctl.api.pod_requests import Quantities, aggregate_container_limits, compute_pod_requests, parse_quantities
-from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
+from kschedctl.api.quantity import Format, Quantity, QuantityError, parse_quantity
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
@@ -112,7 +112,7 @@ def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
         workloads = [w for w in _iter_namespace_workloads(context, subject) if w.replicas and not w.owned]
         for name, hard in quota.spec.hard.items():
             try:
-                bound = parse(str(hard))
+                bound = parse_quantity(str(hard))
                 excess = _describe_workload_excess(workloads, name, bound)
                 excess = excess or _describe_count_or_storage_excess(context, subject, name, bound)
             except QuantityError:  # an invalid quantity sets no quota
@@ -141,7 +141,7 @@ def _describe_count_or_storage_excess(context: LintContext, subject: Subject, na
     counted_kind = _COUNTED_KINDS.get(name.removeprefix("count/"))
     if counted_kind is not None:
         count = sum(s.kind == counted_kind and context.are_in_same_namespace(subject, s) for s in context.subjects)
-        if hard < parse(count):
+        if hard < parse_quantity(count):
             return f"the namespace has {counted(count, 'object')} of kind {counted_kind}"
         return ""
 
@@ -187,7 +187,7 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
             return f"{_format_requesters(requesters)} {_format_amount(total)}{condition}"
 
     for workload in long_running:
-        surge, unavailable = workload.compute_surge()
+        surge, unavailable = workload.compute_surge_and_unavailable()
         total_during_rollout = lowest_total.add(usage_per_pod[workload])
         if surge and not unavailable and hard < total_during_rollout:
             requested = _format_amount(total_during_rollout)
@@ -202,7 +202,7 @@ def _multiply_quantity(amount: Quantity, count: int) -> Quantity:
 
 def _sum_quantities(amounts: Iterable[Quantity]) -> Quantity:
     """Return the sum of quantities, 0 without any."""
-    return reduce(Quantity.add, amounts, parse(0))
+    return reduce(Quantity.add, amounts, parse_quantity(0))
 
 
 def _format_amount(amount: Quantity) -> str:
@@ -224,7 +224,7 @@ def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
     Missing requests default to the limits.
     """
     if name in _POD_COUNT_RESOURCES:
-        return parse(1)
+        return parse_quantity(1)
     pod = _change_containers(workload.pod, _default_requests_to_limits)
     pod_level = parse_quantities(pod.spec.resources.limits) if pod.spec.resources else {}
     limits = {**aggregate_container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}
@@ -293,15 +293,15 @@ def _find_limit_breaches_of_containers(workload: Workload, items: _LimitRangeIte
     """
     pod = _change_containers(workload.pod, partial(_add_default_amounts, items=items))
     containers = (*pod.spec.containers, *pod.spec.init_containers)
-    for (container_path, written), container in zip(workload.containers, containers, strict=True):
+    for (container_path, authored_container), container in zip(workload.containers, containers, strict=True):
         requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
         for limit_range, item in items:
             if item.type != "Container":
                 continue
-            default_breaches = _iter_requests_over_default_limit(item, written, requests)
-            for breach in (*iter_breaches(item, requests, limits), *default_breaches):
+            default_breaches = _iter_requests_over_default_limit(item, authored_container, requests)
+            for breach in (*iter_limit_range_breaches(item, requests, limits), *default_breaches):
                 path: Path = container_path
-                if breach.name in getattr(written.resources, breach.part):
+                if breach.name in getattr(authored_container.resources, breach.part):
                     path = (*container_path, "resources", breach.part, breach.name)
                 yield workload.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} denies the pods")
 
@@ -317,7 +317,7 @@ def _find_limit_breaches_of_pods(workload: Workload, items: _LimitRangeItems) ->
     for limit_range, item in items:
         if item.type != "Pod":
             continue
-        for breach in iter_breaches(item, compute_pod_requests(pod), pod_limits):
+        for breach in iter_limit_range_breaches(item, compute_pod_requests(pod), pod_limits):
             message = f"{breach.message}: LimitRange {limit_range.name} denies the pods"
             yield workload.build_problem(("containers",), message)
 
@@ -350,14 +350,15 @@ def _add_api_defaults_to_item(item: LimitRangeItem) -> LimitRangeItem:
 
 
 def _iter_requests_over_default_limit(
-    item: LimitRangeItem, written: Container, requests: Quantities
+    item: LimitRangeItem, authored_container: Container, requests: Quantities
 ) -> Iterator[Breach]:
     """Yield a breach for each request that exceeds the default limit.
 
     Only amounts that the container requests explicitly and does not limit are compared.
     """
+    authored = authored_container.resources
     for name, limit in parse_quantities(item.default).items():
-        if name in written.resources.limits or name not in written.resources.requests:
+        if name in authored.limits or name not in authored.requests:
             continue
         if limit < requests[name]:
             message = f"the {name} request is {requests[name]}, above the default limit of {limit}"

@@ -42,7 +42,7 @@ class HardSpread(NamedTuple):
 
 
 def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
-    """Yield the hard spread constraints that count the pods of their own workload."""
+    """Yield the hard spread constraints that count their own workload's pods."""
     facts = context.facts
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
@@ -50,12 +50,12 @@ def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
             continue
         keys = [c.topology_key for c in workload.spec.topology_spread_constraints if c.when_unsatisfiable == HARD]
         labelled = np.logical_and.reduce([facts.get_nodes_with_label(key) for key in keys])
-        counted = labelled
+        counted_nodes = labelled
         if constraint.node_affinity_policy != "Ignore":
-            counted = counted & facts.get_selected_nodes(workload)
+            counted_nodes = counted_nodes & facts.get_selected_nodes(workload)
         if constraint.node_taints_policy == "Honor":
-            counted = counted & facts.get_tolerated_nodes(workload)
-        yield HardSpread(workload, path, constraint, facts.get_eligible_nodes(workload) & labelled, counted)
+            counted_nodes = counted_nodes & facts.get_tolerated_nodes(workload)
+        yield HardSpread(workload, path, constraint, facts.get_eligible_nodes(workload) & labelled, counted_nodes)
 
 
 def find_topology_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
@@ -146,7 +146,10 @@ MAX_PLACED = 50
 
 
 def find_unreachable_min_domains(context: LintContext) -> Iterator[Problem]:
-    """Find minDomains above the number of domains that leave replicas without a node, confirmed by a replay."""
+    """Find hard spread constraints with fewer domains than minDomains, which leaves replicas without a node.
+
+    A replay confirms each case.
+    """
     for spread in iter_hard_spread_constraints(context):
         workload = spread.workload
         min_domains = spread.constraint.min_domains or 1
@@ -359,7 +362,7 @@ def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[R
 
 
 def _may_domains_lack_room(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
-    """Return whether replicas may be left, judged by their requests alone, without a replay.
+    """Return whether replicas may stay Pending, judged by their requests alone, without a replay.
 
     Without movable pods, most clusters have so much room that no replay is needed. Other limits, such as those of pod
     affinity, host ports and constraints that conflict, always need one.

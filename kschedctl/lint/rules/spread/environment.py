@@ -128,7 +128,7 @@ def _list_zones_of_storage_classes(context: LintContext) -> set[str]:
 
 
 def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints that count pods of a workload without the same constraint.
+    """Find spread constraints that count pods of another workload without the same constraint.
 
     The other workload has a different constraint for the topologyKey, or none.
     """
@@ -145,9 +145,11 @@ def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
         for other in selected_workloads[key]:
             if not context.variants.can_coexist(workload.subject, other.subject):
                 continue
-            same_key = [c for c in other.spec.topology_spread_constraints if c.topology_key == constraint.topology_key]
-            if constraint not in same_key:
-                difference = "a different constraint" if same_key else "no constraint"
+            comparable = [
+                c for c in other.spec.topology_spread_constraints if c.topology_key == constraint.topology_key
+            ]
+            if constraint not in comparable:
+                difference = "a different constraint" if comparable else "no constraint"
                 message = (
                     f"it counts the pods of {other.subject}, which have {difference} for {constraint.topology_key}"
                 )

@@ -71,7 +71,7 @@ def find_rollouts_that_share_a_volume(context: LintContext) -> Iterator[Problem]
     Only claims that one pod or one node at a time can use are considered.
     """
     for workload in context.workloads:
-        surge, _ = workload.compute_surge()
+        surge, _ = workload.compute_surge_and_unavailable()
         if workload.highest_replicas != 1 or not surge:
             continue
         for i, claim in context.iter_claims(workload):
@@ -308,7 +308,7 @@ def _is_static_class(context: LintContext, subject: Subject, name: str | None) -
 def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]:
     """Find claims without a StorageClass if the cluster, or else their folder of manifests, has no default class.
 
-    Claims that may be bound to an existing volume are left out. A folder without any StorageClass says nothing.
+    Claims that may be bound to an existing volume are left out, and so are claims in folders without any StorageClass.
     """
     if context.cluster is not None:
         yield from _find_claims_without_default_class_in_cluster(context)

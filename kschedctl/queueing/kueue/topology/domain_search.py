@@ -47,7 +47,7 @@ class PlacementRequest:
 
 
 class DomainSearch:
-    """Chooses the domains of a level that pods are assigned to, from how many fit into each."""
+    """A choice of domains at one level for a request, based on the number of pods that fit into each domain."""
 
     def __init__(
         self, counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str = ""
@@ -92,7 +92,7 @@ class DomainSearch:
         keys.append(-self.counts.leaders[level][indexes])
         return indexes[np.lexsort(keys)]
 
-    def find_level_and_domains(self, level: int) -> tuple[int, list[int]]:
+    def choose_level_and_domains(self, level: int) -> tuple[int, list[int]]:
         """Find domains at one level that hold all slices, and return the level and the domains.
 
         The search starts at ``level``. If one domain at this or a higher level is large enough, it is chosen.
@@ -117,7 +117,7 @@ class DomainSearch:
                 fitting = int(counts.slices[level][domains[0]])
             raise self._build_placement_error(level, fitting)
         if level > 0 and not request.is_unconstrained:
-            return self.find_level_and_domains(level - 1)
+            return self.choose_level_and_domains(level - 1)
         return level, self._choose_several_domains(level, domains.tolist())
 
     def _find_tightest_domain(self, level: int, domains: Indexes) -> int | None:
@@ -143,10 +143,11 @@ class DomainSearch:
         may_lower_affinity = request.is_required and self._respects_affinity
         if first_fitting > 0 and not may_lower_affinity:
             return None
-        remaining_domains = domains[
-            first_fitting:
-        ]  # the search below is limited to the affinity score of the first one
-        return self._find_best_fitting_domain(level, remaining_domains, request.slices, request.leaders, by_slices=True)
+        # The search is limited to domains with the affinity score of the first one
+        remaining_domains = domains[first_fitting:]
+        return self._choose_best_fitting_domain(
+            level, remaining_domains, request.slices, request.leaders, by_slices=True
+        )
 
     def _choose_several_domains(self, level: int, domains: list[int]) -> list[int]:
         """Choose domains of a level that together hold all leaders and slices. `domains` are sorted for leaders.
@@ -163,14 +164,14 @@ class DomainSearch:
         remaining, remaining_leaders = request.slices, request.leaders
 
         # Choose domains for the leaders, in the order in which leaders are placed
-        leader_order = self._move_cheapest_leader_first(
+        leader_order = self._move_leader_domain_first(
             level, domains, request.count, request.leaders, request.slice_size, by_slices=True
         )
         used = 0
         while remaining_leaders > 0 and used < len(leader_order) and leaders[leader_order[used]] > 0:
             domain = leader_order[used]
             if not self._least_free_first and slices_with_leader[domain] >= remaining:
-                domain = self._find_best_fitting_domain(
+                domain = self._choose_best_fitting_domain(
                     level, leader_order[used:], remaining, remaining_leaders, by_slices=True
                 )
             chosen.append(domain)
@@ -187,21 +188,21 @@ class DomainSearch:
                 break
             domain = next_domain
             if not self._least_free_first and slices[domain] >= remaining:
-                domain = self._find_best_fitting_domain(level, worker_order[position:], remaining, 0, by_slices=True)
+                domain = self._choose_best_fitting_domain(level, worker_order[position:], remaining, 0, by_slices=True)
             chosen.append(domain)
             remaining -= int(slices[domain])
         if remaining > 0:
             raise self._build_placement_error(level, request.slices - remaining)
         return chosen
 
-    def _find_best_fitting_domain(
+    def _choose_best_fitting_domain(
         self, level: int, domains: Sequence[int] | Indexes, needed: int, leaders: int, *, by_slices: bool
     ) -> int:
         """Return the domain with the least room that still suffices, or the first domain if none suffices.
 
-        A domain suffices if it has room for ``needed`` slices if ``by_slices``, otherwise for ``needed`` pods, and for
-        ``leaders`` leaders. If there are leaders, only the room beside a leader counts. If affinity counts, only the
-        domains at the beginning that have the same affinity score as the first domain are considered.
+        A domain suffices if it has room for ``leaders`` leaders, and for ``needed`` slices (with ``by_slices``) or
+        pods. If there are leaders, only the room beside a leader counts. If affinity counts, only the domains at the
+        beginning that have the same affinity score as the first domain are considered.
         """
         counts = self.counts
         if by_slices:
@@ -225,7 +226,7 @@ class DomainSearch:
         differs = np.flatnonzero(scores != scores[0])
         return domains[: int(differs[0])] if len(differs) else domains
 
-    def _move_cheapest_leader_first(
+    def _move_leader_domain_first(
         self, level: int, domains: list[int], count: int, leaders: int, slice_size: int, *, by_slices: bool
     ) -> list[int]:
         """Move the first domain that can hold the leader to the front, if the workers still fit with it.
@@ -256,7 +257,7 @@ class DomainSearch:
         Upstream: updateCountsToMinimumGeneric.
         """
         counts = self.counts
-        domains = self._move_cheapest_leader_first(level, domains, count, leaders, slice_size, by_slices=by_slices)
+        domains = self._move_leader_domain_first(level, domains, count, leaders, slice_size, by_slices=by_slices)
         size = slice_size if by_slices else 1
         room = counts.slices[level] if by_slices else counts.pods[level]
         room_with_leader = counts.slices_with_leader[level] if by_slices else counts.pods_with_leader[level]
@@ -271,7 +272,7 @@ class DomainSearch:
             if usable_room[domain] >= remaining and leader_counts[domain] >= remaining_leaders:
                 last = domain
                 if not self._least_free_first:
-                    last = self._find_best_fitting_domain(
+                    last = self._choose_best_fitting_domain(
                         level, domains[position:], remaining, remaining_leaders, by_slices=by_slices
                     )
                 room[last] = remaining

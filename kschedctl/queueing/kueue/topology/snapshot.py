@@ -49,7 +49,7 @@ class PodSetPlacementRequest:
 
 
 class _NodeMatches(NamedTuple):
-    """How a pod's constraints on nodes apply to the domains of the lowest level. Shape of the arrays: leaves."""
+    """The nodes that a pod's constraints allow, as arrays (leaves,) over the domains of the lowest level."""
 
     is_match: NDArray[np.bool_]
     """Whether the pod may use the domain."""
@@ -68,7 +68,7 @@ class TopologyResult(NamedTuple):
 
 @dataclass(slots=True)
 class Exclusions:
-    """How many nodes were excluded, by reason."""
+    """The numbers of excluded nodes, by reason."""
 
     nodes: int = 0
     """The number of nodes that were looked at."""
@@ -82,7 +82,7 @@ class Exclusions:
 
 
 class _DomainColumns(NamedTuple):
-    """What pods take in topology domains, as columns."""
+    """The requests of pods in topology domains, as columns."""
 
     domains: Sequence[DomainRequests]
     """The pods. Keeps them alive, since the columns are found by their identity."""
@@ -417,7 +417,7 @@ class TopologySnapshot:
             uncounted = uncounted & ~is_short
 
     def _match_nodes(self, spec: PodSpec) -> _NodeMatches:
-        """Return which leaves a pod may use. Pods with the same constraints share a cached result."""
+        """Return the leaves that a pod may use. Pods with the same constraints share a cached result."""
         key = _build_match_key(spec)
         if key not in self._matches:
             self._matches[key] = self._compute_matches(spec)

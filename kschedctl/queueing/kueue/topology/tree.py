@@ -210,7 +210,7 @@ def _is_outside(template: Pod) -> bool:
 
 
 class DomainCapacities:
-    """What fits into the domains of each level. All arrays have the shape: domains of the level."""
+    """The numbers of pods and slices that fit into the domains of each level, as arrays (domains of the level,)."""
 
     __slots__ = ("affinity", "leaders", "pods", "pods_with_leader", "slices", "slices_with_leader", "tree")
 

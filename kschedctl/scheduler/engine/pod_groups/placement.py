@@ -91,8 +91,8 @@ def score_placements(
         try:
             raw = [plugin.score_placement(group, view, proposal) for proposal in proposals]
         except PluginError as failure:
-            what = f'plugin "{plugin.name}" failed with: {failure}'
-            raise PluginError(f"running PlacementScore plugins: {what}") from None
+            problem = f'plugin "{plugin.name}" failed with: {failure}'
+            raise PluginError(f"running PlacementScore plugins: {problem}") from None
         scores[plugin.name] = np.array(raw, np.int64)
 
     for plugin in plugins:
@@ -109,9 +109,9 @@ def _normalize_scores(plugin: PlacementScorePlugin, raw: Scores) -> Scores:
     try:
         scores = plugin.normalize_placements(raw)
     except PluginError as failure:
-        what = "running NormalizePlacementScore on PlacementScore plugins"
-        raise PluginError(f'{what}: plugin "{plugin.name}" failed with: {failure}') from None
+        step = "running NormalizePlacementScore on PlacementScore plugins"
+        raise PluginError(f'{step}: plugin "{plugin.name}" failed with: {failure}') from None
     for score in scores[(scores < 0) | (scores > MAX_NODE_SCORE)].tolist():
-        what = f'plugin "{plugin.name}" returns an invalid score {score}, it should in the range of [0, 100]'
-        raise PluginError(f"applying score defaultWeights on PlacementScore plugins: {what} after normalizing")
+        problem = f'plugin "{plugin.name}" returns an invalid score {score}, it should in the range of [0, 100]'
+        raise PluginError(f"applying score defaultWeights on PlacementScore plugins: {problem} after normalizing")
     return scores

@@ -88,14 +88,14 @@ class GroupProgress(NamedTuple):
 class PlacementFeasiblePlugin(Plugin, Protocol):
     """A plugin that decides whether enough pods of a group have a node."""
 
-    def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
+    def check_placement_feasibility(self, group: AnyGroup, progress: GroupProgress) -> Status:
         """Return Success if the group can be bound, Wait if it cannot yet, and Unschedulable if it never can."""
 
 
 def run_placement_feasible(framework: FrameworkLike, group: AnyGroup, progress: GroupProgress) -> Status:
-    """Ask the PlacementFeasible plugins, and return the first status that is not Success, otherwise Success."""
+    """Run the PlacementFeasible plugins, and return the first status that is not Success, otherwise Success."""
     plugins = [plugin for plugin in framework.plugins_at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
-    statuses = (plugin.placement_feasible(group, progress) for plugin in plugins)
+    statuses = (plugin.check_placement_feasibility(group, progress) for plugin in plugins)
     return next((status for status in statuses if status.code is not Code.SUCCESS), SUCCESS)
 
 

@@ -61,7 +61,7 @@ def get_group_priority(group: AnyGroup, view: Fork) -> int:
 def may_be_unread(view: Fork, key: AnyGroupKey) -> bool:
     """Return whether the group was not found but may exist, because not all PodGroups were read."""
     *_, namespace, _ = key  # keys of gangs also name the project
-    return find_pod_group(view, key) is None and view.cluster.gap("PodGroup", namespace) is not None
+    return find_pod_group(view, key) is None and view.cluster.find_gap("PodGroup", namespace) is not None
 
 
 def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
@@ -70,7 +70,7 @@ def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
     While preemption is tried for the group, its pods that would be evicted count as placed. The reason is that
     upstream's selectVictimsOnDomain removes them only from NodeInfos.
     """
-    positions = view.pods.by_group.get(key, NO_MEMBERS)
+    positions = view.pods.positions_by_group.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
     scheduled = mask_placed_pods(view, positions)

@@ -44,7 +44,7 @@ class DryRun:
     """Reason of the selection -> number of nodes that it rejects even without the evictable pods."""
     hopeless: Bools
     """(N,): nodes that filters reject even without the evictable pods."""
-    judge: Callable[[], FilterOutcome]
+    filter_without_victims: Callable[[], FilterOutcome]
     """Computes `outcome_without_victims`. It must be called before any pod moves."""
     failed: Mapping[int, str]
     """Row -> the error that occurred while pods were put back."""
@@ -52,7 +52,7 @@ class DryRun:
     @cached_property
     def outcome_without_victims(self) -> FilterOutcome:
         """The filters' answers without the evictable pods."""
-        return self.judge()
+        return self.filter_without_victims()
 
     def count_unhelpful_nodes(self, candidates_wanted: bool = True) -> Counter[str]:
         """Count the nodes on which preemption does not help, by reason. Nodes that were not tried share one reason.
@@ -118,8 +118,8 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     victims = Victims.from_pods(cycle, pods[order], violating[order])
     has_victims = np.zeros(len(potential), np.bool_)
     has_victims[victims.node] = True
-    without = filtering.judge(victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
-    promising = potential & has_victims & without.passing
+    without_victims = filtering.run_filters(victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
+    promising = potential & has_victims & without_victims.passing
 
     # The selection may reject further nodes.
     rejected_counts: dict[str, int] = {}
@@ -134,13 +134,13 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     rows = np.flatnonzero(promising)
     rows = rows[~np.isin(rows, list(failed))] if failed else rows
     candidates = victims.build_candidates(rows, by_importance=selection.sorts_by_importance(cycle.framework.release))
-    hopeless = potential & has_victims & ~without.passing
+    hopeless = potential & has_victims & ~without_victims.passing
     return DryRun(
         candidates,
         potential & ~has_victims,
         rejected_counts=rejected_counts,
         hopeless=hopeless,
-        judge=lambda: without,
+        filter_without_victims=lambda: without_victims,
         failed=failed,
     )
 
@@ -166,16 +166,16 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     by_importance = selection.sorts_by_importance(cycle.framework.release)
     candidates = victims.build_candidates(np.flatnonzero(promising), by_importance)
 
-    def judge() -> FilterOutcome:
-        """Judge all nodes without their evictable pods."""
+    def filter_without_victims() -> FilterOutcome:
+        """Run the filters on all nodes without their evictable pods."""
         all_victims = Victims.from_pods(cycle, state.pods, state.violating).restrict_to(potential)
-        return filtering.judge(all_victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
+        return filtering.run_filters(all_victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
 
     return DryRun(
         candidates,
         tried & ~has_victims,
         rejected_counts={},
         hopeless=tried & has_victims & ~promising,
-        judge=judge,
+        filter_without_victims=filter_without_victims,
         failed={},
     )

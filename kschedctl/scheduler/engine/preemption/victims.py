@@ -110,8 +110,8 @@ def order_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -
     if not len(pods):
         return arrival_order
     start = view.pods.start[pods]
-    late = np.where(find_pods_never_started(view, pods), -arrival_order, arrival_order)
-    return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))
+    tie_breaker = np.where(find_pods_never_started(view, pods), -arrival_order, arrival_order)
+    return np.lexsort((tie_breaker, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))
 
 
 def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
@@ -141,7 +141,7 @@ class Judge(NamedTuple):
 
         Raises PluginError if a plugin fails.
         """
-        return ~self.filtering.judge(delta, self.known, self.promising).passing[rows]
+        return ~self.filtering.run_filters(delta, self.known, self.promising).passing[rows]
 
 
 class Victims:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kschedctl.api.objects import DeviceRequestAllocationResult, ResourceClaim
-from kschedctl.api.quantity import Quantity, parse
+from kschedctl.api.quantity import Quantity, parse_quantity
 
 DeviceId = tuple[str, str, str]
 """Driver, pool, device."""
@@ -176,7 +176,7 @@ def _build_held_device(result: DeviceRequestAllocationResult, shares: bool) -> H
     device = result.driver, result.pool, result.device
     if not shares or result.share_id is None:
         return HeldDevice(device)
-    consumed = {name: parse(str(amount)) for name, amount in (result.consumed_capacity or {}).items()}
+    consumed = {name: parse_quantity(str(amount)) for name, amount in (result.consumed_capacity or {}).items()}
     return HeldDevice(device, shared=True, consumed=consumed)
 
 

@@ -240,17 +240,19 @@ class Search:
         """Whether devices that consume counters can be allocated without DRAPartitionableDevices."""
 
     def run(self) -> Allocation | None:
-        """Search for devices for all claims. Return None if not all claims can get their devices on the node.
+        """Search the node for devices for all claims, and return each claim's devices, in the order of the claims.
 
-        Raises AllocationError for a faulty claim or pool, and SearchTimeoutError if the search takes too long. If
-        nothing is found and the node sees an invalid pool, raises InvalidPoolsError.
+        Return None if not all claims can get their devices on the node. Raises AllocationError for a faulty claim or
+        pool, and SearchTimeoutError if the search takes too long. If nothing is found and the node sees an invalid
+        pool, raises InvalidPoolsError.
         """
         for index, claim in enumerate(self.claims):
             self._prepare_claim(index, claim)
         try:
             # The search recurses through at most four methods per allocated device.
             with allow_deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
-                found_all = not self.claims or self._search_request(0, 0)
+                # Not _search_from_claim(0), because too many devices for the first claim are an error in upstream.
+                found_all = not self.claims or self._search_from_request(0, 0)
         except _TooManyResultsError:
             raise AllocationError("allocation max size exceeded") from None
         except _SearchEndedError:
@@ -262,9 +264,10 @@ class Search:
         return None
 
     def _prepare_claim(self, claim_index: int, claim: ClaimRequests) -> None:
-        """Fill `all_devices` and `constraints` for a claim, and check that the claim can hold the devices it requests.
+        """Fill `all_devices` and `constraints` for a claim, and check the number of devices that it requests.
 
-        Raises AllocationError if the claim cannot hold them, or if a pool is unusable for a request with mode All.
+        Raises AllocationError if the claim requests more than MAX_RESULTS devices even with its smallest alternatives,
+        or if a pool is unusable or a selector fails for a request with mode All.
         """
         min_devices = 0
         for request_index, alternatives in enumerate(claim.requests):
@@ -292,7 +295,7 @@ class Search:
         """Return the devices, with their pools, that a request with mode All must get.
 
         These are the devices that match the request's selectors and have the requested capacity. Raises AllocationError
-        if one of the node's pools is unusable.
+        if one of the node's pools is unusable or a selector fails.
         """
         request = self._get_request(position)
 
@@ -318,35 +321,35 @@ class Search:
 
     # -- the search: each step returns True if all later steps succeed, or undoes its changes --------------------------
 
-    def _search_claim(self, claim_index: int) -> bool:
-        """Search for devices for a claim and all later claims. Return whether all were found.
+    def _search_from_claim(self, claim_index: int) -> bool:
+        """Search for devices for a claim and all later claims. Return whether all devices were found.
 
         Return True if `claim_index` is past the last claim, and False if the claim would hold too many devices.
         """
         if claim_index == len(self.claims):
             return True
         try:
-            return self._search_request(claim_index, 0)
+            return self._search_from_request(claim_index, 0)
         except _TooManyResultsError:
             return False
 
-    def _search_request(self, claim_index: int, request_index: int) -> bool:
-        """Search for devices for a request and all later ones, trying its alternatives in order.
+    def _search_from_request(self, claim_index: int, request_index: int) -> bool:
+        """Search for devices for a request, trying its alternatives in order, and for all later requests and claims.
 
-        Return whether all were found. Raises _TooManyResultsError if every alternative has too many devices.
+        Return whether all devices were found. Raises _TooManyResultsError if every alternative has too many devices.
         """
         requests = self.claims[claim_index].requests
         if request_index == len(requests):
-            return self._search_claim(claim_index + 1)
+            return self._search_from_claim(claim_index + 1)
         alternatives = requests[request_index]
         is_exact_request = not alternatives[0].parent
         if is_exact_request:
-            return self._search_devices(SearchPosition(claim_index, request_index))
+            return self._search_missing_devices(SearchPosition(claim_index, request_index))
 
         all_exceed_limit = True
         for alternative in range(len(alternatives)):
             try:
-                if self._search_devices(SearchPosition(claim_index, request_index, alternative)):
+                if self._search_missing_devices(SearchPosition(claim_index, request_index, alternative)):
                     return True
                 all_exceed_limit = False
             except _TooManyResultsError:
@@ -355,7 +358,7 @@ class Search:
             raise _TooManyResultsError
         return False
 
-    def _search_devices(self, position: SearchPosition, num_allocated: int = 0, start: int = 0) -> bool:
+    def _search_missing_devices(self, position: SearchPosition, num_allocated: int = 0, start: int = 0) -> bool:
         """Search for the devices that a request still lacks and for all later requests. Return whether all were found.
 
         The request already has `num_allocated` devices, and the search begins at index `start` of `self.places`. Raises
@@ -366,11 +369,11 @@ class Search:
         if wants_all and num_requested == 0 and not NONE_IS_ALL.at(self.features.release):
             return False
         if num_allocated >= num_requested:
-            return self._search_request(position.claim, position.request + 1)
+            return self._search_from_request(position.claim, position.request + 1)
         if self._exceeds_claim_limit(position, num_allocated, num_requested):
             return False
         if not wants_all:
-            return self._search_any_device(position, num_allocated, start)
+            return self._search_next_device(position, num_allocated, start)
         pool, device = self.all_devices[position][num_allocated]
         return self._try_device(position, num_allocated, next_place=0, pool=pool, device=device)
 
@@ -390,7 +393,7 @@ class Search:
             raise _TooManyResultsError
         return True
 
-    def _search_any_device(self, position: SearchPosition, num_allocated: int, start: int) -> bool:
+    def _search_next_device(self, position: SearchPosition, num_allocated: int, start: int) -> bool:
         """Try the devices of `self.places` from index `start` on as the request's next device.
 
         Return True once a device leads to a complete allocation, and False if none does. A device that is equal to a
@@ -439,22 +442,22 @@ class Search:
             if wants_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
                 raise _SearchEndedError
             if wants_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
-                return self._search_remaining_devices_of_mode_all(position, num_allocated)
+                return self._search_missing_devices_of_mode_all(position, num_allocated)
             return False
 
         keeps_device_on_failure = wants_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
         found_all = False
         try:
             if wants_all:
-                found_all = self._search_remaining_devices_of_mode_all(position, num_allocated)
+                found_all = self._search_missing_devices_of_mode_all(position, num_allocated)
             else:
-                found_all = self._search_devices(position, num_allocated + 1, next_place)
+                found_all = self._search_missing_devices(position, num_allocated + 1, next_place)
         finally:
             if not found_all and not keeps_device_on_failure:
                 self._release_device(position, pool, device)
         return found_all
 
-    def _search_remaining_devices_of_mode_all(self, position: SearchPosition, num_allocated: int) -> bool:
+    def _search_missing_devices_of_mode_all(self, position: SearchPosition, num_allocated: int) -> bool:
         """Search for the devices of a request with mode All that follow the current one, and for all later requests.
 
         `num_allocated` is the number of devices before the current one. Return whether all were found. Before 1.32,
@@ -463,7 +466,7 @@ class Search:
         forgets_alternative = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.FIRST  # before 1.36
         if forgets_alternative:
             position = position._replace(alternative=0)
-        found_all = self._search_devices(position, num_allocated + 1)
+        found_all = self._search_missing_devices(position, num_allocated + 1)
         if not found_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
             raise AllocationError("stop allocation")  # upstream's internal errStop, which these versions let through
         return found_all
@@ -472,8 +475,8 @@ class Search:
         """Return whether the node has fewer candidates than the request needs, so that the search can be skipped.
 
         The search is not skipped if upstream's search might time out. It is not skipped either if devices consume
-        counters, because upstream does not give all counters back. Raises AllocationError. Raises SearchTimeoutError if
-        upstream's search would certainly time out.
+        counters, because upstream does not give all counters back. Raises AllocationError if a selector fails for a
+        device, and SearchTimeoutError if upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
         if num_requested < 2 or not self.interchangeable:
@@ -560,7 +563,7 @@ class Search:
     def has_capacity(self, request: Request, device: PooledDevice) -> bool:
         """Return whether the device has enough capacity left for the request.
 
-        Raises AllocationError if the requested amount is rejected.
+        Without DRAConsumableCapacity, every device has. Raises AllocationError if the requested amount is rejected.
         """
         if not self.features.consumable_capacity:
             return True
@@ -585,8 +588,9 @@ class Search:
     def _allocate_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
         """Allocate a device that the request selects, and return True.
 
-        Return False if the device is taken, tainted or too small, or violates a constraint. In this case, changes made
-        so far are undone, except for changes that the version of upstream forgets to undo.
+        Return False if the device is taken or tainted, has too little capacity or too few counters left, or violates a
+        constraint. In this case, changes made so far are undone, except for changes that the version of upstream
+        forgets to undo. For a request with mode All, AllocationError is raised if the device violates a constraint.
         """
         request, shareable = self._get_request(position), self.is_shareable(device)
         if not self._is_device_available(position, device):
@@ -598,7 +602,7 @@ class Search:
             return False
 
         # Check the taints, and add the device to the constraints.
-        if self._is_tainted(position, device) or not self._add_to_constraints(position, device):
+        if self._is_tainted(position, device) or not self._add_device_to_constraints(position, device):
             if charged and self.undoes_all:
                 self.counters.give_back_counters(pool, device)
             return False
@@ -675,11 +679,11 @@ class Search:
             return False
         return self._get_request(position).find_untolerated_taint(device.device) is not None
 
-    def _add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
+    def _add_device_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Add the device to all constraints of the claim, and return True.
 
-        If the device violates a constraint, remove it from the constraints before that one and return False. For a
-        request with mode All, AllocationError is raised instead.
+        If the device violates a constraint, remove it from the constraints to which it was already added, and return
+        False. For a request with mode All, AllocationError is raised instead.
         """
         request = self._get_request(position)
         constraints = self.constraints[position.claim]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from kschedctl.api.objects import Device, DeviceAttribute
 from kschedctl.cel.compilation import compiler
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
-from kschedctl.cel.library.quantities_and_versions import parse_quantity, parse_version
+from kschedctl.cel.library.quantities_and_versions import parse_cel_quantity, parse_version
 from kschedctl.cel.types import ANY, BOOL, DYN, STRING, Type, map_of, parse_type
 from kschedctl.cel.values import DefaultMap, Map, Value, get_type_name
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import CostAllowance
@@ -44,7 +44,7 @@ class DeviceInput:
         capacity: dict[str, Map] = {}
         for name, device_capacity in device.capacity.items():
             domain, identifier = _split_name(name, driver)
-            capacity.setdefault(domain, Map()).put(identifier, parse_quantity(str(device_capacity.value)))
+            capacity.setdefault(domain, Map()).put(identifier, parse_cel_quantity(str(device_capacity.value)))
         fields = {
             "driver": driver,
             "allowMultipleAllocations": bool(device.allow_multiple_allocations),
@@ -138,12 +138,12 @@ def _convert_attribute(name: str, attribute: DeviceAttribute, lists: bool) -> ob
     Raises EvaluationError, which names the attribute, for an invalid version or an unsupported type.
     """
     try:
-        return _convert_value(attribute, lists)
+        return _convert_attribute_value(attribute, lists)
     except ValueError as error:
         raise EvaluationError(f"attribute {name}: {error}") from None
 
 
-def _convert_value(attribute: DeviceAttribute, lists: bool) -> object:
+def _convert_attribute_value(attribute: DeviceAttribute, lists: bool) -> object:
     """Return the CEL value of an attribute. It is a list if ``lists`` is True and the attribute has a list of values.
 
     Raises ValueError for an invalid version and for an attribute without a value of a supported type.

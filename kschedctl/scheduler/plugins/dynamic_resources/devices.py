@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Device, DeviceClass, DeviceSelector, DeviceTaintRule, ResourceSlice
-from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.api.quantity import QuantityError, parse_quantity
 from kschedctl.cel.errors import CompileError
 from kschedctl.errors import InputError
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, PoolId
@@ -148,9 +148,11 @@ class TaintRules:
         key = expression, _encode((driver, device.attributes, device.capacity))
         if key not in self._verdicts:
             selector = cel.compile_selector(expression, self._lists)
-            seen = replace(device, allow_multiple_allocations=None)
+            visible_device = replace(device, allow_multiple_allocations=None)
             try:
-                matches = selector.matches(cel.DeviceInput.from_device(seen, driver, self._lists), self._allowance)
+                matches = selector.matches(
+                    cel.DeviceInput.from_device(visible_device, driver, self._lists), self._allowance
+                )
             except cel.EvaluationError:
                 matches = False
             self._verdicts[key] = matches
@@ -279,9 +281,11 @@ class Devices:
             selector = cel.compile_selector(expression, lists)
         except CompileError as error:
             return f"CEL compile error: {error}"
-        seen = device.device if shares else replace(device.device, allow_multiple_allocations=None)
+        visible_device = device.device if shares else replace(device.device, allow_multiple_allocations=None)
         try:
-            return selector.matches(cel.DeviceInput.from_device(seen, device.slice.spec.driver, lists), self._allowance)
+            return selector.matches(
+                cel.DeviceInput.from_device(visible_device, device.slice.spec.driver, lists), self._allowance
+            )
         except cel.EvaluationError as error:
             return f"{RUNTIME_ERROR}{error}{self._format_missing_key_hint(str(error))}"
 
@@ -295,7 +299,7 @@ class Devices:
     # -- numbers for equal devices -------------------------------------------------------------------------------
 
     def _build_pooled_devices(self, resource_slice: ResourceSlice) -> tuple[PooledDevice, ...]:
-        """Build the slice's devices, with equal numbers for equal devices. Raises InputError for a bad quantity."""
+        """Build the devices of a slice. Raises InputError, which names the slice, for an invalid quantity."""
         try:
             return tuple(self._build_pooled_device(resource_slice, device) for device in resource_slice.spec.devices)
         except QuantityError as error:
@@ -304,13 +308,13 @@ class Devices:
             ) from None
 
     def _build_pooled_device(self, resource_slice: ResourceSlice, device: Device) -> PooledDevice:
-        """Build a device of the slice, with the counters that it consumes and with two numbers that tell equal devices.
+        """Build a device of the slice, with the counters that it consumes and two numbers that identify equal devices.
 
         Devices that differ at most in their names and allocations have the same `twin` number, and devices that
         selectors cannot tell apart have the same `kind` number. Raises QuantityError for an invalid quantity, and for a
         step in the valid range of a capacity that is not positive.
         """
-        numbers = self._number_device(resource_slice, device)
+        numbers = self._get_device_numbers(resource_slice, device)
         return PooledDevice(
             device,
             resource_slice,
@@ -320,7 +324,7 @@ class Devices:
             id=(intern(resource_slice.spec.driver), resource_slice.spec.pool.name, intern(device.name)),
         )
 
-    def _number_device(self, resource_slice: ResourceSlice, device: Device) -> DeviceNumbers:
+    def _get_device_numbers(self, resource_slice: ResourceSlice, device: Device) -> DeviceNumbers:
         """Return the numbers of a device of the slice. Devices that differ only in their names share all of them.
 
         Devices that consume counters of their slice alone are equal only within one slice. Raises QuantityError for an
@@ -335,12 +339,12 @@ class Devices:
         if numbers is None:
             numbers = self._twins[equality_key] = DeviceNumbers(
                 twin=len(self._twins),
-                kind=self._number_device_kind(spec.driver, device),
+                kind=self._get_device_kind_id(spec.driver, device),
                 consumes=compute_counter_consumption(device, slice_name),
             )
         return numbers
 
-    def _number_device_kind(self, driver: str, device: Device) -> int:
+    def _get_device_kind_id(self, driver: str, device: Device) -> int:
         """Return a number that is equal for devices that selectors cannot tell apart.
 
         The capacities of a new kind of device are checked. Raises QuantityError for an invalid quantity in a capacity,
@@ -356,7 +360,7 @@ class Devices:
 def _check_capacities(device: Device) -> None:
     """Raise QuantityError for an invalid quantity in a capacity of the device, and for a step that is not positive."""
     for name, capacity in device.capacity.items():
-        parse(str(capacity.value))
+        parse_quantity(str(capacity.value))
         valid_range = capacity.request_policy.valid_range if capacity.request_policy else None
-        if valid_range and valid_range.step is not None and parse(str(valid_range.step)).value() <= 0:
+        if valid_range and valid_range.step is not None and parse_quantity(str(valid_range.step)).value() <= 0:
             raise QuantityError(f"device {device.name}, capacity {name}: validRange.step must be greater than zero")

@@ -103,7 +103,7 @@ class Evaluation:
     @property
     def outcomes(self) -> list[DeviceVerdict]:
         """The verdicts for all nodes (N,). They are valid until a claim changes."""
-        return self._own_outcomes if self.shared_verdicts is None else self.shared_verdicts.outcomes
+        return self._unshared_outcomes if self.shared_verdicts is None else self.shared_verdicts.outcomes
 
     @cached_property
     def shared_verdicts(self) -> SharedVerdicts | None:
@@ -118,8 +118,8 @@ class Evaluation:
         return None if verdicts.failing else verdicts
 
     @cached_property
-    def _own_outcomes(self) -> list[DeviceVerdict]:
-        """The verdicts for all nodes, computed for this pod only."""
+    def _unshared_outcomes(self) -> list[DeviceVerdict]:
+        """The verdict for each node, by row, computed for this pod only. Equivalent nodes are evaluated once."""
         verdicts_by_key: dict[object, DeviceVerdict] = {}
         outcomes = []
         for row, claim_unavailable in enumerate(self.unavailable_nodes.tolist()):
@@ -137,7 +137,7 @@ class Evaluation:
         return np.logical_or.reduce(masks) if masks else np.zeros(len(self.inventory.nodes), np.bool_)
 
     def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
-        """Return one rejection for each code and reason, with the mask of the rejected nodes (N,).
+        """Return, for each code and reason, the mask (N,) of the rejected nodes and the verdict for the first of them.
 
         Rejections are ordered by their first nodes. Raises PluginError if the node selector of a slice cannot be read.
         """
@@ -250,7 +250,8 @@ class Evaluation:
         except LookupError:
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot fit resource", settled=True)
         is_extended_allocated = extended is not None and extended.status.allocation is not None
-        if not self.claims.own_claims and (not resources or is_extended_allocated):
+        needs_extended_claim = bool(resources) and not is_extended_allocated
+        if not self.claims.own_claims and not needs_extended_claim:
             return NOTHING_TO_DO
 
         outcome = self._search_devices(row, resources) if self.claims.to_allocate else NOTHING_TO_ALLOCATE
@@ -298,7 +299,7 @@ class Evaluation:
     def _find_device_backed_resources(self, row: int) -> tuple[str, ...]:
         """Return the requested extended resources that only devices can provide on the node.
 
-        These have a DeviceClass and are not among the node's allocatable resources. Raises LookupError with the name
+        These resources have a DeviceClass, and the node itself offers nothing of them. Raises LookupError with the name
         of a resource that neither the node nor a DeviceClass provides.
         """
         allocatable = self.inventory.nodes.objects[row].status.allocatable
@@ -382,7 +383,7 @@ class SharedVerdicts:
             self._evaluate_nodes(self.example.inventory.visible.find_rows_seeing_pool(pool))
 
     def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
-        """Return one rejection for each code and reason, with the mask of the rejected nodes (N,).
+        """Return, for each code and reason, the mask (N,) of the rejected nodes and the verdict for one of them.
 
         Rejections are ordered by their first nodes. The result is cached until a verdict changes.
         """

@@ -120,8 +120,8 @@ class Inventory:
         self._latest_claims = info, claims
         return claims
 
-    def number_claim_spec(self, claim: ResourceClaim) -> int:
-        """Return a number that is equal for claims with equal specs."""
+    def get_claim_spec_id(self, claim: ResourceClaim) -> int:
+        """Return an ID that is equal for claims with equal specs, and different for all other claims."""
         spec = claim.spec
         if id(spec) not in self._numbers_by_spec_id:
             number = self._numbers.setdefault(_encode(spec), len(self._numbers))
@@ -170,7 +170,7 @@ class Inventory:
     def build_device_key(self, row: int) -> object:
         """Return a key that is equal for nodes with equivalent devices and equal allocations."""
         allocations = tuple(map(self._build_allocation_key, self.visible.get_pools(row)))
-        return self.visible.number_visible_devices(row), allocations
+        return self.visible.get_visible_devices_id(row), allocations
 
     def _build_allocation_key(self, pool: Pool) -> object:
         """Return a key for the allocations of the pool's devices and its remaining counters.
@@ -258,10 +258,10 @@ class VisibleDevices:
             selector = self._selectors_by_row[row] = NodeSelector((NodeSelectorTerm(match_fields=(has_name,)),))
         return selector
 
-    def number_visible_devices(self, row: int) -> int:
-        """Return a number that is equal for nodes that see the same available devices in pools of the same shape.
+    def get_visible_devices_id(self, row: int) -> int:
+        """Return an ID that is equal for nodes that see the same available devices in pools of the same shape.
 
-        The numbers are cached by row.
+        The IDs are cached by row. Raises AllocationError for an invalid node selector.
         """
         number = self._numbers_by_row.get(row)
         if number is not None:
@@ -269,7 +269,8 @@ class VisibleDevices:
         pools = self.get_pools(row)
 
         # Pools of equal names matter, the names themselves do not: ["a", "b", "a"] becomes (0, 1, 0).
-        pool_names = [name for _, name in (pool.id for pool in pools)]
+        pool_ids = [pool.id for pool in pools]
+        pool_names = [name for _driver, name in pool_ids]
         name_pattern = tuple(map(pool_names.index, pool_names))
 
         availability = tuple(
@@ -354,9 +355,9 @@ class VisibleDevices:
         Return None if the driver is replacing the pool with a newer generation that the node does not see yet.
         """
         if indices not in self._pools_by_slices:
-            seen = [self.devices.slices[index] for index in indices]
-            published = self.devices.slices_by_pool[seen[0].pool]
-            self._pools_by_slices[indices] = build_pool(seen, published, self.devices.features)
+            visible_slices = [self.devices.slices[index] for index in indices]
+            published = self.devices.slices_by_pool[visible_slices[0].pool]
+            self._pools_by_slices[indices] = build_pool(visible_slices, published, self.devices.features)
         return self._pools_by_slices[indices]
 
     def _is_visible_everywhere(self, indexed_slice: IndexedSlice) -> bool:

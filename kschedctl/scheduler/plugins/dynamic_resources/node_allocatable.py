@@ -11,7 +11,7 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.objects import Device, NodeAllocatableResourceMapping, Pod, ResourceClaim
 from kschedctl.api.pod_requests import Quantities, compute_pod_requests
-from kschedctl.api.quantity import Quantity, parse
+from kschedctl.api.quantity import Quantity, parse_quantity
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import add_quantities
 from kschedctl.scheduler.plugins.dynamic_resources.claims import format_claim_key, iter_pod_claims
@@ -20,7 +20,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocatedDevi
 from kschedctl.scheduler.plugins.helper.resource_allocation import Usage
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pod_info import PodInfo, to_amounts
+from kschedctl.snapshot.pod_info import PodInfo, convert_to_amounts
 
 Rejections = list[tuple[Bools, DeviceVerdict]]
 """Masks of nodes (N,), each with the verdict for them."""
@@ -70,7 +70,8 @@ def _list_claim_names(pod: Pod) -> set[str]:
 def list_insufficiency_rejections(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> Rejections:
     """Return the rejections of nodes that have devices for the pod but lack the node resources behind them.
 
-    A node is in one rejection for each resource that it lacks.
+    A node is in one rejection for each resource that it lacks. If the pod's demand with the devices cannot be computed,
+    all nodes with these devices are rejected for the reason.
     """
     rows_by_verdict: dict[int, list[int]] = {}  # by identity, since equivalent nodes share a verdict
     for row, outcome in enumerate(evaluation.outcomes):
@@ -100,7 +101,7 @@ def _list_resource_rejections(demand: Quantities, usage: Usage) -> Rejections:
     resources are left out.
     """
     rejections: Rejections = []
-    for name, amount in to_amounts(demand).items():
+    for name, amount in convert_to_amounts(demand).items():
         if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
             offered, used = usage.get_column(name)
             short = amount > offered - used
@@ -176,9 +177,9 @@ def _compute_mapped_amount(
     The amount is the consumed amount of the mapping's capacity times its multiplier. Return None if the device's claim
     does not consume this capacity. If the mapping has no capacity, the amount is the multiplier, by default 0.
     """
-    multiplier = None if mapping.allocation_multiplier is None else parse(str(mapping.allocation_multiplier))
+    multiplier = None if mapping.allocation_multiplier is None else parse_quantity(str(mapping.allocation_multiplier))
     if not mapping.capacity_key:
-        return multiplier or parse("0")
+        return multiplier or parse_quantity("0")
     amount = consumed.get(mapping.capacity_key)
     if amount is None or multiplier is None:
         return amount

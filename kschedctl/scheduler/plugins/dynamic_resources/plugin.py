@@ -157,14 +157,14 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     args_since = 34
 
     @classmethod
-    def version_changes(cls) -> tuple[ByVersion[object], ...]:
+    def list_version_changes(cls) -> tuple[ByVersion[object], ...]:
         """Return the version changes of this package's modules and of the device features, and the noted changes."""
         package, _, _ = __name__.rpartition(".")
-        from_notes = (noted_change.change for noted_change in cls.noted_changes())
+        from_notes = (noted_change.change for noted_change in cls.list_noted_changes())
         return (*find_version_changes(package, device_features.__name__), *from_notes)
 
     @classmethod
-    def noted_changes(cls) -> tuple[NotedChange, ...]:
+    def list_noted_changes(cls) -> tuple[NotedChange, ...]:
         """Return the changes of the plugin that are known only from release notes."""
         return NOTED
 
@@ -192,7 +192,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
         yield from iter_device_dependencies(info, view, self.features)
 
-    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+    def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
         """Yield an unknown for each kind whose regular expressions for the pod's devices need RE2.
 
         Nothing is yielded for a pod without claims, unless there are DeviceClasses that could back extended resources.
@@ -340,10 +340,12 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         # With workload_claims, the evaluation also checks the group of a pod that needs no devices
         if not may_need_devices and not self.features.workload_claims:
             return None
-        evaluation: Evaluation | None = _import_pre_filter().evaluate_claims(info, view, self.features, *self.timeouts)
+        evaluation: Evaluation | None = _import_pre_filter().prepare_evaluation(
+            info, view, self.features, *self.timeouts
+        )
         return evaluation
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each kind of change that moves a rejected pod back to the queue."""
         names = hints.list_claim_names(info)
         claim_change = "any claim releases its devices"
@@ -356,7 +358,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         node_actions = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
         yield WakeTrigger(NODE, node_actions, "a node is added, or its labels or allocatable resources change")
 
-    def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that completes the pod's claims, so that the pod can enter the queue.
 
         Claims are completed by their creation. For generated claims, their names must also be recorded in the pod's

@@ -13,7 +13,7 @@ from functools import cached_property
 from kschedctl.api.copying import replace
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import Device, ResourceSlice
-from kschedctl.api.quantity import parse
+from kschedctl.api.quantity import parse_quantity
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState, DeviceId, PoolId
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
@@ -84,7 +84,8 @@ class Pool:
     @property
     def fault(self) -> str:
         """The error message for an invalid pool."""
-        return f"pool {self.id[1]} is invalid: {self.invalid}"
+        _, name = self.id
+        return f"pool {name} is invalid: {self.invalid}"
 
     @property
     def label(self) -> str:
@@ -95,7 +96,8 @@ class Pool:
     def shape(self) -> object:
         """A key that is equal for pools that differ only in their allocations."""
         counters = tuple(sorted(self.counters.items())) if self.counters else ()
-        return self.id[0], self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
+        driver, _ = self.id
+        return driver, self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
 
     @property
     def has_binding_conditions(self) -> bool:
@@ -109,7 +111,7 @@ def to_billionths(amount: str | int | float) -> int:
     >>> to_billionths("1500m"), to_billionths("1Ki")
     (1500000000, 1024000000000)
     """
-    quantity = parse(str(amount))
+    quantity = parse_quantity(str(amount))
     return int(quantity.mantissa * 10 ** (quantity.scale + 9))
 
 
@@ -153,16 +155,18 @@ COUNTER_SCOPE = ByVersion(
 )
 
 
-def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], features: Features) -> Pool | None:
-    """Build the pool that a node sees from its visible slices (`seen`) and all `published` slices of the pool.
+def build_pool(
+    visible_slices: Sequence[IndexedSlice], published: Sequence[IndexedSlice], features: Features
+) -> Pool | None:
+    """Build the pool that a node sees from its `visible_slices` and all `published` slices of the pool.
 
     Since 1.35, a pool is incomplete and has no devices unless all its slices are published. Return None if the driver
     is replacing the pool with a newer generation that the node does not see yet.
     """
     allows_incomplete_pools = INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE
     if allows_incomplete_pools:
-        return _build_pool_before_1_35(seen, features)
-    newest = select_newest_generation(seen)
+        return _build_pool_before_1_35(visible_slices, features)
+    newest = select_newest_generation(visible_slices)
     pool_id, pool_spec = newest[0].pool, newest[0].slice.spec.pool
     if len(newest) == pool_spec.resource_slice_count:
         return _build_complete_pool(_sort_by_name(newest), [], partitionable=features.partitionable_devices)
@@ -182,17 +186,17 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
     return _build_complete_pool(_sort_by_name(newest), invisible_slices, partitionable=features.partitionable_devices)
 
 
-def _build_pool_before_1_35(seen: Sequence[IndexedSlice], features: Features) -> Pool:
+def _build_pool_before_1_35(visible_slices: Sequence[IndexedSlice], features: Features) -> Pool:
     """Build a pool from only its visible slices, as versions before 1.35 do.
 
     In these versions, an incomplete or invalid pool keeps its devices, because the search visits them.
     """
-    newest = select_newest_generation(seen)
+    newest = select_newest_generation(visible_slices)
     pool_spec = newest[0].slice.spec.pool
 
     # Upstream before 1.32 counts one slice too many if it meets an older generation first.
     slice_count = len(newest)
-    if seen[0].slice.spec.pool.generation < pool_spec.generation:
+    if visible_slices[0].slice.spec.pool.generation < pool_spec.generation:
         surplus = NEWER_SLICES.at(features.release)  # 1 before 1.32, 0 since
         slice_count += surplus
     incomplete = slice_count != pool_spec.resource_slice_count
@@ -210,21 +214,21 @@ def _sort_by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
     return sorted(slices, key=lambda indexed_slice: indexed_slice.slice.metadata.name)
 
 
-def _build_pool_with_slice_counters(seen: Sequence[IndexedSlice], partitionable: bool) -> Pool:
+def _build_pool_with_slice_counters(visible_slices: Sequence[IndexedSlice], partitionable: bool) -> Pool:
     """Build a pool in which counters are shared within each slice, as before 1.35.
 
     If two devices have the same name, the pool is invalid and has no devices. It has counters only if `partitionable`
     (DRAPartitionableDevices) is True.
     """
-    id = seen[0].pool
-    devices = tuple(device for indexed_slice in seen for device in indexed_slice.devices)
-    fault = _find_duplicate_name(devices)
+    id = visible_slices[0].pool
+    devices = tuple(device for indexed_slice in visible_slices for device in indexed_slice.devices)
+    fault = _describe_duplicate_name(devices)
     if fault:
         return Pool(id, invalid=fault)
     if not partitionable:
         return Pool(id, devices)
     counters = {}
-    for indexed_slice in seen:
+    for indexed_slice in visible_slices:
         for shared_counter in indexed_slice.slice.spec.shared_counters:
             counter_set = qualify_counter_set(indexed_slice.slice.metadata.name, shared_counter.name)
             for name, counter in shared_counter.counters.items():
@@ -238,29 +242,31 @@ def qualify_counter_set(slice_name: str, counter_set: str) -> str:
 
 
 def _build_complete_pool(
-    seen: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], partitionable: bool
+    visible_slices: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], partitionable: bool
 ) -> Pool:
-    """Build a pool whose slices are all published. It has the devices of the slices that the node sees (`seen`).
+    """Build a pool whose slices are all published. It has the devices of the `visible_slices`, which the node sees.
 
     With ``partitionable`` (DRAPartitionableDevices), a slice has either shared counters or devices, and devices in
     `invisible_slices` consume counters as well. If a device name occurs twice or counters are faulty, the pool is
     invalid and has no devices.
     """
-    id = seen[0].pool
+    id = visible_slices[0].pool
     slices_with_devices = [
-        indexed_slice for indexed_slice in seen if not (partitionable and indexed_slice.slice.spec.shared_counters)
+        indexed_slice
+        for indexed_slice in visible_slices
+        if not (partitionable and indexed_slice.slice.spec.shared_counters)
     ]
     devices = tuple(device for indexed_slice in slices_with_devices for device in indexed_slice.devices)
-    name_fault = _find_duplicate_name(devices)
+    name_fault = _describe_duplicate_name(devices)
     if name_fault:
         return Pool(id, invalid=name_fault)
     if not partitionable:
         return Pool(id, devices)
 
-    counters, counter_fault = _read_shared_counters(seen)
+    counters, counter_fault = _read_shared_counters(visible_slices)
     invisible_devices = tuple(device for indexed_slice in invisible_slices for device in indexed_slice.devices)
     all_devices = (*devices, *invisible_devices)
-    counter_fault = counter_fault or _find_unknown_counter(all_devices, counters)
+    counter_fault = counter_fault or _describe_unknown_counter(all_devices, counters)
     if counter_fault:
         return Pool(id, invalid=counter_fault)
     return Pool(id, devices, counters, tuple(device for device in all_devices if device.consumes))
@@ -274,10 +280,9 @@ COUNTS_SHARES = ByVersion(
 
 
 def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
-    """Return the amounts of the pool's counters that its allocated devices leave.
+    """Return what the allocated devices of the pool leave of its counters, or {} if the pool has no counters.
 
-    A device of which only shares are allocated consumes counters since 1.36.2. If the pool has no counters, the result
-    is empty.
+    Since 1.36.2, devices that are allocated only in shares consume counters as well.
     """
     if not pool.counters:
         return {}
@@ -293,7 +298,7 @@ def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeV
     return remaining
 
 
-def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
+def _describe_duplicate_name(devices: Iterable[PooledDevice]) -> str:
     """Return an error message if two devices have the same name, otherwise an empty string."""
     names: set[str] = set()
     for device in devices:
@@ -320,7 +325,7 @@ def _read_shared_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str
     return counters, ""
 
 
-def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
+def _describe_unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
     """Return an error message if a device consumes a counter that is not `available`, otherwise an empty string."""
     set_names = {set_name for set_name, _ in available}
     for device in devices:
@@ -334,7 +339,7 @@ def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) 
 
 
 def compute_counter_consumption(device: Device, slice_name: str = "") -> Counters:
-    """Return the total amounts of the counters that a device consumes.
+    """Return the amount that a device consumes of each counter, in billionths.
 
     If `slice_name` is given, it qualifies the names of the counter sets, as in versions before 1.35.
     """

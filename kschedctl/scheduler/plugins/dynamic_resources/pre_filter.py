@@ -60,7 +60,7 @@ class ExtendedResourceDemand(NamedTuple):
     """The requests of each container, encoded for comparison."""
 
 
-def evaluate_claims(
+def prepare_evaluation(
     info: PodInfo, view: Fork, features: Features, filter_timeout: float, binding_timeout: float
 ) -> Evaluation | None:
     """Prepare the evaluation of the pod's claims on all nodes, or return None if the pod needs no devices.
@@ -75,7 +75,7 @@ def evaluate_claims(
 
     # Check the classes and compute the extended resources once for pods and claims with equal specs.
     spec_numbers = tuple(
-        [None if claim.status.allocation else inventory.number_claim_spec(claim) for claim in pod_claims]
+        [None if claim.status.allocation else inventory.get_claim_spec_id(claim) for claim in pod_claims]
     )
     compute_demand = partial(_check_classes_and_compute_demand, info, pod_claims, inventory)
     if info.alike is None:

@@ -32,7 +32,7 @@ from kschedctl.api.objects import (
     ResourceClaim,
     SelectorRequirement,
 )
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
 from kschedctl.api.tolerations import HARD_EFFECTS
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework.extended_resources import EXACT_COUNT
@@ -263,7 +263,7 @@ def _parse_capacity_requests(capacity: CapacityRequirements | None, location: st
     if capacity is None:
         return {}
     try:
-        return {name: parse(str(text)) for name, text in capacity.requests.items()}
+        return {name: parse_quantity(str(text)) for name, text in capacity.requests.items()}
     except QuantityError as error:
         raise InputError(error.what, where=location, hint=error.hint) from None
 

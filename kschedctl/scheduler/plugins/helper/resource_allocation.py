@@ -68,12 +68,12 @@ def scale_points(shape: Sequence[UtilizationShapePoint]) -> list[tuple[int, int]
     return [(point.utilization, point.score * scale) for point in shape]
 
 
-def evaluate_piecewise_linear(points: Sequence[tuple[int, int]], utilization: Amounts) -> Amounts:
+def interpolate_scores(points: Sequence[tuple[int, int]], utilization: Amounts) -> Amounts:
     """Return the score for each utilization, interpolated between the points in Go's integer arithmetic.
 
     The points are pairs of utilization and score. The score is constant before the first and after the last point.
 
-    >>> evaluate_piecewise_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
+    >>> interpolate_scores([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
     [100, 100, 67, 0, 0]
     """
     first_x, first_y = points[0]
@@ -234,7 +234,7 @@ def get_demanded_amounts(resources: Sequence[ResourceSpec], requests: Sequence[i
     The result is cached for equal resources and requests.
     """
     key = (get_demanded_amounts, tuple(resources), tuple(requests))
-    return view.memo(key, lambda: _align_requests(resources, requests, view))
+    return view.memo(key, lambda: _build_demanded_amounts(resources, requests, view))
 
 
 def compute_node_usage(
@@ -281,10 +281,12 @@ def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: Node
     return of_all_nodes.take(rows, axis=1)
 
 
-def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:
-    """Find the column of each resource in the nodes' matrices, and arrange the requests accordingly.
+def _build_demanded_amounts(
+    resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView
+) -> DemandedAmounts:
+    """Build the demanded amounts of a pod: its requests, and the column of each resource in the nodes' matrices.
 
-    Scalar resources that the pod does not request are left out.
+    Resources that do not count have no column, and neither do scalar resources that the pod does not request.
     """
     resource_names = [resource.name for resource in resources]
     is_skipped = [
@@ -364,7 +366,7 @@ def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsag
     is_full = (allocatable == 0) | (requested > allocatable)
     percent = np.where(is_full, 100, truncating_divide(requested * 100, divisor))
 
-    scores = evaluate_piecewise_linear(scale_points(shape), percent)
+    scores = interpolate_scores(scale_points(shape), percent)
     counted = (allocatable != 0) & (scores > 0)
     weights = np.where(counted, usage.weights[:, None], 0)
     weighted_sum = (scores * weights).sum(axis=0)

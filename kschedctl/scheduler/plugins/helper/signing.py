@@ -10,7 +10,7 @@ import msgspec
 from kschedctl.api import resource_names as names
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Volume
-from kschedctl.api.quantity import QuantityError, parse
+from kschedctl.api.quantity import QuantityError, parse_quantity
 from kschedctl.scheduler.framework import Fragment
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes, is_any_backed
 from kschedctl.scheduler.plugins.helper.device_features import Features
@@ -78,6 +78,6 @@ def _canonicalize_quantity(quantity: str | int | float) -> str:
     Invalid quantities do not matter, since the API server stores no pod with one.
     """
     try:
-        return str(parse(quantity))
+        return str(parse_quantity(quantity))
     except QuantityError:
         return str(quantity)

@@ -40,14 +40,14 @@ class NoPodToJoin(Fact, frozen=True):
     other_namespaces: tuple[str, ...] = ()
     """Namespaces in which the term does not look and in which pods with these labels run, if it selects no pod."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which pods are missing in the node's domain, or in all domains.
 
-        >>> NoPodToJoin("app=db", "zone", "a").words(), NoPodToJoin("", "zone", "a").words()
+        >>> NoPodToJoin("app=db", "zone", "a").describe(), NoPodToJoin("", "zone", "a").describe()
         ('no pod in zone=a matches app=db', 'no pod runs in zone=a')
-        >>> NoPodToJoin("app=db", "zone", "a", ("web",), ("shop",)).words()
+        >>> NoPodToJoin("app=db", "zone", "a", ("web",), ("shop",)).describe()
         'no pod in namespace web matches app=db (pods in namespace shop do, but the term does not look there)'
-        >>> NoPodToJoin(None, "zone", "a").words()
+        >>> NoPodToJoin(None, "zone", "a").describe()
         'a term without labelSelector matches no pod'
         """
         if self.selector is None:
@@ -56,8 +56,8 @@ class NoPodToJoin(Fact, frozen=True):
         missing = f"no pod in {place} matches {self.selector}" if self.selector else f"no pod runs in {place}"
         if not self.other_namespaces:
             return missing
-        others = _describe_namespaces(self.other_namespaces)
-        return f"{missing} (pods in {others} do, but the term does not look there)"
+        other_namespaces = _describe_namespaces(self.other_namespaces)
+        return f"{missing} (pods in {other_namespaces} do, but the term does not look there)"
 
 
 def _describe_namespaces(namespaces: Sequence[str]) -> str:
@@ -72,7 +72,7 @@ def _describe_namespaces(namespaces: Sequence[str]) -> str:
 class NoPodForAllTerms(Fact, frozen=True):
     """A domain in which each affinity term selects some pod, but no pod is selected by all terms."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say that no pod matches all terms."""
         return "no pod matches all affinity terms here"
 
@@ -93,14 +93,14 @@ class PodInTheWay(Fact, frozen=True):
     of_existing_pod: bool = False
     """Whether the term belongs to the existing pod, not to the incoming pod."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the pods in the way and the anti-affinity term that rejects the node.
 
-        >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).words())
+        >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).describe())
         the anti-affinity of shop/web and 2 more pods in zone=a keeps out pods matching app=db
-        >>> PodInTheWay("shop/web", 0, "zone", "a", "app=web").words()
+        >>> PodInTheWay("shop/web", 0, "zone", "a", "app=web").describe()
         'its anti-affinity (app=web) keeps it away from shop/web in zone=a'
-        >>> PodInTheWay().words()
+        >>> PodInTheWay().describe()
         'a nominated pod is in the same topology'
         """
         if not self.pod:
@@ -156,8 +156,8 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         if not is_first_of_its_group:
             for counts in self.affinity.iter_counts(rows):
                 rejected |= counts <= 0
-        rejected |= self.anti_affinity.mask_rows_in_matched_domains(rows)
-        rejected |= self.existing_anti_affinity.mask_rows_in_matched_domains(rows)
+        rejected |= self.anti_affinity.find_rows_in_matched_domains(rows)
+        rejected |= self.existing_anti_affinity.find_rows_in_matched_domains(rows)
         return rejected
 
 
@@ -169,12 +169,12 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
     affinity_unmet = ~_find_nodes_meeting_affinity(state, info, view, delta)
     yield Rejection(affinity_unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _build_affinity_fact_finder(state, view))
 
-    rejected_by_own_terms = _find_nodes_with_match(state.anti_affinity, view, delta) & ~affinity_unmet
+    rejected_by_own_terms = _find_nodes_in_matched_domains(state.anti_affinity, view, delta) & ~affinity_unmet
     find_own_term = partial(_find_own_term, state.anti_affinity_terms, view)
     own_facts = ForbiddenPodFacts(state.anti_affinity, view, find_own_term, of_running_pods=False)
     yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_facts.build_fact)
 
-    rejected_by_running_pods = _find_nodes_with_match(state.existing_anti_affinity, view, delta)
+    rejected_by_running_pods = _find_nodes_in_matched_domains(state.existing_anti_affinity, view, delta)
     rejected_by_running_pods &= ~affinity_unmet & ~rejected_by_own_terms
     find_term = partial(_find_running_pods_term, info, view)
     facts = ForbiddenPodFacts(state.existing_anti_affinity, view, find_term, of_running_pods=True)
@@ -203,28 +203,29 @@ def _find_running_pods_term(info: PodInfo, view: Fork, key: str, info_number: in
     return None
 
 
-def _find_nodes_with_match(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
+def _find_nodes_in_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
     """Return a mask (N,) of the nodes in a topology domain that has a matched term after the hypothetical changes."""
     has_match = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
-        has_match |= counts.get_counts_at_nodes(key, view, delta) > 0
+        has_match |= counts.get_domain_counts_by_node(key, view, delta) > 0
     return has_match
 
 
 def _find_nodes_meeting_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes that have all topology labels and, for each term, a matching pod in their domain.
+    """Return a mask (N,) of the nodes that meet the pod's required affinity terms after the hypothetical changes.
 
-    The first pod of a group needs no other pods: if the terms select the pod itself and match no pod anywhere, all
-    nodes with the labels meet the affinity.
+    A node needs all topology labels and, for each term, a matching pod in its domain. The first pod of a group needs no
+    other pods: if the terms select the pod itself and match no pod anywhere, all nodes with the labels meet the
+    affinity.
     """
     labelled = np.ones(len(view.nodes), np.bool_)
     has_matching_pods = np.ones(len(view.nodes), np.bool_)
     for key in state.affinity.counts:
         labelled &= view.nodes.label(key).present
-        has_matching_pods &= state.affinity.get_counts_at_nodes(key, view, delta) > 0
+        has_matching_pods &= state.affinity.get_domain_counts_by_node(key, view, delta) > 0
     if not do_terms_select_pod(state.affinity_terms, info):
         return labelled & has_matching_pods
-    return labelled & (has_matching_pods | state.affinity.find_nodes_without_counts(view, delta))
+    return labelled & (has_matching_pods | state.affinity.find_nodes_without_any_match(view, delta))
 
 
 def do_terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
@@ -268,9 +269,10 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
         with_labels = view.pods.match_infos(term.selector, None)
         positions = view.pods.find_positions(with_labels) if with_labels.any() else np.zeros(0, np.int64)
         running = positions[view.node[positions] >= 0]
-        others = {view.pods.infos[number].namespace for number in np.unique(view.pods.info[running]).tolist()}
+        running_infos = np.unique(view.pods.info[running]).tolist()
+        other_namespaces = {view.pods.infos[number].namespace for number in running_infos}
         return msgspec.structs.replace(
-            fact, namespaces=tuple(sorted(term.namespaces)), other_namespaces=tuple(sorted(others))
+            fact, namespaces=tuple(sorted(term.namespaces)), other_namespaces=tuple(sorted(other_namespaces))
         )
 
     return find_fact
@@ -302,7 +304,7 @@ class ForbiddenPodFacts:
         self._pods_by_key: dict[str, dict[int, ForbiddenPods]] = {}
         """A cache of `_group_forbidden_pods`."""
         self._selectors: dict[tuple[str, int], str] = {}
-        """A cache of `_find_selector`."""
+        """A cache of `_find_forbidding_selector`."""
 
     def build_fact(self, row: int) -> PodInTheWay:
         """Build the fact about the first forbidden pod in a domain of the node.
@@ -323,12 +325,12 @@ class ForbiddenPodFacts:
                     others=pods.num_pods - 1,
                     key=key,
                     domain=column.values[domain],
-                    selector=self._find_selector(key, int(self.view.pods.info[pods.first])),
+                    selector=self._find_forbidding_selector(key, int(self.view.pods.info[pods.first])),
                     of_existing_pod=self.of_running_pods,
                 )
         return PodInTheWay()
 
-    def _find_selector(self, key: str, info_number: int) -> str:
+    def _find_forbidding_selector(self, key: str, info_number: int) -> str:
         """Return the selector of the term that forbids the pods of the PodInfo, or "" if no term does."""
         cache_key = key, info_number
         if cache_key not in self._selectors:

@@ -52,7 +52,7 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import (
     iter_rejections,
 )
 from kschedctl.scheduler.plugins.inter_pod_affinity.scoring import (
-    AffinityAmong,
+    AffinityRowScores,
     compute_raw_scores,
     iter_own_terms,
     iter_terms_of_running_pods,
@@ -221,8 +221,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         filter_state = require_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
         yield from iter_rejections(filter_state, info, view, delta)
 
-    def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
-        """Return an object that judges any rows by the required terms and is updated as pods come and go.
+    def build_row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
+        """Return an object that finds the rows rejected by required terms and is updated as pods come and go.
 
         Return None for terms that cannot be parsed. Also return None in the cycle of a pod group, in which upstream
         counts pods differently.
@@ -241,13 +241,13 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             wants_itself=do_terms_select_pod(affinity, info),
         )
 
-    def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
+    def build_row_scores(self, info: PodInfo, view: Fork) -> AffinityRowScores:
         """Return an object that scores any rows by the preferred terms and is updated as pods come and go."""
         _, weights = self._get_score_weights(info, view)
-        return AffinityAmong(RunningCounts(self._build_cache_key("score"), info, view, lambda: weights), view)
+        return AffinityRowScores(RunningCounts(self._build_cache_key("score"), info, view, lambda: weights), view)
 
     def may_score(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether any pods, on nodes or not, match the preferred terms.
+        """Return whether the preferred terms match any pod, even one without a node, so that Score may not be skipped.
 
         Raises PluginError for terms that cannot be parsed.
         """
@@ -350,7 +350,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         ]
         return sum_terms_per_key(terms, view)
 
-    def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
+    def find_upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
         """Return the upstream fault that a namespaceSelector that only excludes namespaces selects all of them.
 
         Return None if no term of the pod has such a selector, or if the version does not have the fault.
@@ -369,7 +369,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         """Return the cache key for results about the pod's own terms, which differ with `as_documented`."""
         return f"{purpose} as documented" if self.as_documented else purpose
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         return hints.iter_waking_changes(info, gates)
 

@@ -120,8 +120,8 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         """Whether no term is matched anywhere."""
         return not any(counts.any() for counts in self.counts.values())
 
-    def get_counts_at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
-        """Return the count in each node's domain, or 0 for nodes without the label `key`.
+    def get_domain_counts_by_node(self, key: str, view: Fork, delta: Delta) -> Counts:
+        """Return, for each node, the count in its domain of the topology key, or 0 if the node lacks the label.
 
         A node's count includes only the hypothetical changes on that node.
         """
@@ -131,7 +131,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
             counts = np.where(column.present, counts + delta.sum_changes(self.weights[key], len(view.nodes)), 0)
         return counts
 
-    def find_nodes_without_counts(self, view: Fork, delta: Delta) -> Bools:
+    def find_nodes_without_any_match(self, view: Fork, delta: Delta) -> Bools:
         """Return a mask (N,) of the nodes whose hypothetical changes would leave no matched term anywhere.
 
         Each node's changes are considered separately. If there are no changes, the mask is all True or all False.
@@ -142,7 +142,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
             # The changes of a node can only give or take the match of the node's own domains.
             for key in self.counts:
                 had_match = view.nodes.label(key).map_to_nodes(self.counts[key]) != 0
-                has_match = self.get_counts_at_nodes(key, view, delta) != 0
+                has_match = self.get_domain_counts_by_node(key, view, delta) != 0
                 remaining_domains += has_match.astype(np.int64) - had_match
         is_empty: Bools = remaining_domains == 0
         return is_empty
@@ -175,8 +175,8 @@ class RunningCounts:
             missing |= ~column.present[rows]
         return missing
 
-    def mask_rows_in_matched_domains(self, rows: Rows) -> Bools:
-        """Return for each of the `rows` whether its node is in a topology domain where a term matches a pod."""
+    def find_rows_in_matched_domains(self, rows: Rows) -> Bools:
+        """Return a mask over `rows` of the nodes in a topology domain in which a term matches a pod."""
         has_match = np.zeros(len(rows), np.bool_)
         for counts in self.iter_counts(rows):
             has_match |= counts > 0
@@ -197,7 +197,7 @@ def _get_cached_weights(
 
 def _get_tally(purpose: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
     """Return the running count of matched terms in each domain of one topology key, shared by identical pods."""
-    return view.find_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)
+    return view.get_or_build_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)
 
 
 Infos = Bools | int
@@ -222,7 +222,7 @@ def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, how many terms match each pod info."""
+    """Count, by topology key, the terms that match each pod info. The arrays have one entry per pod info."""
     counts: dict[str, Weights] = {}
     for term, infos in matches:
         if term.topology_key not in counts:
@@ -237,10 +237,9 @@ def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[
 
 
 def count_terms_per_key_if_all_match(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Return, for each topology key, an array with a number for each pod info.
+    """Count, by topology key, the terms that match each pod info, with 0 for pod infos that do not match all terms.
 
-    If a pod info matches all terms, its number is how many of them have the topology key. Otherwise, its number is 0.
-    Without terms, the result is empty.
+    The arrays have one entry per pod info. Without terms, the result is empty.
     """
     if not terms:
         return {}

@@ -143,7 +143,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         compared: Scores = HALF_SCORE + improvement
         return compared
 
-    def upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
+    def find_upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
         """Return the fault that kube-scheduler 1.36 crashes when it scores this pod, or None if it does not.
 
         Upstream's plugin lacks the cache for CEL selectors of DeviceClasses. It crashes if a scored node has devices

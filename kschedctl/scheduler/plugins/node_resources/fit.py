@@ -115,16 +115,16 @@ class Insufficient(Fact, frozen=True):
         """True if the request is larger than any node, even an empty one."""
         return self.requested > self.largest
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the requested and the free amounts, and the deferred resizes that reserve part of the resource.
 
-        >>> Insufficient("cpu", requested=6000, free=2260, offered=8000, largest=8000).words()
+        >>> Insufficient("cpu", requested=6000, free=2260, offered=8000, largest=8000).describe()
         'needs 6 CPUs; 2.26 of 8 free'
-        >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).words()
+        >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).describe()
         'needs 9 CPUs; 2 of 4 free; no node is that large'
-        >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).words())
+        >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).describe())
         needs 2 CPUs; 0 of 12 free; shop/big reserves 12 for a deferred resize but runs with 1
-        >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).words()
+        >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).describe()
         'needs 1 nvidia.com/gpu; the node has none'
         """
         (requested, free, offered), unit = names.format_for_sentence(
@@ -141,17 +141,18 @@ class Insufficient(Fact, frozen=True):
         >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000).describe_cause("w4", " (all 9 nodes)"))
         needs 6 CPUs; the most free is 2.26, on w4 (all 9 nodes)
         """
-        return self.describe_cause_beside_full_node(node, scope)
+        return self.describe_cause_with_full_node(node, scope)
 
-    def describe_cause_beside_full_node(
+    def describe_cause_with_full_node(
         self, node: str, scope: str, full_node: str = "", full: Insufficient | None = None
     ) -> str:
-        """Describe the cause, and the node with more of the resource free that cannot run one more pod.
+        """Describe the requested amount and the largest free amount, without counting a node that is full of pods.
 
-        `node` has the most free among the nodes that can. `full` is the fact about `full_node`.
+        The amount is free on `node`. `full_node` has more of the resource free but cannot run one more pod, and `full`
+        is the fact about it. `scope` is appended to the description. Without `full`, no full node is mentioned.
 
         >>> full = Insufficient("cpu", 3500, 2200, 3900, 3900)
-        >>> print(Insufficient("cpu", 3500, 600, 3900, 3900).describe_cause_beside_full_node("a4", "", "a6", full))
+        >>> print(Insufficient("cpu", 3500, 600, 3900, 3900).describe_cause_with_full_node("a4", "", "a6", full))
         needs 3.5 CPUs; the most free is 0.6, on a4, not counting a6 (2.2 free), which is full of pods
         """
         amounts = (self.requested, self.free, full.free if full else 0)
@@ -189,7 +190,7 @@ class TooManyPods(Fact, frozen=True):
     limit: int
     """The maximum number of pods of the node."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the number of pods on the node together with its limit."""
         return f"the node runs {self.pods:,} of at most {counted(self.limit, 'pod')}"
 
@@ -216,7 +217,7 @@ class NodeResourcesFitArgs(PluginArgs, frozen=True):
         return replace(self, scoring_strategy=replace(strategy, resources=fill_in_weights(strategy.resources)))
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the errors for invalid names of ignored resources and groups, and for the scoring strategy."""
+        """Yield the errors in the names of ignored resources and resource groups, and in the scoring strategy."""
         for i, name in enumerate(self.ignored_resources):
             yield from validate_qualified_name(f"ignoredResources[{i}]", name)
         for i, group in enumerate(self.ignored_resource_groups):
@@ -461,7 +462,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield Rejection(too_small, self.too_large, reason, build_fact, missing_amounts)
         yield Rejection(too_full, Code.UNSCHEDULABLE, reason, build_fact, missing_amounts)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
         amounts = [names.describe_amount(name, amount) for name, amount in requests.items()]

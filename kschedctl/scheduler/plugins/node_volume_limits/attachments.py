@@ -223,7 +223,7 @@ class AttachedVolumes:
             self, len(view.nodes), width, by_pods=distinct_keys[uses > 0], by_attachments=attachment_keys
         )
 
-    def _number_volume(self, volume: AttachedVolume) -> int:
+    def _get_volume_number(self, volume: AttachedVolume) -> int:
         """Return the number of the volume. A new volume gets the next free number, and its driver is recorded."""
         if volume not in self.numbers:
             self.numbers[volume] = len(self.numbers)
@@ -242,7 +242,7 @@ class AttachedVolumes:
             volume = self.listers.volumes.get(spec.source.persistent_volume_name or "")
             if not spec.attacher or volume is None or volume.spec.csi is None:
                 continue
-            number = self._number_volume(AttachedVolume(spec.attacher, volume.spec.csi.volume_handle))
+            number = self._get_volume_number(AttachedVolume(spec.attacher, volume.spec.csi.volume_handle))
             attachments.append((spec.node_name, number))
         return attachments
 
@@ -275,7 +275,7 @@ class AttachedVolumes:
                     volumes = self._find_volumes(infos[info_number], self.listers)
                 except PluginError as error:
                     self.errors[info_number] = str(error)
-            numbers_by_info.append([self._number_volume(volume) for volume in volumes])
+            numbers_by_info.append([self._get_volume_number(volume) for volume in volumes])
         if numbers_by_info:
             self._counts = np.append(self._counts, [len(numbers) for numbers in numbers_by_info])
             self._volumes = np.append(self._volumes, np.array(list(chain.from_iterable(numbers_by_info)), np.int64))
@@ -411,10 +411,7 @@ def find_nodes_with_limits(view: Fork) -> NodesWithLimits:
 
 
 def find_node_limits(view: Fork, resource: str) -> Counts:
-    """Return each node's allocatable amount of a resource that limits volumes.
-
-    It is NO_LIMIT if the node does not declare the resource.
-    """
+    """Return each node's allocatable amount of a resource that limits volumes, or NO_LIMIT if a node declares none."""
     declares_limit = find_nodes_with_limits(view).by_resource.get(resource)
     if declares_limit is None:
         return np.full(len(view.nodes), NO_LIMIT)
@@ -453,10 +450,10 @@ class TooManyVolumes(Fact, frozen=True):
 
     drivers: tuple[DriverLimit, ...]
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe each driver's attached volumes, its limit, and the volumes that the pod adds.
 
-        >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).words()
+        >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).describe()
         'driver csi has 2 of 2 volumes attached, the pod brings 1 more'
         """
         return "; ".join(

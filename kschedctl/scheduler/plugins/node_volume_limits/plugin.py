@@ -248,7 +248,7 @@ class NodeVolumeLimits(DeclaredPlugin):
             return True
         return any(getattr(volume, field) is not None for field in self.migratable)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         yield WakeTrigger(POD, DELETE, "a pod with volumes leaves a node")
         yield WakeTrigger("CSINode", ADD, "a CSINode is added")
@@ -355,10 +355,7 @@ def _is_translatable(volume: Volume, field: str) -> bool:
 
 
 def _index_limits_by_driver(node: CSINode) -> dict[str, int]:
-    """Return the number of volumes that each driver can attach, by driver.
-
-    It is 0 if the node declares no limit for the driver.
-    """
+    """Return the number of volumes that each driver can attach to the node, or 0 without a declared limit."""
     limits = {}
     for driver in node.spec.drivers:
         limit = driver.allocatable.count if driver.allocatable else None

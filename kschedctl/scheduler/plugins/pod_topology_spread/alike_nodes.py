@@ -55,7 +55,7 @@ class EquallySpreadNodes:
         self._scores: Scores = np.zeros(0, np.int64)
 
     def score_groups(self) -> Scores:
-        """Return the normalized score of each group. Groups without feasible nodes have any score."""
+        """Return the normalized score of each group. The scores of groups without feasible nodes are meaningless."""
         if self._are_groups_outdated:
             self._prepare_feasible_groups()
         raw = round_half_away(reduce(add, self._iter_constraint_scores()))
@@ -71,9 +71,9 @@ class EquallySpreadNodes:
                 key[place] = int(domains.tally.bring_up_to_date(self._trail)[row])
         group = self._find_or_add_group(tuple(key))
         self.group[row] = group
-        self._change_size(old_group, -1)
+        self._change_group_size(old_group, -1)
         if is_feasible:
-            self._change_size(group, 1)
+            self._change_group_size(group, 1)
         else:
             self._feasible_count -= 1
             self._are_groups_outdated = True
@@ -87,15 +87,19 @@ class EquallySpreadNodes:
             self._sizes = np.append(self._sizes, 0)
         return group
 
-    def _change_size(self, group: int, change: int) -> None:
-        """Change the number of feasible nodes of a group."""
+    def _change_group_size(self, group: int, change: int) -> None:
+        """Add `change` to the number of feasible nodes of a group.
+
+        If the group gets its first feasible node or loses its last one, the values that `_prepare_feasible_groups`
+        computes are outdated.
+        """
         size = int(self._sizes[group])
         self._sizes[group] = size + change
         if not (size and size + change):  # the group was or is without feasible nodes
             self._are_groups_outdated = True
 
     def _prepare_feasible_groups(self) -> None:
-        """Compute what the scores of the groups depend on until other groups have feasible nodes."""
+        """Recompute the values behind the scores that stay valid as long as the same groups have feasible nodes."""
         self._feasible_groups = self._sizes.nonzero()[0]
         self._scores = np.zeros(len(self._sizes), np.int64)
         self._parts = []

@@ -105,7 +105,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
             SpreadConstraint(
                 constraint.max_skew,
                 constraint.topology_key,
-                self._complete_selector(constraint, info),
+                self._add_match_label_keys(constraint, info),
                 min_domains=1 if constraint.min_domains is None else constraint.min_domains,
                 honor_affinity=constraint.node_affinity_policy != "Ignore" or not has_policies,
                 honor_taints=constraint.node_taints_policy == "Honor" and has_policies,
@@ -114,11 +114,11 @@ class SpreadSettings(msgspec.Struct, frozen=True):
             if constraint.when_unsatisfiable == action
         ]
 
-    def _complete_selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
-        """Return the constraint's selector with requirements for the matchLabelKeys added.
+    def _add_match_label_keys(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
+        """Return the constraint's selector, extended by the pod's own values of the matchLabelKeys.
 
-        They require the pod's own values. Keys that the pod does not have are left out. A selector that matches nothing
-        is not changed. Raises SelectorError if the selector is invalid.
+        Keys that the pod does not have are left out. A selector that matches nothing is not changed. Raises
+        SelectorError if the selector is invalid.
         """
         selector = selector_from_api(constraint.label_selector)
         keys = constraint.match_label_keys if self.match_label_keys else ()
@@ -180,7 +180,7 @@ def find_pod_services(info: PodInfo, objects: ClusterObjects) -> list[Service]:
     """Return the Services of the pod's namespace that select it. A Service without a selector selects nothing."""
     return [
         service
-        for service in objects.in_namespace("Service", info.namespace)
+        for service in objects.list_in_namespace("Service", info.namespace)
         if service.spec.selector and service.spec.selector.items() <= info.labels.items()
     ]
 
@@ -239,8 +239,8 @@ def tally_matching_pods(
 
     name = (NAME, constraint.selector, info.namespace)
     if key is None:
-        return view.find_tally(name, compute_weights, domains)
-    return view.find_tally((*name, key), compute_weights, domains, info, by_node=name)
+        return view.get_or_build_tally(name, compute_weights, domains)
+    return view.get_or_build_tally((*name, key), compute_weights, domains, info, by_node=name)
 
 
 def find_nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:

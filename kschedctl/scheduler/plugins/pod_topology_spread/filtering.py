@@ -46,16 +46,16 @@ class EmptiestDomain(Detail, frozen=True):
     taint: str = ""
     """A taint of the node that the pod does not tolerate."""
 
-    def words(self, fewest: int) -> str:
+    def describe(self, fewest: int) -> str:
         """Describe the domain and its number of matching pods, and why it counts if the pod cannot go there.
 
-        >>> EmptiestDomain("b").words(0), EmptiestDomain("b", equally_empty=2).words(0)
+        >>> EmptiestDomain("b").describe(0), EmptiestDomain("b", equally_empty=2).describe(0)
         ('the emptiest domain b has 0', 'the emptiest domains b and 2 more have 0')
-        >>> EmptiestDomain("cp1", 0, "nodeTaintsPolicy", "cp1", "master:NoSchedule").words(0)
+        >>> EmptiestDomain("cp1", 0, "nodeTaintsPolicy", "cp1", "master:NoSchedule").describe(0)
         'cp1 (taint master:NoSchedule) counts as an empty domain, since nodeTaintsPolicy is Ignore'
-        >>> EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").words(2)
+        >>> EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").describe(2)
         'c (taint sick:NoExecute of node n3) and 1 more count with 2, since nodeTaintsPolicy is Ignore'
-        >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").words(0)
+        >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").describe(0)
         'c (the pod does not select node n3) counts as an empty domain, since nodeAffinityPolicy is Ignore'
         """
         others = self.equally_empty
@@ -101,12 +101,12 @@ class TooSkewed(Fact, frozen=True):
         """True if the minimum counts as 0 because there are fewer domains than minDomains."""
         return self.domains < self.min_domains
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the number of pods in the domain, the resulting skew, and the reason for the low minimum.
 
-        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, emptiest=EmptiestDomain("b")).words()
+        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, emptiest=EmptiestDomain("b")).describe()
         'zone=a has 1 matching pod, the emptiest domain b has 0: skew would be 2, at most 1 is allowed'
-        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, min_domains=3).words().partition("; ")[2]
+        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, min_domains=3).describe().partition("; ")[2]
         '2 domains, fewer than minDomains 3, so the minimum counts as 0: skew would be 2, at most 1 is allowed'
         """
         pods = f"{self.key}={self.domain} has {counted(self.pods, 'matching pod')}"
@@ -117,7 +117,7 @@ class TooSkewed(Fact, frozen=True):
         if self.emptiest is None:
             return f"{pods}, the emptiest domain {self.fewest}: {skew}"
         separator = ";" if self.emptiest.policy else ","
-        return f"{pods}{separator} {self.emptiest.words(self.fewest)}: {skew}"
+        return f"{pods}{separator} {self.emptiest.describe(self.fewest)}: {skew}"
 
 
 REASON = "node(s) didn't match pod topology spread constraints"
@@ -176,10 +176,10 @@ def count_pods_per_domain(
     info: PodInfo,
     view: Fork,
 ) -> DomainCounts:
-    """Count the pods that match one of the pod's `constraints` in each of its domains.
+    """Count the pods that match `constraint`, in each of its domains.
 
-    Only pods on some nodes are counted. The constraint's policies must include the node, and it must have the topology
-    keys of all constraints.
+    Only pods on certain nodes are counted: the constraint's policies must include the node, and the node must have the
+    topology keys of all the pod's `constraints`.
     """
     column = view.nodes.label(constraint.topology_key)
     counting = _prepare_counting(constraint, constraints, settings, info, view)
@@ -205,7 +205,7 @@ def _prepare_counting(
     info: PodInfo,
     view: Fork,
 ) -> DomainCounting:
-    """Find the nodes and domains that count for one `constraint`, with a tally of the pods there.
+    """Find the nodes and domains that count for `constraint`, and get a tally of the matching pods in these domains.
 
     A node counts if it has the topology keys of all `constraints` and if this constraint's policies include it. The
     nodes and domains are computed once for identical pods.
@@ -260,14 +260,14 @@ class SpreadVerdicts:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """The topology domains and current counts by which nodes are distinguished, for each topology key."""
+        """The topology domains that distinguish nodes, with their current counts, for each hard constraint."""
         return [
             Distinction(counted.column, partial(counted.tally.bring_up_to_date, self._trail))
             for counted in self._tallies
         ]
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes that a hard constraint rejects."""
+        """Return a mask over `rows` of the nodes that a hard constraint rejects or that lack its label."""
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:
             counts = constraint.tally.bring_up_to_date(self._trail)
@@ -392,9 +392,9 @@ def find_emptiest_domain(
 ) -> EmptiestDomain | None:
     """Return the first domain with `fewest` pods, the smallest number, that the pod could go to.
 
-    Taints or the node selection may keep the pod out of all such domains. In this case, return the first of them with
-    the reason, because the skew would be smaller if these domains did not count. Return None if no domain has `fewest`
-    pods.
+    Taints or the node selection may keep the pod out of all domains with so few pods. In this case, return the first of
+    these domains with the reason, because the skew would be smaller if they did not count. Return None if no domain has
+    `fewest` pods.
     """
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():

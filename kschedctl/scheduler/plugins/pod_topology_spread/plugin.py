@@ -80,7 +80,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
 )
 from kschedctl.scheduler.plugins.pod_topology_spread.scoring import (
     RawScores,
-    SpreadAmong,
+    SpreadRowScores,
     build_scored_domains,
     compute_raw_scores,
     normalize_scores,
@@ -106,7 +106,10 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
         return replace(self, defaulting_type=self.defaulting_type or "System")
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the errors of the defaultingType and of each default constraint, and an error for each duplicate."""
+        """Yield the errors in defaultingType and in each default constraint.
+
+        A constraint with the topologyKey and whenUnsatisfiable of an earlier constraint is an error, too.
+        """
         if self.defaulting_type not in ("System", "List"):
             yield not_supported("defaultingType", self.defaulting_type, ("System", "List"))
         elif self.defaulting_type == "System" and self.default_constraints:
@@ -216,7 +219,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     def _is_schedulable_after_pod_change(
         self, info: PodInfo, change: ChangedObject, view: Fork, *, counts_nominated: bool, counts_itself: bool
     ) -> bool:
-        """Return whether the pod change alters the counts of the waiting pod's hard constraints."""
+        """Return whether the pod change may make the waiting pod schedulable, given the pod's hard constraints.
+
+        Raises PluginError for invalid selectors.
+        """
         constraints = self.find_hard_constraints(info, view)
         return is_schedulable_after_pod_change(
             info, change, constraints, counts_nominated=counts_nominated, counts_itself=counts_itself
@@ -237,7 +243,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return is_schedulable_after_node_change(change, self.find_hard_constraints(info, view))
 
     def find_hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
-        """Return the pod's hard constraints, or the profile's if the pod has no constraints.
+        """Return the pod's hard constraints, or the profile's default ones if the pod has no constraints at all.
 
         Raises PluginError for invalid selectors.
         """
@@ -255,7 +261,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[DomainCounts]]:
-        """Count the matching pods in each domain of each hard constraint, or skip Filter if there are none."""
+        """Count the matching pods in each domain of each hard constraint, or skip Filter if there is no constraint.
+
+        Raises PluginError for invalid selectors.
+        """
         constraints = self.find_hard_constraints(info, view)
         if not constraints:
             return PRE_FILTER_SKIP
@@ -270,7 +279,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         yield from iter_rejections(spreads, info, view, delta, self.settings.comparison_operators)
 
     def find_soft_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
-        """Return the pod's soft constraints. Raises PluginError for invalid selectors."""
+        """Return the pod's soft constraints, or the profile's default ones if the pod has no constraints at all.
+
+        Raises PluginError for invalid selectors.
+        """
         try:
             return self.settings.get_constraints(info, view, SOFT)
         except SelectorError as error:
@@ -298,30 +310,36 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         """Scale the scores to 0..100, higher for fewer matching pods. Nodes without the topology labels get 0."""
         return normalize_scores(scores, require_state(state, NO_PRE_SCORE).ignored)
 
-    def row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
+    def build_row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
         """Return an object that judges any rows by the hard constraints and is updated as pods come and go.
 
         Raises PluginError for invalid selectors.
         """
         return SpreadVerdicts(self.find_hard_constraints(info, view), self.settings, info, view)
 
-    def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:
+    def build_row_scores(self, info: PodInfo, view: Fork) -> SpreadRowScores:
         """Return an object that scores any nodes by the soft constraints and is updated as pods come and go.
 
         The pod must have soft constraints.
         """
-        return SpreadAmong(self.settings.get_constraints(info, view, SOFT), self.settings, info, view)
+        return SpreadRowScores(self.settings.get_constraints(info, view, SOFT), self.settings, info, view)
 
     def group_nodes(self, info: PodInfo, view: Fork, feasible: Bools) -> EquallySpreadNodes | None:
-        """Group the nodes for copies of a pod with soft constraints. Return None if nodes lack topology labels."""
+        """Group the nodes with equal scores for copies of a pod with soft constraints.
+
+        Return None if some node lacks a topology label. Raises SelectorError for invalid selectors.
+        """
         constraints = self.settings.get_constraints(info, view, SOFT)
         if not find_nodes_with_all_keys(constraints, view).all():
             return None
         scored_domains = [build_scored_domains(c, self.settings, info, view, labelled=None) for c in constraints]
         return EquallySpreadNodes(constraints, scored_domains, view.trail, feasible)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield a description of each change that moves a rejected pod back to the queue."""
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield a description of each change that moves a rejected pod back to the queue.
+
+        Raises PluginError for invalid selectors.
+        """
         constraints = self.find_hard_constraints(info, view)
         keys = join_words(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
         selectors = list(dict.fromkeys(describe_selected_labels(constraint.selector) for constraint in constraints))

@@ -49,9 +49,9 @@ def compute_raw_scores(
     view: Fork,
     rows: Rows,
 ) -> RawScores:
-    """Return, for each node in `rows`, the sum of its scores for all constraints. There must be a constraint.
+    """Return, for each node in `rows`, the rounded sum of its scores for all constraints.
 
-    Nodes without a required topology label score 0 and are marked as ignored.
+    Nodes without a required topology label score 0 and are marked as ignored. `constraints` must not be empty.
     """
     labelled = find_labelled_nodes(constraints, settings, info, view)
     scored = rows if labelled is None else rows[labelled[rows]]
@@ -198,7 +198,7 @@ def _build_domains_with_unlabelled(column: LabelColumn) -> Domains:
     return Domains(np.where(column.present, column.codes, unlabelled_code).astype(np.int32), column.size + 1)
 
 
-class SpreadAmong:
+class SpreadRowScores:
     """Scores of identical pods among any subset of the nodes, given the number of domains in the subset."""
 
     def __init__(
@@ -225,14 +225,14 @@ class SpreadAmong:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """The topology domains and current counts by which nodes are distinguished, for each topology key."""
+        """The topology domains that distinguish nodes, with their current counts, for each soft constraint."""
         distinctions: list[Distinction] = []
         for scored_domains in self._scored_domains:
             distinctions += self._iter_distinctions(scored_domains)
         return distinctions
 
     def _iter_distinctions(self, scored_domains: ScoredDomains) -> Iterator[Distinction]:
-        """Yield the topology domains and current counts by which nodes are distinguished for one constraint.
+        """Yield the domains that distinguish nodes for one constraint, with the domains' current counts.
 
         For hostnames, each node is distinguished by its count, and nodes without the label are distinguished from nodes
         with it.
@@ -255,7 +255,7 @@ class SpreadAmong:
         if self._labelled is not None:
             is_labelled = self._labelled[rows]
             rows, counts = rows[is_labelled], counts[is_labelled]
-        self._encode_rows(rows)
+        self._look_up_domain_codes(rows)
         sizes = []
         for place, scored_domains in enumerate(self._scored_domains):
             size = self._distinct_codes[place]
@@ -264,10 +264,10 @@ class SpreadAmong:
             sizes.append(size)
         return sizes
 
-    def _encode_rows(self, rows: Rows) -> None:
-        """Look up the domains of the nodes in `rows`, unless they are those of the latest call.
+    def _look_up_domain_codes(self, rows: Rows) -> None:
+        """Look up the domain codes of the nodes in `rows`, unless `rows` is the same array as in the latest call.
 
-        If identical pods follow each other, the array of rows is mostly the same.
+        For identical pods that follow each other, it mostly is.
         """
         if rows is self._coded_rows:
             return
@@ -283,7 +283,7 @@ class SpreadAmong:
 
         `sizes` has the number of scored domains of each constraint, as `count_domains` returns it.
         """
-        self._encode_rows(rows)
+        self._look_up_domain_codes(rows)
         score: Points = np.zeros(len(rows))
         for constraint, scored_domains, size, codes in zip(
             self.constraints, self._scored_domains, sizes, self._codes, strict=True
@@ -312,7 +312,7 @@ def build_domain_per_node(view: Fork) -> Domains:
 def _count_domains_by_rows(scored_domains: ScoredDomains, rows: Rows, counts: Counts) -> int:
     """Return the number of domains that contain the nodes in `rows`, each representing `counts` equal nodes.
 
-    Every node must be in a separate domain, apart from nodes without the label.
+    Every node must be in a domain of its own, apart from nodes without the label, which share one domain.
     """
     if scored_domains.domains is None:
         return int(counts.sum())

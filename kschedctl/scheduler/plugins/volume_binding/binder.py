@@ -40,7 +40,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     parse_requested_storage,
     to_billionths,
 )
-from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH, Binding, MatchingError, find_matching_volume
+from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH, Binding, MatchingError, choose_volume_per_node
 from kschedctl.snapshot.nodes import HOSTNAME
 
 ClaimIndices = npt.NDArray[np.int32]
@@ -173,10 +173,10 @@ class PodVolumes:
         self._active = np.ones(num_nodes, np.bool_)
         """A mask (N,) of the nodes that take part in the next step."""
 
-        self._check_bound_claims(claims.bound)
-        being_provisioned = self._check_selected_nodes()
+        self._record_unreachable_claims(claims.bound)
+        being_provisioned = self._exclude_unselected_nodes()
         self._find_matching_volumes([i for i in self._delayed if i not in being_provisioned])
-        self._check_provisioning(being_provisioned)
+        self._record_unprovisionable_claims(being_provisioned)
 
     def is_any_volume_bound(self, rows: Rows) -> bool:
         """Return whether an existing volume would be bound to a claim on one of the nodes at `rows`."""
@@ -196,8 +196,8 @@ class PodVolumes:
 
     # -- bound claims --------------------------------------------------------------------------------------------
 
-    def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
-        """Record, for each node, the first bound claim whose volume is missing or out of reach.
+    def _record_unreachable_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
+        """Record, for each node, the index of the first bound claim whose volume is missing or out of reach.
 
         As in upstream, later claims are not checked once a volume is missing.
         """
@@ -234,10 +234,11 @@ class PodVolumes:
 
     # -- unbound claims ------------------------------------------------------------------------------------------
 
-    def _check_selected_nodes(self) -> list[int]:
-        """Reject all nodes except the selected one for each claim that is being provisioned.
+    def _exclude_unselected_nodes(self) -> list[int]:
+        """Exclude all nodes except the selected one for each claim that is being provisioned.
 
-        Return the indices of these claims. All nodes are rejected if the selected node does not exist.
+        Excluded nodes get a bind conflict and are no longer active. All nodes are excluded if the selected node does
+        not exist. Return the indices of the claims that are being provisioned.
         """
         being_provisioned = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
         for i in being_provisioned:
@@ -251,14 +252,15 @@ class PodVolumes:
         return being_provisioned
 
     def _find_matching_volumes(self, claim_indices: list[int]) -> None:
-        """Find existing volumes for the claims with these indices, smallest claim first, and record them in `bindings`.
+        """Append to `bindings` the existing volumes for the claims with these indices, smallest claim first.
 
-        If the selector of a claim is invalid, the search ends with an error for all active nodes.
+        The index of each of these claims is appended to `_matched`. If the selector of a claim is invalid, the search
+        ends with an error for all active nodes.
         """
         by_size = sorted(claim_indices, key=lambda i: to_billionths(parse_requested_storage(self.claims[i])))
         for i in by_size:
             try:
-                binding = find_matching_volume(self.claims[i], self.listers, self.bindings, self.attributes_class)
+                binding = choose_volume_per_node(self.claims[i], self.listers, self.bindings, self.attributes_class)
             except MatchingError as error:
                 if self._active.any():
                     self._add_error(self._active.copy(), str(error))
@@ -266,11 +268,12 @@ class PodVolumes:
             self.bindings.append(binding)
             self._matched.append(i)
 
-    def _check_provisioning(self, being_provisioned: list[int]) -> None:
-        """Record, per node, the first claim that gets no volume and cannot be provisioned, and the reason.
+    def _record_unprovisionable_claims(self, being_provisioned: list[int]) -> None:
+        """Record, for each node, the index of the first claim that gets no volume there and cannot be provisioned.
 
-        The reason is `bind_conflict` or `not_enough_space`. Every claim that has to be provisioned on some nodes is
-        appended to `provisions`. The claims with the indices in `being_provisioned` come first.
+        The index is recorded in `bind_conflict` or `not_enough_space`, depending on the reason. Every claim that has to
+        be provisioned on some nodes is appended to `provisions`. The claims with the indices in `being_provisioned`
+        come first.
         """
         all_nodes = np.ones(len(self._active), np.bool_)
         nodes_without_volume = [(i, all_nodes) for i in being_provisioned]
@@ -281,7 +284,7 @@ class PodVolumes:
         for i, lacks_volume in nodes_without_volume:
             claim = self.claims[i]
             class_ = self.listers.classes[get_claim_class(claim)]
-            pools, capacity = self._find_pools(claim, class_)
+            pools, capacity = self._find_storage_pools(claim, class_)
 
             not_provisionable = lacks_volume & ~self._find_provisionable_nodes(class_)
             self.bind_conflict[undecided & not_provisionable] = i
@@ -299,7 +302,7 @@ class PodVolumes:
             return np.zeros(len(self._active), np.bool_)
         return self.listers.topology.find_allowed_nodes(class_.allowed_topologies)
 
-    def _find_pools(
+    def _find_storage_pools(
         self, claim: PersistentVolumeClaim, class_: StorageClass
     ) -> tuple[tuple[StoragePool, ...] | None, ClaimIndices]:
         """Return the class's storage pools and, for each node, the index of the first pool that can hold the claim.

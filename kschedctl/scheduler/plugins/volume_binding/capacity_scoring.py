@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Amounts, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.quantity import Quantity
 from kschedctl.scheduler.framework.scores import round_half_away
-from kschedctl.scheduler.plugins.helper.resource_allocation import evaluate_piecewise_linear
+from kschedctl.scheduler.plugins.helper.resource_allocation import interpolate_scores
 from kschedctl.scheduler.plugins.helper.volumes.listers import parse_requested_storage, parse_volume_storage
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
@@ -67,7 +67,7 @@ def score_by_utilization(points: Sequence[tuple[int, int]], resources: ClassReso
     is_full = (capacity == 0) | (requested > capacity)
     divisor = np.where(capacity == 0, 1, capacity)
     percent = np.where(is_full, 100, requested * 100 // divisor)
-    class_scores = np.where(used, evaluate_piecewise_linear(points, percent), 0)
+    class_scores = np.where(used, interpolate_scores(points, percent), 0)
     num_classes = used.sum(axis=1)
     return round_half_away(class_scores.sum(axis=1) / np.maximum(num_classes, 1))
 
@@ -99,8 +99,8 @@ def _sum_bound_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
 def _sum_provisioned_resources(volumes: PodVolumes, rows: Rows) -> ClassResources:
     """Sum the sizes of the claims that would be provisioned, by class on each of the nodes in `rows`.
 
-    The capacity of a class is the free capacity of the pool that the class's last claim uses. Claims whose pool is not
-    known are left out.
+    The capacity of a class is not a sum: it is the free capacity of the pool for the last claim of the class, as in
+    upstream. Claims without a known pool are left out.
     """
     columns_by_class: dict[str, int] = {}
     for provision in volumes.provisions:

@@ -66,9 +66,9 @@ from kschedctl.scheduler.plugins.helper.volumes.hints import (
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     Listers,
     NotFoundError,
-    find_usable_claim,
     format_claim_key,
     get_listers,
+    get_usable_claim,
     iter_claim_volumes,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import (
@@ -248,7 +248,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         storage = get_listers(view)
         try:
             claims = [
-                find_usable_claim(info, storage, claim_volume.claim_name, claim_volume.ephemeral)
+                get_usable_claim(info, storage, claim_volume.claim_name, claim_volume.ephemeral)
                 for claim_volume in iter_claim_volumes(info.pod)
             ]
         except (NotFoundError, PluginError) as error:
@@ -333,9 +333,9 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return {}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: BindingState | None) -> Reservation:
-        """Return the volume that each claim would be bound to on the node, and the claims that would be provisioned.
+        """Return the volumes to which the claims would be bound on the node, and the claims to be provisioned.
 
-        The reservation is empty for a pod without claims.
+        Volume names are given by the claim's ``namespace/name``. The reservation is empty for a pod without claims.
         """
         if state is None:
             return Reservation()
@@ -345,7 +345,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         provisioned_claims = tuple(map(format_claim_key, state.volumes.list_provisioned_claims(row)))
         return Reservation(volume_names, provisioned_claims)
 
-    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
         claim_change = f"claim {describe_claims(info)} is created or changes, such as by being bound"
         yield WakeTrigger("PersistentVolumeClaim", ADD_OR_UPDATE, claim_change)

@@ -139,7 +139,7 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
     if not plugin.topology_key:
         return affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    zone_key, region_key = _find_topology_keys(terms, volume.metadata.labels)
+    zone_key, region_key = _choose_topology_keys(terms, volume.metadata.labels)
 
     if _has_requirement_with_values(terms, zone_key):
         terms = _rename_key(terms, zone_key, plugin.topology_key)
@@ -157,7 +157,7 @@ def translate_affinity(volume: PersistentVolume, plugin: InTreePlugin) -> Volume
     return VolumeNodeAffinity(NodeSelector(terms)) if terms else affinity
 
 
-def _find_topology_keys(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
+def _choose_topology_keys(terms: tuple[NodeSelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
     """Return the keys of the zone and region labels that a volume uses. By default, return the stable keys.
 
     Keys in the volume's affinity terms take precedence over its labels, and stable keys over beta keys.
@@ -197,11 +197,11 @@ def _translate_gce_handle(name: str, zones: str) -> str:
     """
     zone_list = zones.split(ZONE_DELIMITER)
     if len(zone_list) > 1:
-        return f"projects/{_GCE_UNKNOWN}/regions/{_find_gce_region(zone_list)}/disks/{name}"
+        return f"projects/{_GCE_UNKNOWN}/regions/{_get_gce_region(zone_list)}/disks/{name}"
     return f"projects/{_GCE_UNKNOWN}/zones/{zones or _GCE_UNKNOWN}/disks/{name}"
 
 
-def _find_gce_region(zones: list[str]) -> str:
+def _get_gce_region(zones: list[str]) -> str:
     """Return the GCE region of the zones.
 
     Raises TranslationError if a zone has an unexpected format, or if the zones are not all in one region.
@@ -276,10 +276,11 @@ class CSINodes:
 
     def find_nodes_with_driver(self, driver: str) -> Bools:
         """Return a mask (N,) of the nodes on which the driver is installed according to their CSINode."""
-        return np.array(
-            [node is not None and any(entry.name == driver for entry in node.spec.drivers) for node in self.nodes],
-            np.bool_,
-        )
+        has_driver = np.zeros(len(self.nodes), np.bool_)
+        for row, node in enumerate(self.nodes):
+            if node is not None:
+                has_driver[row] = any(entry.name == driver for entry in node.spec.drivers)
+        return has_driver
 
     def find_migrated_nodes(self, plugin: str) -> Bools:
         """Return a mask (N,) of the nodes that use the volumes of the in-tree plugin through CSI."""

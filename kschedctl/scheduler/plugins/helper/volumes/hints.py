@@ -48,11 +48,10 @@ LOOK_AT_CLAIM = NextStep("LookAtClaim", "Look at the claim and its events")
 
 
 def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Dependency]:
-    """Yield the kinds of storage objects that must have been read for a correct result on the pod's claims.
+    """Yield a dependency on each kind of storage object whose unread objects could cause a false rejection of the pod.
 
-    For a claim that is missing, this is PersistentVolumeClaim, because the claim may exist unread. For other claims,
-    the kinds depend on the claim's volume and class. Unread objects of these kinds only cause rejections that do not
-    exist in the cluster.
+    For a missing claim, this is PersistentVolumeClaim, because the claim may exist unread. For other claims, the kinds
+    depend on the claim's volume and class. A kind can be yielded several times.
     """
     for volume in iter_claim_volumes(info.pod):
         claim = listers.claims.get((info.namespace, volume.claim_name))
@@ -64,7 +63,7 @@ def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Depende
 
 
 def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> Iterator[str]:
-    """Yield the kinds that must have been read for a correct result on an existing claim.
+    """Yield the kinds whose unread objects could cause a false rejection of a pod with this existing claim.
 
     For a claim with a volume, this is PersistentVolume if the volume is missing, or CSINode if it is an in-tree volume.
     For any other claim, these are the kinds that decide which volume the claim can get.

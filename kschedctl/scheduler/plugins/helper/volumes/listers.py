@@ -28,7 +28,7 @@ from kschedctl.api.objects import (
     VolumeAttachment,
 )
 from kschedctl.api.ownership import find_controller
-from kschedctl.api.quantity import Quantity, QuantityError, parse
+from kschedctl.api.quantity import Quantity, QuantityError, parse_quantity
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PORTWORX, CSINodes, InTreePlugin
@@ -141,9 +141,9 @@ class Listers:
         else:
             previous = self.volumes.get(obj.metadata.name)
             self.volumes[obj.metadata.name] = obj
-            self._replace_in_class(previous, obj)
+            self._replace_volume_in_class(previous, obj)
 
-    def _replace_in_class(self, previous: PersistentVolume | None, volume: PersistentVolume) -> None:
+    def _replace_volume_in_class(self, previous: PersistentVolume | None, volume: PersistentVolume) -> None:
         """Replace the volume in the cached list of its class.
 
         If the volume is new, or if its class or size has changed, the order by size may change. The lists of all
@@ -297,7 +297,7 @@ def require_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
         raise PluginError(f"PVC {format_claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
 
 
-def find_usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
+def get_usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
     """Return the claim with this name in the pod's namespace, after checking that the pod can use it.
 
     Raises NotFoundError if the claim does not exist. Raises PluginError if the claim is lost or being deleted, or if it
@@ -372,6 +372,6 @@ def _parse_storage(resources: Resources, kind: str, name: str) -> Quantity | Non
 def parse_size(text: str | int | float, kind: str, name: str) -> Quantity:
     """Parse a quantity of an object. Raises InputError, which names the object, if it is invalid."""
     try:
-        return parse(str(text).strip())
+        return parse_quantity(str(text).strip())
     except QuantityError as error:
         raise InputError(error.what, where=f"{kind} {name}", hint=error.hint) from None
