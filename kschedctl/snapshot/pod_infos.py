@@ -17,7 +17,7 @@ from kschedctl.api.arrays import Bools, Ints, Rows
 from kschedctl.api.labels import DOUBLE_EQUALS, EQUALS, IN, Selector
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
-from kschedctl.api.pod_table import PodTable, digest
+from kschedctl.api.pod_table import PodTable, build_value_key
 from kschedctl.snapshot.pod_info import AffinityTerm, HostPort, PodInfo
 
 SPARSE = 32
@@ -375,7 +375,7 @@ def _build_request_digest(pod: Pod) -> bytes:
         for s in (*status.container_statuses, *status.init_container_statuses)
         if s.resources is not None or s.allocated_resources
     }
-    return digest(
+    return build_value_key(
         (
             [(c.resources, statuses.get(c.name)) for c in spec.containers],
             [(c.resources, statuses.get(c.name), c.restart_policy) for c in spec.init_containers],
@@ -444,7 +444,9 @@ class DistinctInfos(Sequence[PodInfo]):
         for number, template in enumerate(self.templates):
             if template.spec.resource_claims:
                 pod = self._pods[int(self.rows[number])]
-                first_equivalents[number] = first_by_digest.setdefault(digest(_list_scheduling_fields(pod)), number)
+                first_equivalents[number] = first_by_digest.setdefault(
+                    build_value_key(_list_scheduling_fields(pod)), number
+                )
         return first_equivalents
 
 

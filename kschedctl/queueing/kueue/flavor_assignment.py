@@ -327,7 +327,7 @@ class FlavorAssigner:
     def _is_limited_to_other_flavors(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
         """Return whether the Workload was nominated for other flavors of the resource and is limited to them.
 
-        The limit only applies when feature gates allow that an assignment is computed again in a cycle.
+        The limit applies only if the feature gates allow recomputing an assignment within a cycle.
         """
         nominated = self.info.nominated_flavors
         if not nominated:

@@ -242,8 +242,8 @@ def _count_replicas(replicas: int | None) -> int:
 def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet:
     """Build the only pod set of a Job, with as many pods as run in parallel.
 
-    With the gate PartialAdmission an annotation may say how few pods are enough. Raises InputError if an annotation is
-    invalid.
+    With the gate PartialAdmission, an annotation may set the minimum number of pods. Raises InputError if an annotation
+    is invalid.
     """
     spec = job.spec
     count = _count_replicas(spec.parallelism)
