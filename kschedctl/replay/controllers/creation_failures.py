@@ -156,7 +156,8 @@ class CreationFailures:
     def _is_condition_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
         """Return whether the condition is current: pods are missing, or a Deployment's pods are not all updated.
 
-        A Deployment's condition does not count if its ReplicaSets are known, because these have their own conditions.
+        A condition about objects other than pods is always current. A Deployment's condition does not count if its
+        ReplicaSets are known, because these have their own conditions.
         """
         if created_kind != "Pod":
             return True

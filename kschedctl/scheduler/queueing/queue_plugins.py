@@ -106,7 +106,11 @@ def choose_strategy(
 
 
 def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
-    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it."""
+    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it.
+
+    A plugin that registered for the event without a hint function always does. In versions that pre-check the event,
+    all plugins that registered for it count as rejectors.
+    """
     event = occurrence.event
     plugins = registrations.find_registered_plugins(event)
     if not plugins:
