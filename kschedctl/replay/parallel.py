@@ -436,7 +436,8 @@ def compute_spreads(numbers_by_run: Sequence[Mapping[str, int]]) -> dict[str, Sp
 
     A number that a run does not have counts as 0.
 
-    >>> compute_spreads([{"moved": 1}, {"moved": 3}]) {'moved': Spread(least=1, most=3)}
+    >>> compute_spreads([{"moved": 1}, {"moved": 3}])
+    {'moved': Spread(least=1, most=3)}
     """
     if len(numbers_by_run) < 2:
         return {}

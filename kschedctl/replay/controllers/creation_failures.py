@@ -136,7 +136,8 @@ class CreationFailures:
         # Without a current condition, the events since the newest creation decide
         newest = self._pod_counts.find_newest_creation(owner)
         recent = [event for event in events if not _is_in_earlier_second(get_last_time(event), newest)]
-        past = not recent or (created_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0)
+        are_all_pods_there = created_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0
+        past = not recent or are_all_pods_there
         failures = tuple(self._iter_failures(owner, None, events if past else recent))
         return _FailedCreator(owner, created_kind, failures, past)
 

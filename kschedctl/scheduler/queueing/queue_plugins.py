@@ -208,9 +208,10 @@ def _counts_as_freeing_room(change: ChangedObject, gates: FeatureGates) -> bool:
 def is_pod_updated(change: ChangedObject) -> bool:
     """Return whether an update of a waiting pod changes more than its status. Upstream: isPodUpdated."""
     old, new = change.old, change.new
+    do_annotations_differ = change.documents is not None and change.differs("metadata", "annotations")
     return bool(
         old.metadata.labels != new.metadata.labels
-        or (change.documents is not None and change.differs("metadata", "annotations"))
+        or do_annotations_differ
         or old.status.resource_claim_statuses != new.status.resource_claim_statuses
         or old.spec != new.spec
     )
