@@ -214,13 +214,11 @@ class EventHandlers:
         If there are none, the update counts as the general `UPDATE`.
         """
         known_labels = UPDATES_OF_PODS.at(self.gates.release)
-        action_types = [
-            action
-            for action, differs in POD_CHANGES
-            if action.label in known_labels
-            and (action not in GATES or self.gates.enabled(GATES[action]))
-            and differs(change, self.requests)
-        ]
+        action_types = []
+        for action, differs in POD_CHANGES:
+            is_enabled = action not in GATES or self.gates.enabled(GATES[action])
+            if action.label in known_labels and is_enabled and differs(change, self.requests):
+                action_types.append(action)
         return action_types or [ActionType.UPDATE]
 
     def _build_placed_update(self, action: ActionType) -> ClusterEvent:
@@ -432,9 +430,9 @@ class Registrations:
             yield ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT)
 
     def find_hints(self, plugin: str, event: ClusterEvent) -> tuple[HintFunction | None, ...]:
-        """Return a plugin's hint functions for an event. A hint that is always Queue is None.
+        """Return a plugin's hint functions for an event, or () if the plugin did not register for the event.
 
-        The result is empty if the plugin did not register for the event.
+        None stands for a registration without a hint function, which counts as Queue.
         """
         key = plugin, event
         if key not in self._hints:
@@ -445,7 +443,7 @@ class Registrations:
         return self._hints[key]
 
     def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
-        """Return whether all plugins' hints for the pod are Skip, whatever change causes this event."""
+        """Return whether all plugins' hints for the pod are Skip, no matter which change causes this event."""
         if event not in self._skip_predicates:
             self._skip_predicates[event] = self._find_skip_predicates(event)
         predicates = self._skip_predicates[event]

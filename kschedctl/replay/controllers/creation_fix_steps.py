@@ -192,7 +192,10 @@ def _set_class_field(field: str, name: str, spec: Writable) -> None:
 
 
 def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that correct or create the RuntimeClass, or drop a conflicting overhead from the pod."""
+    """Yield steps that correct or create the RuntimeClass, or drop a conflicting overhead from the pod.
+
+    Nothing is yielded unless the message says that the class does not exist or names the overhead.
+    """
     name = str(denied.spec.get("runtimeClassName"))
     if f'RuntimeClass "{name}" not found' in denied.message:
         existing_names = [runtime_class.metadata.name for runtime_class in denied.cluster.runtime_classes]
@@ -246,11 +249,10 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 
 
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield a step that sets the required security context or drops access to the host, and one that enforces a weaker
-    level.
+    """Yield a step that makes the pod meet the Pod Security level, and one that enforces a weaker level.
 
-    Access to the host is dropped only if the security context alone would not satisfy the level. The weaker level is
-    the strictest one that admits the pod. Nothing is yielded if the namespace was not read.
+    The first step sets the required security context. If this alone would not satisfy the level, it drops access to the
+    host. The weaker level is the strictest one that admits the pod. Nothing is yielded if the namespace was not read.
     """
     namespace = _find_namespace(denied)
     if namespace is None:

@@ -98,7 +98,10 @@ class PodDefaults:
         return self._by_content[content_key]
 
     def _add_default_tolerations(self, spec: PodSpec) -> PodSpec:
-        """Return the spec with the tolerations for failing nodes that admission adds unless the pod has its own."""
+        """Return the spec with the tolerations for failing nodes that admission adds unless the pod has its own.
+
+        The spec is returned unchanged if DefaultTolerationSeconds is disabled.
+        """
         server = self.cluster.api_server
         if "DefaultTolerationSeconds" in server.disabled:
             return spec
@@ -110,9 +113,7 @@ class PodDefaults:
         return replace(spec, tolerations=(*spec.tolerations, *added)) if added else spec
 
     def _get_limit_ranges(self, namespace: str) -> tuple[LimitRange, ...]:
-        """Return the LimitRanges of a namespace with the API's defaults, or () if the admission plugin LimitRanger is
-        disabled.
-        """
+        """Return the LimitRanges of a namespace with the API's defaults, or () if LimitRanger is disabled."""
         if namespace not in self._ranges:
             is_enabled = "LimitRanger" not in self.cluster.api_server.disabled
             limit_ranges = self.cluster.list_in_namespace("limit_ranges", namespace) if is_enabled else ()
@@ -120,7 +121,11 @@ class PodDefaults:
         return self._ranges[namespace]
 
     def _fill_in_pod(self, workload: str, pod: Pod) -> Pod:
-        """Return the pod as admission changes it, and record notes about the changes."""
+        """Return the pod as admission changes it, and record notes about the changes.
+
+        If the changes depend on the order of the LimitRanges, a note says so. Raises InputError if a plugin denies the
+        pod.
+        """
         ranges = self._get_limit_ranges(pod.metadata.namespace)
         filled, request = self._apply_plugins(pod, ranges)
         if request.changed:
@@ -132,8 +137,7 @@ class PodDefaults:
     def _describe_changes_by_limit_range_order(
         self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod
     ) -> list[str]:
-        """Describe each change that an order of the LimitRanges makes to the pod, or return [] if all orders make the
-        same.
+        """Describe the different changes that orders of the LimitRanges make to the pod, or return [] if all are equal.
 
         The first few possibilities are described, and the others only counted.
         """

@@ -97,7 +97,7 @@ class _PodIndex:
         self._namespaces: dict[str, list[tuple[frozenset[str], int]]] | None = None
 
     def count_pods(self, kind: str, resource: OperatorResource) -> int:
-        """Return how many pods belong to the resource: an owner or a label value is the resource's name or UID."""
+        """Return how many pods belong to the resource, judged by owners and label values that are its name or UID."""
         if self._namespaces is None:
             self._namespaces = _index_pods(self._pods)
         meta = resource.metadata
@@ -107,12 +107,17 @@ class _PodIndex:
 
 
 def _index_pods(pods: PodTable) -> dict[str, list[tuple[frozenset[str], int]]]:
-    """Return, by namespace, the label values and owner names of each group of identical pods, with the group's size."""
+    """Return, by namespace, the identifiers and the size of each group of identical pods.
+
+    The identifiers are the label values, and the names and UIDs of the owners.
+    """
     namespaces: dict[str, list[tuple[frozenset[str], int]]] = {}
     for pod, count in iter_pod_templates(pods):
         meta = pod.metadata
-        owners = (text for owner in meta.owner_references for text in (owner.name, owner.uid) if text)
-        namespaces.setdefault(meta.namespace, []).append((frozenset((*meta.labels.values(), *owners)), count))
+        identifiers = set(meta.labels.values())
+        for owner in meta.owner_references:
+            identifiers.update(filter(None, (owner.name, owner.uid)))
+        namespaces.setdefault(meta.namespace, []).append((frozenset(identifiers), count))
     return namespaces
 
 

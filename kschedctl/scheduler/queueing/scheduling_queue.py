@@ -31,7 +31,7 @@ FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
 """Labels of moves that no event causes."""
 ACTIVATION_LASTS = ByVersion("a pod activated during its own attempt is tried again", (("", False), ("1.32", True)))
 ACTIVATE = None
-"""In place of an event: the pod is tried again whatever rejected it. Upstream: EventForceActivate."""
+"""In place of an event: the pod is tried again no matter what rejected it. Upstream: EventForceActivate."""
 
 
 class QueueAdvice(Protocol):
@@ -112,7 +112,7 @@ class UnschedulablePods:
         self._by_rejectors.setdefault(pod.rejectors, {})[pod.position] = pod
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """Remove and return the pod at a position, or return None if it does not wait here."""
+        """Remove and return the pod at a position, or return None if it is not among the unschedulable pods."""
         rejectors = self._rejectors.pop(position, None)
         if rejectors is None:
             return None

@@ -23,7 +23,7 @@ from kschedctl.scheduler.engine.pod_groups.gangs import (
     GangPods,
     find_coscheduling_group,
     find_gang_pods,
-    find_gang_terms,
+    get_gang_minimum,
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
@@ -166,7 +166,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
         # While no pod of the group has a node, the first pod that gets one wakes the others.
         pods = find_gang_pods(view, key)
-        missing_count = max((find_gang_terms(view, key).least or 0) - pods.size, 0)
+        missing_count = max((get_gang_minimum(view, key).least or 0) - pods.size, 0)
         if not len(pods.assigned) and missing_count + len(pods.waiting) > 1:
             first_pod = f"a first pod of {key.name}"
             if missing_count:

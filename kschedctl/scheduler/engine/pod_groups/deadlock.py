@@ -17,7 +17,7 @@ from kschedctl.scheduler.engine.pod_groups.gangs import (
     find_ended_pods,
     find_gang_plugin,
     find_gang_pods,
-    find_gang_terms,
+    get_gang_minimum,
 )
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
 from kschedctl.scheduler.framework import Code
@@ -59,7 +59,7 @@ def find_blocking_gangs(
 def _get_min_pod_count(view: Fork, key: AnyGroupKey) -> int:
     """Return how many pods of a gang need nodes at once, or 0 if the number is unknown or the group is not a gang."""
     if isinstance(key, GangKey):
-        return find_gang_terms(view, key).least or 0
+        return get_gang_minimum(view, key).least or 0
     group = find_pod_group(view, key)
     gang = group.spec.scheduling_policy.gang if group else None
     return gang.min_count if gang else 0
