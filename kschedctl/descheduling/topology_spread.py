@@ -102,7 +102,8 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
     def _build_spread_rule(self, constraint: TopologySpreadConstraint, pod: Pod, info_number: int) -> SpreadRule | None:
         """Build the rule of a pod's spread constraint, or return None if its selector is invalid.
 
-        The eligible nodes are ready nodes that also match the pod's affinity and tolerations, as the policies say.
+        The eligible nodes are the ready nodes. Depending on the constraint's policies, they must also match the pod's
+        affinity and tolerations.
         """
         try:
             selector = selector_from_api(_add_match_label_keys(constraint, pod))

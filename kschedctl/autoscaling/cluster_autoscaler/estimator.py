@@ -84,7 +84,8 @@ class Estimator:
         return ()
 
     def _place_pods_on_new_nodes(self, pods: Sequence[Pod]) -> bool:
-        """Add nodes and place the pods on them, until a pod does not fit on an empty node or no more may be added.
+        """Add nodes and place the pods on them, until a pod does not fit on an empty node or no more nodes may be
+        added.
 
         Return False if the maximum number of nodes is reached. In this case, later groups may not add nodes either.
         """

@@ -328,8 +328,8 @@ def _drop_types_by_price(offer: ReplacementClaim, price: float) -> str:
 def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
     """Return the highest price at which each instance type may launch, as an array (T,).
 
-    Karpenter tries reserved capacity first, then spot, then on-demand. Only the offerings of the first capacity type
-    that a type has count. The price is infinite for types without an offering that meets the requirements.
+    Karpenter tries reserved capacity first, then spot, then on-demand, so only a type's offerings of its first capacity
+    type count. The price is infinite for types without an offering that meets the requirements.
     """
     worst_prices = np.full(len(columns), np.inf)
     has_price = np.zeros(len(columns), np.bool_)
@@ -367,5 +367,5 @@ def _describe_scheduling_errors(errors: dict[str, str]) -> str:
     if not errors:
         return ""
     shown = "".join(f"{key} => {errors[key]} " for key in sorted(errors)[:MAX_LISTED_ERRORS])
-    more = f" and {len(errors) - MAX_LISTED_ERRORS} other(s)" if len(errors) >= MAX_LISTED_ERRORS else ""
-    return f"Not all pods would schedule, {shown}{more}"
+    suffix = f" and {len(errors) - MAX_LISTED_ERRORS} other(s)" if len(errors) >= MAX_LISTED_ERRORS else ""
+    return f"Not all pods would schedule, {shown}{suffix}"

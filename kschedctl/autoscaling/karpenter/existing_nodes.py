@@ -193,8 +193,9 @@ class ExistingNode:
     ) -> ExistingNode:
         """Build the node from its tracked state.
 
-        Its room excludes what missing pods of DaemonSets will request. ``limits`` are the maximum numbers of volumes by
-        CSI driver, and ``volumes`` are all volumes of the cluster. Raises QuantityError if a quantity is malformed.
+        The requests of DaemonSet pods that are still missing are subtracted from its room. ``limits`` are the maximum
+        numbers of volumes by CSI driver, and ``volumes`` are all volumes of the cluster. Raises QuantityError if a
+        quantity is malformed.
         """
         requirements = Requirements.from_labels(state.labels)
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (state.hostname,))])

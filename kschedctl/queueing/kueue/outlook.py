@@ -136,12 +136,15 @@ def _with_missing_namespaces(cluster: Cluster) -> Cluster:
 
 
 def predict_outlook(replay: KueueReplay) -> Outlook:
-    """Run a started replay until nothing changes or its states repeat. Return what becomes of each waiting Workload.
+    """Run a started replay until nothing changes or its states repeat, and return the outlook of each waiting Workload.
 
     The replay stops early after _MOST_CYCLES cycles, or when the tries exceed _MOST_WORK. Workloads that it would still
     try are then undecided.
     """
-    outlooks = {key: WorkloadOutlook(w.priority) for key, w in replay.queues.store.workloads.items() if not w.has_quota}
+    workloads = replay.queues.store.workloads
+    outlooks = {
+        key: WorkloadOutlook(workload.priority) for key, workload in workloads.items() if not workload.has_quota
+    }
     shapes = _record_queue_positions(replay, outlooks)
     quotas = _compute_quotas(replay)
     order: list[str] = []
@@ -195,7 +198,7 @@ def _record_queue_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOut
 def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQuota]]:
     """Return the free and total quota of each active ClusterQueue, including what it may borrow.
 
-    A ClusterQueue that uses more than it may has no free quota.
+    A ClusterQueue that exceeds its quota has no free quota.
     """
     return {
         name: {

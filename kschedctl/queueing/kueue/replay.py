@@ -106,9 +106,9 @@ def kueue_admission(
 ) -> KueueAdmissionReport:
     """Run cycles of Kueue's admission on the Workloads of a cluster.
 
-    ``now`` is the RFC 3339 time of the first cycle; each cycle takes a second. ``configuration`` has keys of Kueue's
-    Configuration: ``featureGates``, ``fairSharing`` and ``resources``. No Workload ends meanwhile.
-    ``keeps_former_admission`` lets evicted Workloads keep their former admission, as in upstream's own tests; a real
+    ``now`` is the RFC 3339 time of the first cycle, and each cycle takes a second. ``configuration`` has keys of
+    Kueue's Configuration: ``featureGates``, ``fairSharing`` and ``resources``. No Workload ends meanwhile.
+    ``keeps_former_admission`` lets evicted Workloads keep their former admission, as in upstream's own tests. A real
     API server removes it. Raises InputError for malformed objects or configuration.
 
     >>> str(kueue_admission(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
@@ -388,8 +388,14 @@ def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange
 
     Raises InputError if one is malformed.
     """
-    priorities = {c.metadata.name: c.value for c in cluster.workload_priority_classes}
-    overheads = {c.metadata.name: c.overhead.pod_fixed for c in cluster.runtime_classes if c.overhead is not None}
+    priorities = {
+        priority_class.metadata.name: priority_class.value for priority_class in cluster.workload_priority_classes
+    }
+    overheads = {
+        runtime_class.metadata.name: runtime_class.overhead.pod_fixed
+        for runtime_class in cluster.runtime_classes
+        if runtime_class.overhead is not None
+    }
     workloads = {}
     for stored in cluster.kueue_workloads:
         ranges = limit_ranges.get(stored.metadata.namespace, ())
@@ -470,7 +476,7 @@ def _render_admitted_pod_set(assigned: PodSetAdmission) -> dict[str, Any]:
     if assigned.topology is not None:
         pod_set["topology"] = {
             "levels": list(assigned.topology.levels),
-            "domains": [{"values": list(d.values), "count": d.count} for d in assigned.topology.domains],
+            "domains": [{"values": list(domain.values), "count": domain.count} for domain in assigned.topology.domains],
         }
     if assigned.delayed_topology:
         pod_set["delayedTopologyRequest"] = assigned.delayed_topology

@@ -480,7 +480,7 @@ class AdmissionScheduler:
         self._admit_entry(entry, queue, assignment)
 
     def _skip_entry(self, entry: _Entry, message: str) -> None:
-        """Leave an entry for the next cycle, with a message why it was skipped in this one."""
+        """Leave an entry for the next cycle, with a message that says why it was skipped in this cycle."""
         entry.status = EntryStatus.SKIPPED
         entry.message = message
         entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
