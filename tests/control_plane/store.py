@@ -56,6 +56,7 @@ class Store:
             self.objects[Key.of(found)] = found
 
     def copy(self) -> Store:
+        """Return an independent copy of the store with an empty log."""
         other = Store(())
         other.objects = pickle.loads(pickle.dumps(self.objects))  # many times faster than deepcopy
         other.numbers = count(next(self.numbers) + 1000)
@@ -83,6 +84,7 @@ class Store:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def create(self, document: Json) -> Json:
+        """Create the object as the API server does, and return it. Raises RefusedError if the API server rejects it."""
         if reason := creation_refusal(document):
             raise RefusedError(f'The {document["kind"]} "{document["metadata"]["name"]}" is invalid: {reason}')
         found = deepcopy(document)
@@ -244,6 +246,7 @@ def _admit_runtime_class(spec: Json, store: Store) -> None:
 
 
 def _merge_keys(term: Json, labels: Json) -> None:
+    """Add the matchLabelKeys of a term to its selector, as requirements on the pod's labels."""
     for key in term.get("matchLabelKeys") or ():
         only = {"key": key, "operator": "In", "values": [labels.get(key)]}
         expressions = term["labelSelector"].setdefault("matchExpressions", [])

@@ -42,7 +42,10 @@ def of_objects(*objects: dict[str, Any]) -> BrowseSession:
 def drive(
     session: BrowseSession, steps: Steps, size: tuple[int, int] = SMALL, live: LiveSessions | None = None
 ) -> Browser:
-    """Run the browser and take the steps once the list and the first answer are shown."""
+    """Run the browser, take the steps once the list and the first answer are shown, and return the browser.
+
+    Raises the exception with which the browser failed.
+    """
     browser = Browser(session, live)
 
     async def run() -> None:
@@ -57,7 +60,7 @@ def drive(
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], bool], what: str = "") -> None:
-    """Wait for it, however loaded the machine is."""
+    """Wait until the condition holds. Fails after PATIENCE_SECONDS, or if the browser ends before."""
     end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
     while not holds():
         assert pilot.app.is_running, f"the browser ended before: {what}"
@@ -110,7 +113,7 @@ def shown(browser: Browser) -> list[str]:
 
 
 def on_screen(browser: Any) -> list[str]:
-    """Return the characters of the screen, from the SVG that Textual makes of it."""
+    """Return the lines of text on the screen, read from the SVG that Textual exports."""
     found: dict[float, dict[int, str]] = {}
     for element in ElementTree.fromstring(browser.export_screenshot()).iter("{http://www.w3.org/2000/svg}text"):
         if element.get("x") is None or "line" not in str(element.get("clip-path")):
