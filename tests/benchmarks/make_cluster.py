@@ -298,7 +298,7 @@ def tolerate(key: str) -> Object:
     return {"key": key, "operator": "Exists", "effect": "NoSchedule"}
 
 
-def vary(work: Workload, before: Workload | None, nodes: int, make: Maker) -> None:
+def draw_constraints(work: Workload, before: Workload | None, nodes: int, make: Maker) -> None:
     """Draw the pools, spread constraints, affinity and priority of a workload."""
     roll, selector = make.random.random, work.selector
     where = roll()
@@ -336,7 +336,7 @@ def vary(work: Workload, before: Workload | None, nodes: int, make: Maker) -> No
 def workloads(nodes: int, pods: int, make: Maker) -> list[Workload]:
     """Build DaemonSets, Deployments and StatefulSets with `pods` replicas in total and long-tailed sizes."""
     found = [daemon(name, cpu, memory, nodes) for name, cpu, memory in (("kube-proxy", 100, 64), ("cni", 50, 128))]
-    found += [daemon("node-exporter", 20, 64, nodes), shown(nodes)]
+    found += [daemon("node-exporter", 20, 64, nodes), build_spread_affinity_workload(nodes)]
     rest = pods - sum(work.replicas for work in found)
     count = min(2000, max(1, rest // 25))
     weights = [make.random.lognormvariate(0, 1.2) for _ in range(count)]
@@ -351,17 +351,17 @@ def workloads(nodes: int, pods: int, make: Maker) -> list[Workload]:
         image = f"registry.example.com/{team}/{name}:v{make.random.randrange(9)}.{make.random.randrange(40)}"
         kind = "StatefulSet" if stateful else "ReplicaSet"
         work = Workload(kind, team, name, min(replicas, 9) if stateful else replicas, image, cpu, cpu * 2 + 64)
-        vary(work, previous.get(team), nodes, make)
+        draw_constraints(work, previous.get(team), nodes, make)
         previous[team] = work
         found.append(work)
-    level(found, pods)
+    adjust_replicas(found, pods)
     shrink(found, 9000 * nodes)
     for work in found:
         work.hash, work.uid = make.word(10), make.uid()
     return found
 
 
-def level(found: list[Workload], pods: int) -> None:
+def adjust_replicas(found: list[Workload], pods: int) -> None:
     """Adjust the replicas of plain workloads so that the total matches ``pods`` after rounding and caps."""
     plain = [work for work in found if work.kind == "ReplicaSet" and not work.apart and len(work.pools) > 1] or found[
         -1:
@@ -392,7 +392,7 @@ def daemon(name: str, cpu: int, memory: int, nodes: int) -> Workload:
     )
 
 
-def shown(nodes: int) -> Workload:
+def build_spread_affinity_workload(nodes: int) -> Workload:
     """Build a workload of which the pod ``bench/pending-spread-affinity`` would be one more replica."""
     work = Workload("ReplicaSet", "bench", "spread-affinity", max(1, nodes // 10), f"{SHOP}:v1", 250, 256, apart=True)
     prefer = near("podAffinity", {"matchLabels": {"app.kubernetes.io/component": "cache"}}, ZONE, namespaceSelector={})
@@ -571,7 +571,7 @@ def pending_pods(make: Maker) -> Iterator[Object]:
         work = Workload("ReplicaSet", "bench", name, 1, f"{SHOP}:v2", spec=spec, hash="", **size)
         labels = {"app.kubernetes.io/name": name}
         if cause == "spread-affinity":
-            twin = shown(1)
+            twin = build_spread_affinity_workload(1)
             labels, work.spec = twin.labels | {"pod-template-hash": "7d9f6c5b84"}, twin.spec
         yield pending(work, labels, make)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from control_plane.immutability import refusal
 from control_plane.patches import json_patch, merge_patch, strategic_patch
-from control_plane.validation import creation_refusal
+from control_plane.validation import explain_rejected_creation
 
 Json = dict[str, Any]
 CLUSTER_SCOPED = {
@@ -85,7 +85,7 @@ class Store:
 
     def create(self, document: Json) -> Json:
         """Create the object as the API server does, and return it. Raises RefusedError if the API server rejects it."""
-        if reason := creation_refusal(document):
+        if reason := explain_rejected_creation(document):
             raise RefusedError(f'The {document["kind"]} "{document["metadata"]["name"]}" is invalid: {reason}')
         found = deepcopy(document)
         key, meta = Key.of(found), found["metadata"]

@@ -18,7 +18,7 @@ REQUIRED = {
 OTHER_SOURCES = ("awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "gcePersistentDisk", "vsphereVolume")
 
 
-def creation_refusal(document: Json) -> str:
+def explain_rejected_creation(document: Json) -> str:
     """Return why the API server rejects a new object, or "" if it does not."""
     if document["kind"] != "PersistentVolume":
         return ""

@@ -18,7 +18,7 @@ _GATE = re.compile(r"^\s*(?:\w+\.)?([A-Z]\w+): \{\s*$")
 _STAGE = re.compile(r'\{Version: version\.MustParse\("1\.(\d+)"\)(.*?)\}')
 
 
-def facts_of(text: str, minor: int) -> dict[str, str]:
+def parse_stages(text: str, minor: int) -> dict[str, str]:
     """Return the stage of each gate in a minor version, in the notation of GATE_STAGES."""
     if "MustParse" in text:
         return _of_source(text, minor)
@@ -92,7 +92,7 @@ def main(version: str, files: Iterable[str]) -> None:
     """Add the changes of a version from the files to our tables, and print them."""
     minor = int(version.removeprefix("1."))
     for file in files:
-        for gate, stage in write(facts_of(Path(file).read_text(), minor), minor).items():
+        for gate, stage in write(parse_stages(Path(file).read_text(), minor), minor).items():
             print(gate, stage)
 
 

@@ -55,7 +55,7 @@ def assert_all_hold(world: World, most: int = 2) -> int:
         assert within_budgets(world, trial.changes)
         assert moved_fit(world, trial), [change.text for change in trial.changes]
         for fewer in combinations(trial.changes, len(trial.changes) - 1):
-            assert_helps_not(world, asked.replay_changes(fewer), trial.raises_priority)
+            assert_does_not_help(world, asked.replay_changes(fewer), trial.raises_priority)
     return len(remedies)
 
 
@@ -72,7 +72,7 @@ def assert_helps(world: World, trial: RemedyTrial) -> None:
         assert answer.preemption.candidates[trial.nominated].victims == trial.victims, what
 
 
-def assert_helps_not(world: World, trial: RemedyTrial, preempting: bool) -> None:
+def assert_does_not_help(world: World, trial: RemedyTrial, preempting: bool) -> None:
     """Check that the pod stays unschedulable with the changes of the trial.
 
     With ``preempting``, it must not preempt pods either.

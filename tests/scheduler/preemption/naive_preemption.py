@@ -112,7 +112,7 @@ def protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
     return bool(wanted) and same_namespace and wanted.items() <= pod.metadata.labels.items()
 
 
-def lockstep(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
+def dry_run_all_nodes(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
     """Return the result of the tested dry run for each node, in the form of the naive one."""
     view = scheduler.view
     framework = scheduler.framework(pod.spec.scheduler_name)
