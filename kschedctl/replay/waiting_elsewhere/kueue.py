@@ -177,7 +177,7 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
     """Return the reason why a Workload waits. The first reason that applies counts.
 
     In order, they are: the Workload is deactivated, waits for admission checks, names no existing LocalQueue, or waits
-    in its ClusterQueue.
+    in its ClusterQueue. If LocalQueues were not read, the Workload's status gives the reason.
     """
     spec, status = workload.spec, workload.status
     if spec.active is False:
