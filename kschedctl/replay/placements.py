@@ -443,7 +443,10 @@ class MissingStorageClasses:
         return MissingStorageClass(claim.spec.storage_class_name or "", key)
 
     def explain_missing_class(self, pod: Pod) -> str:
-        """Explain in a sentence why a claim of the pod lacks a class, or return an empty string if none does."""
+        """Explain in a sentence why a claim of the pod lacks a class, or return an empty string if none does.
+
+        The class does not exist, or the claim names no class and there is no default class.
+        """
         missing = self.find_missing_class(pod)
         if missing is not None:
             return f"StorageClass {missing.name} does not exist, so claim {missing.claim} gets no volume"

@@ -42,7 +42,10 @@ class Evictions:
         return self.simulation.budgets.find_selecting_budgets(position)
 
     def find_denial(self, position: Position) -> str:
-        """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not."""
+        """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not.
+
+        A pod that several budgets select cannot be evicted.
+        """
         budgets = self.find_budgets(position)
         if not budgets or self._ignores_budgets(position):
             return ""

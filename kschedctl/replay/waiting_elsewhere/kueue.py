@@ -202,7 +202,11 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
 
 
 def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
-    """Return the reason why a Workload waits in the ClusterQueue of its LocalQueue."""
+    """Return the reason why a Workload waits in the ClusterQueue of its LocalQueue.
+
+    The first reason that applies counts. In order, they are: the ClusterQueue does not exist, a queue is stopped, the
+    ClusterQueue is inactive, or the Workload waits for quota.
+    """
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
     cluster_queue = queues.find_cluster_queue(name)
     if cluster_queue is None:
@@ -264,7 +268,10 @@ def _describe_cohort_quota(queue: ClusterQueue, queues: WaitingQueues) -> list[s
 
 
 def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
-    """Build the headline for a Workload for which there is enough quota."""
+    """Build the headline for a Workload for which there is enough quota.
+
+    It gives the Workload's place in the queue if Kueue will admit it, and otherwise the reason why it will not.
+    """
     if outlook is None or outlook.position is None:
         return f"waits in ClusterQueue {queue}"
     place = outlook.position.place
