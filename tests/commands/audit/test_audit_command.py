@@ -235,7 +235,7 @@ def test_the_brief_form_of_a_section_lists_its_findings(run: Run, command: str) 
 
 
 def test_a_section_without_anything_to_judge_is_not_called_sound(run: Run, write: Write) -> None:
-    """Nothing runs: no pod can be misplaced, race or be alone in a domain, and there is neither a leader lease nor a budget."""
+    """Nothing runs, so nothing can be misplaced or alone in a domain; there is neither a leader lease nor a budget."""
     out = run("audit", "-f", write(node("n1"))).out
     not_judged = {line.split()[2] for line in out.splitlines() if line.startswith("  not judged")}
     assert not_judged == {"placed", "races", "leader", "priorities", "topology", "drains"}
