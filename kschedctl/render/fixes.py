@@ -21,6 +21,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import TEAMS, Remedy
+from kschedctl.reports.summary import CostKind, list_clauses
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each replayed with all waiting pods"
 """The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
@@ -39,16 +40,24 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     if not remedies or style.patches:
         return ()
     best = remedies[0]
-    label = "Not enough:" if best.holds is False else "Best fix:"
-    parts: list[Cell] = [Marked("Not verified:" if best.needs_values else label, Tone.STRONG)]
-    if best.drawbacks:
-        parts += [f"{best.summary},", Marked(f"but {'; '.join(best.drawbacks)}", Tone.WARNING)]
+    label = "Not verified:" if best.needs_values else "Not enough:" if best.holds is False else "Best fix:"
+    parts: list[Cell] = [Marked(label, Tone.STRONG)]
+    if drawbacks := _list_drawbacks_after_label(best):
+        parts += [f"{best.summary},", Marked(f"but {'; '.join(drawbacks)}", Tone.WARNING)]
     else:
         parts.append(best.summary)
     commands_fit = all(len(command) < style.width - 1 for command in best.commands)
     edits = "; ".join(best.edits)
     edit_line = (paragraph("in the manifest:", edits),) if 0 < len(edits) < style.width else ()
     return (paragraph(*parts), *edit_line, *map(Command, best.commands if commands_fit else ()))
+
+
+def _list_drawbacks_after_label(remedy: Remedy) -> tuple[str, ...]:
+    """Return the drawbacks of a fix, as clauses. That it is not verified is left out, since the label says so."""
+    if not remedy.needs_values:
+        return remedy.drawbacks
+    other_costs = (cost for cost in remedy.all_costs if cost.kind is not CostKind.NEEDS_VALUES)
+    return (f"first fill in {', '.join(remedy.needs_values)}", *list_clauses(other_costs))
 
 
 def build_fixes_section(

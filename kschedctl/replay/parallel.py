@@ -179,7 +179,7 @@ def _run_in_this_process(
     tasks: Sequence[_SizedTask[Task]],
     on_done: Callable[[int], None],
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield the number and the result of each task, computed in this process."""
+    """Yield the number and the result of each task, computed in this process. ``on_done`` gets the finished parts."""
     for i, (task, parts) in enumerate(tasks):
         counter = _PartCounter(parts, on_done)
         with _counting_parts(counter):
@@ -436,7 +436,8 @@ def compute_spreads(numbers_by_run: Sequence[Mapping[str, int]]) -> dict[str, Sp
 
     A number that a run does not have counts as 0.
 
-    >>> compute_spreads([{"moved": 1}, {"moved": 3}]) {'moved': Spread(least=1, most=3)}
+    >>> compute_spreads([{"moved": 1}, {"moved": 3}])
+    {'moved': Spread(least=1, most=3)}
     """
     if len(numbers_by_run) < 2:
         return {}

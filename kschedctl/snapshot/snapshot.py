@@ -75,9 +75,9 @@ class Demands:
         Raises KeyError for a resource that the snapshot does not have.
         """
         matrix = np.zeros((len(rows), len(self.resources)), np.int64)
-        for i, row in enumerate(rows):
+        for index, row in enumerate(rows):
             for name, amount in row.items():
-                matrix[i, self.resources[name]] = amount
+                matrix[index, self.resources[name]] = amount
         return matrix
 
     def build_offer_matrix(self, nodes: Sequence[Node]) -> Amounts:

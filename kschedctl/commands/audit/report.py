@@ -79,7 +79,7 @@ class Audit(Report, frozen=True, kw_only=True):
         )
 
     def iter_doubts(self) -> Iterator[str]:
-        """Yield the limits of all sections. Kinds that several sections lack are named once."""
+        """Yield the doubts about all sections. Kinds of objects that several sections lack are named once."""
         kinds_by_why: dict[tuple[str, str], UnknownKind] = {}
         for section in self.sections:
             for unknown in section.unknown:

@@ -260,20 +260,21 @@ class NoLowerPriority(Document, frozen=True):
         """The sentence that explains why preemption cannot help.
 
         >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
-        "every pod on w2 has the pod's own priority 0, so preemption cannot help"
+        'every pod on w2 has the same priority as this pod (0), so preemption cannot help'
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
-        "every pod on the 3 nodes has the pod's own priority 0 or a higher one, so preemption cannot help"
+        'no pod on the 3 nodes has a lower priority than this pod (0), so preemption cannot help'
         >>> NoLowerPriority(0, 10, 1000, 2, "w2").sentence
-        "every pod on both nodes has a higher priority than the pod's 0 (10 or more), so preemption cannot help"
+        'every pod on both nodes has a higher priority (10 or more) than this pod (0), so preemption cannot help'
         """
         where = {1: self.such_as, 2: "both nodes"}.get(self.nodes, f"the {self.nodes:,} nodes")
+        this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
-            priority = f"a higher priority than the pod's {self.priority:,} ({self.lowest:,} or more)"
+            comparison = f"every pod on {where} has a higher priority ({self.lowest:,} or more) than {this_pod}"
         elif self.highest > self.priority:
-            priority = f"the pod's own priority {self.priority:,} or a higher one"
+            comparison = f"no pod on {where} has a lower priority than {this_pod}"
         else:
-            priority = f"the pod's own priority {self.priority:,}"
-        return f"every pod on {where} has {priority}, so preemption cannot help"
+            comparison = f"every pod on {where} has the same priority as {this_pod}"
+        return f"{comparison}, so preemption cannot help"
 
 
 class PreemptionReport(Document, frozen=True):
@@ -362,7 +363,7 @@ class ClaimWithoutScheduler(Document, frozen=True):
 
 
 class ReplicaCount(Document, frozen=True):
-    """How many pods of a workload get a node once its manifest is applied, if not all of them do."""
+    """The number of pods of a workload that get a node once its manifest is applied, if not all of them do."""
 
     workload: str
     placed: int
@@ -374,7 +375,9 @@ class ReplicaCount(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The counts as a sentence."""
+        """The sentence about how many pods of the workload, or how many of its rollout, get a node, and which pods it
+        evicts.
+        """
         verb = agreeing(self.placed, "gets", "get")
         sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
         if self.rollout:
@@ -553,7 +556,7 @@ class Explanation(_ExtenderPart, frozen=True):
         return bool(self.causes) and self.headline == describe_causes(self.causes)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod, its verdict with what the verdict depends on, and the headline.
+        """Return the parts of the first line: the pod, its verdict with the doubts about it, and the headline.
 
         If the workload could not create the pod, the workload is named instead of the pod. If another object awaits
         admission, that object is named.
@@ -572,7 +575,9 @@ class Explanation(_ExtenderPart, frozen=True):
         return (f"as if {self.as_if}:", *answer) if self.as_if else answer
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the causes (or else the eliminations), the closest and best nodes, preemption, fixes and advice."""
+        """Add the causes (or else the eliminations), the closest and best nodes, preemption, fixes and advice to the
+        summary.
+        """
         victims: tuple[str, ...] = ()
         nominated = no_lower_priority = ""
         if self.preemption is not None and self.preemption.asked and self.preemption.chosen:
@@ -682,7 +687,7 @@ class Explanations(Report, frozen=True):
     kind: str = "Explanations"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many of the pods have a node or would get one, and what that depends on.
+        """Return how many of the pods have a node or would get one, and the doubts about this number.
 
         The counts of objects that wait for another controller follow.
         """
@@ -700,7 +705,7 @@ class Explanations(Report, frozen=True):
         return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the answer for each pod."""
+        """Add the headline of each pod's explanation to the summary."""
         pods = tuple(
             ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations
         )

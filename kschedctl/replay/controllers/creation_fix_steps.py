@@ -192,7 +192,10 @@ def _set_class_field(field: str, name: str, spec: Writable) -> None:
 
 
 def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that correct or create the RuntimeClass, or drop a conflicting overhead from the pod."""
+    """Yield steps that correct or create the RuntimeClass, or drop a conflicting overhead from the pod.
+
+    Nothing is yielded unless the message says that the class does not exist or names the overhead.
+    """
     name = str(denied.spec.get("runtimeClassName"))
     if f'RuntimeClass "{name}" not found' in denied.message:
         existing_names = [runtime_class.metadata.name for runtime_class in denied.cluster.runtime_classes]

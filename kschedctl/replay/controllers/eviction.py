@@ -42,7 +42,10 @@ class Evictions:
         return self.simulation.budgets.find_selecting_budgets(position)
 
     def find_denial(self, position: Position) -> str:
-        """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not."""
+        """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not.
+
+        A pod that several budgets select cannot be evicted.
+        """
         budgets = self.find_budgets(position)
         if not budgets or self._ignores_budgets(position):
             return ""
@@ -105,10 +108,10 @@ class Evictions:
         ``runs`` says whether the pod's successor was already recorded as healthy. An eviction of an unhealthy pod was
         not recorded, so only the recovery of its successor is undone.
         """
-        was_counted = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
-        if was_counted and not runs:
+        was_recorded = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
+        if was_recorded and not runs:
             self.record_recovery(position)
-        elif runs and not was_counted:
+        elif runs and not was_recorded:
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
 

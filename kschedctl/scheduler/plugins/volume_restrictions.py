@@ -135,7 +135,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     without = "volumes for one node or pod are used by several"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step_within_reach = NextStep(
-        "EndVolumeUser", "The volume is for one pod at a time: the pod that uses it must end first"
+        "EndVolumeUser", "Only one pod at a time may use the volume: wait for the other pod to end, or stop it"
     )
     next_step = LOOK_AT_CLAIM
     kinds = ("PersistentVolumeClaim",)
