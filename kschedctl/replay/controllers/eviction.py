@@ -116,10 +116,10 @@ class Evictions:
         ``runs`` says whether the pod's successor was already recorded as healthy. An eviction of an unhealthy pod was
         not recorded, so only the recovery of its successor is undone.
         """
-        was_counted = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
-        if was_counted and not runs:
+        was_recorded = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
+        if was_recorded and not runs:
             self.record_recovery(position)
-        elif runs and not was_counted:
+        elif runs and not was_recorded:
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
 

@@ -311,7 +311,8 @@ class _ReplayedJobs(NamedTuple):
 def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _ReplayedJobs:
     """Replay Kueue with the Workloads that it would create for the jobs.
 
-    If the Configuration of Kueue is malformed, jobs with a queue label get an outlook that says so.
+    The result is empty if Kueue manages none of the jobs. If the Configuration of Kueue is malformed, jobs with a queue
+    label get an outlook that says so.
     """
     if not jobs:
         return _ReplayedJobs([])
