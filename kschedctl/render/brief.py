@@ -44,7 +44,7 @@ class BriefText(NamedTuple):
 
     text: str
     lines: int
-    """Most lines of the part; 0 means that it is never cut."""
+    """The maximum number of lines of the part, or 0 if the part is never cut."""
     rank: int = 0
     """Parts with the lowest rank get room first."""
     indent: str = "  "

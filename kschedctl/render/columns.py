@@ -29,7 +29,7 @@ SHORT_WORD = 10
 """Words of at most this many characters are not broken in headers."""
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
 _BREAK_POINTS = tuple(map(re.compile, (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])", _HUMP)))
-"""Where a word may be broken, best places first."""
+"""Patterns of the places at which a word may be broken, best places first."""
 
 
 def format_header(column: Column) -> str:

@@ -325,7 +325,7 @@ class BlockingPod(Document, frozen=True):
 
 
 class AloneRemoval(Document, frozen=True):
-    """Whether a node could be removed if it were the only one."""
+    """The decision whether a node could be removed if it were the only one."""
 
     removable: bool = False
     pods: tuple[str, ...] = ()

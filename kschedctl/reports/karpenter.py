@@ -95,7 +95,7 @@ class NominatedNode(Document, frozen=True):
 
 
 class ProvisioningError(Document, frozen=True):
-    """Why no new node comes for a pod."""
+    """The reasons why Karpenter launches no node for a pod."""
 
     error: str
     parts: tuple[str, ...]
@@ -135,7 +135,7 @@ class PoolAnswer(Document, frozen=True, omit_defaults=True):
 
 
 class OverlayVerdict(Document, frozen=True):
-    """Whether a NodeOverlay is applied."""
+    """The decision whether a NodeOverlay is applied."""
 
     name: str
     validation_succeeded: str
@@ -336,7 +336,7 @@ class SoftConstraints(Document, frozen=True):
 
 
 class NodeFate(Document, frozen=True):
-    """The fate of a node that Karpenter manages, considered separately."""
+    """Karpenter's decision about one of its nodes, considered separately."""
 
     node: Annotated[str, Column("node", keep=True)]
     pool: Annotated[str, Column("nodepool", keep=True)]
@@ -371,7 +371,7 @@ class Disruption(Report, frozen=True):
     overlays: tuple[OverlayVerdict, ...] = ()
     """The NodeOverlays, and whether they are applied."""
     fates: tuple[NodeFate, ...] = ()
-    """The fate of each node that Karpenter manages."""
+    """The decision about each node that Karpenter manages."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     kind: str = "Disruption"

@@ -152,7 +152,7 @@ class Spread(Document, frozen=True):
 
 
 class WorkloadVariation(Document, frozen=True):
-    """How the placement of a workload differs between runs."""
+    """The differences in the placement of a workload between runs."""
 
     workload: str
     running: Spread
@@ -255,7 +255,7 @@ def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> l
 
 
 class EvictionChain(Document, frozen=True):
-    """What became of preempted pods once no pod moves any longer. Each pod is counted once."""
+    """The outcomes of preempted pods once no pod moves any longer. Each pod is counted once."""
 
     evicted: int
     """Pods that were evicted at least once."""
@@ -283,7 +283,7 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def outcomes_clause(self) -> str:
-        """What happens to the evicted pods, as the end of a sentence about their eviction.
+        """The outcomes of the evicted pods, as the end of a sentence about their eviction.
 
         The text starts with a colon, or with a comma for a single pod: ``: 3 come back elsewhere, 2 stay Pending`` or
         ``, which stays Pending``. It also names the pods that replacements evict in turn.

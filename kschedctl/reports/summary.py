@@ -104,7 +104,7 @@ class ShortFix(Document, frozen=True):
 
 
 class ShortPods(Document, frozen=True):
-    """Pods with the same fate: their number, one of the pods, and the reason."""
+    """Pods with the same outcome: their number, one of the pods, and the reason."""
 
     pods: int
     such_as: str

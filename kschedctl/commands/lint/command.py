@@ -345,7 +345,10 @@ def _list_named_files(paths: list[str]) -> list[str]:
 
 
 def _load_cluster_from_files(source: Source) -> DescribedCluster:
-    """Load the cluster that files describe. Raises KschedctlError."""
+    """Load the cluster that files describe, with the manifests of its workloads.
+
+    Raises KschedctlError if a file cannot be read.
+    """
     cluster, reading = read_files(source)
     documents = (manifest.document for manifest in (*reading.stored, *reading.manifests))
     return DescribedCluster(cluster, stored_manifests={_get_owner(document): document for document in documents})

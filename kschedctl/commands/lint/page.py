@@ -15,9 +15,9 @@ from kschedctl.reports.unknown import describe_unread
 
 Shown = TypeVar("Shown")
 MAX_COLUMN = 10_000
-"""A line with more characters before the problem is not a line that people open in an editor."""
+"""The largest column that is shown. Longer lines, such as JSON on a single line, are not opened in an editor."""
 MIN_FINDINGS_PER_RULE = 2
-"""The rules are counted in a table of their own only if they have so many findings each, on average."""
+"""The average number of findings per rule from which on a table counts the findings by rule."""
 
 
 def build_findings_page(report: Findings, style: Style) -> Page:

@@ -394,7 +394,8 @@ class RoomMaking:
         return replays
 
     def _adopt_plan_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Adopt the plan if all its replays give the gang or single pod a node, and return whether this is so.
+        """Adopt the plan if the gang or single pod gets a node in all replays of the plan, and return whether it was
+        adopted.
 
         The first replay decides the nodes of the pods, also of other waiting pods that now fit.
         """

@@ -160,7 +160,10 @@ def _count_pending_pods(cluster: Cluster) -> int:
 
 
 class PoolGroups:
-    """The node groups of a cluster that Cluster Autoscaler scales, as pools. Raises InputError."""
+    """The node groups of a cluster that Cluster Autoscaler scales, as pools.
+
+    Raises InputError if a group is malformed.
+    """
 
     def __init__(self, cluster: Cluster, node_groups: NodeGroups, now: str) -> None:
         self.node_groups = node_groups

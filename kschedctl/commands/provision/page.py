@@ -57,10 +57,10 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
         replacements = ", ".join(f"{claim.node_pool}: {_describe_types(claim)}" for claim in command.replacements)
         return name, command.decision, ", ".join(command.candidates), format_price(command.savings), replacements
 
-    def describe_cause(fate: NodeFate) -> str:
-        """Return the cause behind a node's fate, or the NodePool whose disruption budgets keep the node."""
-        pool = report.budget_blocked.get(fate.node)
-        return describe_exhausted_budgets(pool) if pool and not fate.cause else fate.cause
+    def describe_cause(decision: NodeFate) -> str:
+        """Return the cause of a decision about a node, or the exhausted disruption budgets that keep the node."""
+        pool = report.budget_blocked.get(decision.node)
+        return describe_exhausted_budgets(pool) if pool and not decision.cause else decision.cause
 
     title = "What each method finds; the first of them ends the round"
     return (

@@ -35,7 +35,7 @@ from kschedctl.snapshot.fork import Fork
 
 
 class EvictionHarm(StrEnum):
-    """What an eviction would do that the descheduler allows but a plan must not do."""
+    """A harm of an eviction that the descheduler accepts but a plan must not do."""
 
     LOST = "nothing recreates it"
     ENDS_JOB = "its Job allows no more failed pods (backoffLimit)"

@@ -133,10 +133,10 @@ def _apply_scenario(
 
 
 def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_types: bool) -> None:
-    """Raise UsageError if there are no shapes or too few zones for the wishes, and InputError for a negative price.
+    """Raise UsageError if there are no shapes or too few zones, and InputError for a negative price.
 
-    More than one zone is needed to survive the loss of a zone. `from_types` says whether the shapes come from instance
-    types, for the error message.
+    More than one zone is needed if all pods have to survive the loss of a zone. `from_types` says whether the shapes
+    come from instance types, for the error message.
     """
     if not shapes:
         if from_types:

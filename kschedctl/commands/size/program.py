@@ -256,7 +256,7 @@ def build_program(
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
-    """Yield a key for each PodInfo: pods with the same key exclude each other from a node, except if it is None.
+    """Yield a key, or None, for each PodInfo. Pods with the same key exclude each other from a node.
 
     Pods exclude each other because of host ports or because of anti-affinity to their own workload.
     """

@@ -44,7 +44,7 @@ MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 """The minor versions that are replayed."""
 NO_PLUGIN = "no such plugin"
 SORTS = ("rule", "plugin", "gate")
-"""The sorts of changes, in the order in which they are reported."""
+"""The kinds of changes, in the order in which they are reported."""
 SEARCHED_PACKAGES = ("kschedctl.api.pod_requests", "kschedctl.scheduler")
 """The modules and packages that declare rules and messages that differ."""
 

@@ -105,11 +105,11 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 
 
 def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
-    """Convert a watch event or a plain object to an event `{action, old, new}`, and return such an event as it is.
+    """Convert a watch event or a plain object to an event `{action, old, new}`.
 
     An object that exists in the cluster is updated, any other object is added. If only the identity of a deleted object
-    is given, its place is taken by the cluster's object, if there is one. Raises InputError if the type of a watch
-    event is unknown.
+    is given, its place is taken by the cluster's object, if there is one. A document that already has an action is
+    returned as it is otherwise. Raises InputError if the type of a watch event is unknown.
     """
     # An event {action, old, new}
     if "action" in document:

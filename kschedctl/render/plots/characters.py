@@ -25,7 +25,7 @@ HEIGHT, WIDEST = 16, 100
 COLORS = ("cyan", "yellow", "red", "green", "magenta", "blue")
 MARKS, ASCII_MARKS = "•×+o#*", "*x+o#@"
 FILLS, ASCII_FILLS = "█▒▓░=+:.", "#=+:ox*."
-"""The character of each series, of lines and of bars; after the last the first again, as with colours."""
+"""The characters of the series, for lines (MARKS) and for bars (FILLS). They repeat after the last one, like COLORS."""
 FRAME = str.maketrans("│┤├─┬┴┼┌┐└┘", "|||-+++++++")
 """Translates the characters of the frame to ASCII."""
 LABEL = 44

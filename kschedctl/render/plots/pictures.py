@@ -36,20 +36,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, CURVES, BAR = 9.0, 2.4, 0.24
-"""Inches: of the figure, of lines upwards, of one bar."""
+"""Sizes in inches: the width of the figure, the height of a line plot, and the height of one bar."""
 TITLE, UNIT, TICKS, KEYS, PAD, RIGHT = 0.42, 0.22, 0.52, 0.2, 0.15, 0.4
-"""Inches: of a title, of what is measured, of ticks and what they are of, of a row of keys, of the edges."""
+"""Sizes in inches: the heights of a title, a unit, the ticks with their axis title, and a row of legend keys; the left
+and right margins.
+"""
 KEYS_IN_ROW = 3
 DOTS_PER_INCH = 144
 """Resolution of a PNG."""
 MAX_PLOTS = 12
-"""More are not drawn; a PNG is limited to 65,535 dots."""
+"""The maximum number of plots that are drawn. A PNG is limited to 65,535 dots."""
 INK, FAINT, LINE = "#1b1f24", "#59636e", "#d1d9e0"
 COLORS = ("#0550ae", "#b35900", "#116329", "#8250df", "#b3261e", "#00707a", FAINT, LINE)
 DASHES = ("-", (0, (7, 3)), (0, (2, 3)), (0, (9, 3, 2, 3)), (0, (4, 2)), (0, (12, 4)))
 LOOKS = len(DASHES)
 MAX_TITLE_LENGTH, AXIS, LABEL, KEY = 110, 60, 44, 44
-"""Characters of titles, and of the names of a place and of a series."""
+"""The maximum numbers of characters of a title, an axis title, the name of a place and the name of a series."""
 SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans", "sans-serif"],
     "font.size": 9,
