@@ -54,7 +54,10 @@ def complete(words: Sequence[str]) -> int:
 
 
 def find_completions(words: Sequence[str]) -> Completions:
-    """Return the completions that start like the last word. After `--option=`, they complete its value."""
+    """Return the candidates for the last word that begin with it.
+
+    After `--option=`, the candidates are values of this option.
+    """
     typed = _join_options(words)
     option, equals, value = typed[-1].partition("=")
     if not (option.startswith("--") and equals):
@@ -87,10 +90,10 @@ def _filter_by_prefix(completions: Completions, current: str) -> Completions:
 
 
 def _list_completions(typed: Sequence[str]) -> Completions:
-    """Return everything that may follow the previous words, even if it does not start like the last word.
+    """Return all candidates that may follow the previous words, whatever the last word begins with.
 
-    This is the value of a preceding option, a rule after `lint explain`, the options after a hyphen, or else an
-    argument.
+    The candidates are values of a preceding option, rules after `lint explain`, options if the last word begins with a
+    hyphen, or else arguments.
     """
     *earlier, current = typed
     command_name = next((word for word in earlier if word in COMMANDS), "")

@@ -268,7 +268,7 @@ def log_left_out(reading: ReadResult) -> None:
     if kinds:
         log.warning("note: left out, because they neither affect scheduling nor create pods here: %s", kinds)
     _log_unchecked_custom_resources(reading)
-    _log_kustomizations(reading)
+    _log_skipped_kustomizations(reading)
     log_hooks(reading)
 
 
@@ -296,8 +296,8 @@ def _has_known_pods(resource: OperatorResource) -> bool:
     return QUEUE_LABEL in resource.metadata.labels and bool(resource.pod_sets.pod_sets)
 
 
-def _log_kustomizations(reading: ReadResult) -> None:
-    """Log that kustomizations are not built without `--kustomize`."""
+def _log_skipped_kustomizations(reading: ReadResult) -> None:
+    """Warn that a Kustomization was skipped because `--kustomize` is not given."""
     if "Kustomization" in reading.skipped:
         log.warning(
             "note: a Kustomization was not built, so its patches are missing; "

@@ -112,8 +112,8 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
 def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width: int) -> set[int]:
     """Return the indexes of the parts that fit, chosen in the order of their rank.
 
-    A part that may shrink is cut to the free lines if there are enough of them, less one for the part at the end, which
-    says how to see all of it. Changes `wrapped`.
+    If enough lines are free, a part that may shrink is cut to the free lines but one. This line is kept for the last
+    part, which says how to see everything. Changes `wrapped`.
     """
     shown: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):

@@ -66,7 +66,8 @@ def build_fixes_section(
     Fixes for which the user must fill in values have a separate heading. ``title`` replaces the heading of the others,
     which otherwise says whether the fixes were replayed with all waiting pods. The manifests to complete are shown as
     YAML if ``with_manifests`` or ``style.patches`` is set. Unless the style is wide, only the first fixes are shown,
-    and a note says how many more there are. If the pod gets a new node without a fix (``gets_new_node``), that is said.
+    and a note says how many more there are. If the pod gets a new node without a fix (``gets_new_node``), a line says
+    so.
     """
     shown, note = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
     # `holds` is False if other waiting pods would take the place, and None if the waiting pods were not replayed.

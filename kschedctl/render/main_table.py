@@ -178,7 +178,7 @@ def _is_plain_type(hint: object) -> bool:
 
 
 def _is_scalar_type(hint: object) -> bool:
-    """Return whether the type hint is a text, a number or None."""
+    """Return whether the type hint allows only texts, numbers and None."""
     if isinstance(hint, type):
         return issubclass(hint, str | int | float | NoneType)
     return get_origin(hint) in (Union, UnionType, Literal) and all(

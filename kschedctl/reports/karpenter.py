@@ -196,7 +196,11 @@ class Provisioning(Report, frozen=True):
         return not (refused or self.limits_exceeded or self.still_pending)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the numbers of new nodes, of pods that get one, and of pods that get none."""
+        """Return three texts: the number of new nodes, the number of pending pods, and how many of these pods get no
+        node.
+
+        The last two texts are empty if there are no pending pods.
+        """
         pod_count = len(self.pending) + len({event.name for event in self.rejected})
         if not pod_count:
             return ("No pending pods: Karpenter would launch no node", "", "")
@@ -383,7 +387,9 @@ class Disruption(Report, frozen=True):
 
     @property
     def budget_blocked(self) -> dict[str, str]:
-        """Node that only its NodePool's disruption budgets keep from being disrupted -> the NodePool."""
+        """The nodes that only disruption budgets keep from being disrupted, with the NodePools that have the
+        budgets.
+        """
         blocked: dict[str, str] = {}
         for method in self.methods.values():
             for candidate in method.candidates:

@@ -209,7 +209,9 @@ class PinnedVolume(Document, frozen=True):
 
 
 def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
-    """Return a text that names the local volumes, whose data is lost if their nodes are deleted, or () if none is."""
+    """Return a text that names the local volumes, whose data is lost if their nodes are deleted, or () if there are
+    none.
+    """
     local = {volume.volume: volume for volume in volumes if volume.local}
     if not local:
         return ()
@@ -322,12 +324,13 @@ class EvictionChain(Document, frozen=True):
 
 
 def describe_missing_namespaces(similar_by_name: Mapping[str, str]) -> str:
-    """Return the clause that missing namespaces have to be created, or an empty string if none is missing.
+    """Return a clause that says that missing namespaces have to be created, or "" if none is missing.
 
     The values of ``similar_by_name`` are similar names of namespaces that exist, or empty.
 
     >>> describe_missing_namespaces({"tema": "team"})
-    ', if namespace tema (did you mean team?), which does not exist, is created'
+    ', if namespace tema (did you mean team?), which does not exist,
+    is created'
     """
     names = [f"{name} (did you mean {similar}?)" if similar else name for name, similar in similar_by_name.items()]
     if not names:

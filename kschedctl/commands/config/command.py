@@ -123,7 +123,7 @@ def config(
 
 
 def _validate_arguments(action: str, file: str | None, live: LiveScheduler) -> None:
-    """Raise UsageError if the arguments cannot be combined."""
+    """Raise UsageError if the action is unknown, or if the arguments cannot be combined."""
     if action not in ("check", "view") or (action == "check" and file is None):
         hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
         raise UsageError(f'unknown action "{action}"', hint=hint)

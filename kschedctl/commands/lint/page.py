@@ -175,7 +175,7 @@ def build_rule_page(report: RuleReport, style: Style) -> Page:
 
 
 def _iter_rule_blocks(report: RuleReport) -> Iterator[Block]:
-    """Yield the blocks of a rule's page."""
+    """Yield the blocks of a rule's page: its summary, explanation, fix, source, notes and examples."""
     yield paragraph(
         Marked(report.id, Tone.STRONG), Marked(report.severity, SEVERITIES[report.severity]), report.summary
     )

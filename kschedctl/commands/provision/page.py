@@ -186,7 +186,7 @@ def _build_pool_obstacles_table(report: Provisioning, style: Style) -> Page:
 
 
 def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
-    """Build a table of what each NodePool alone answers to each pod alone.
+    """Build a table of each NodePool's answer to each pod, as if there were no other pools and pods.
 
     Pods with equal answers share rows. Pods whose answers the table "No new node" already shows are left out.
     """

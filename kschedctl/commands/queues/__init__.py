@@ -104,7 +104,7 @@ def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]
 def _get_cohort_path(replay: KueueReplay, node: QuotaNode) -> str:
     """Return the names of the cohorts above a queue, from the root down, joined by slashes.
 
-    If the cohorts form a circle, only the nearest one is returned. Return "" for a queue without a cohort.
+    If the cohorts form a cycle, only the nearest one is returned. Return "" for a queue without a cohort.
     """
     if node.parent is None:
         return ""
@@ -114,7 +114,7 @@ def _get_cohort_path(replay: KueueReplay, node: QuotaNode) -> str:
 
 
 def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[CohortNode]:
-    """Return the cohorts above these ClusterQueues, sorted by name. Cohorts in a circle are left out."""
+    """Return the cohorts above these ClusterQueues, sorted by name. Cohorts in a cycle are left out."""
     cohorts = {
         cohort.name: cohort
         for name in queue_names

@@ -133,8 +133,8 @@ def _build_remedies_document(
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
     """Return the wished-for creation fixes after which a pod is not only created, but also scheduled.
 
-    Fixes that the author of the manifest can make come before all others. Among both, fixes that give up nothing come
-    first.
+    Fixes that the author of the manifest can make come before all others. Within each of these two groups, fixes that
+    give up nothing come first.
     """
     sufficient_fixes = [fix for fix in not_created.fixes if fix.gets_pod_scheduled and is_wished_for(fix, wishes)]
 

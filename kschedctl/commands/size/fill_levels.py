@@ -104,7 +104,7 @@ def measure_levels_when_full(
     outcomes: Sequence[Outcome],
     waiting: Sequence[str],
 ) -> list[FillLevels]:
-    """Measure the fill levels of all shapes, once for each crowded shape, at the moment when it gets full.
+    """Measure the fill levels of all shapes at the moment when a crowded shape gets full, once for each crowded shape.
 
     `rows_by_shape` are the rows of the nodes of each shape in the simulation. `waiting` are the keys of the waiting
     pods. The list is empty if no shape is crowded.

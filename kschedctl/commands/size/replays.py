@@ -118,8 +118,8 @@ class NodeSets:
     def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
         """Return whether all pods except the `homeless` get a node of the set.
 
-        If the sets have to survive it, this is also checked after the loss of each zone. Unlike in
-        `find_pods_without_node`, the first failing replay ends the check, and results are not cached. Raises
+        If the sets have to survive the loss of a zone, the pods must also get a node after the loss of each zone.
+        Unlike in `find_pods_without_node`, the first failing replay ends the check, and results are not cached. Raises
         KeyboardInterrupt if the user interrupts.
         """
         waiting = self._replayed.get(freeze_counts(counts))

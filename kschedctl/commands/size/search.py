@@ -130,7 +130,7 @@ class SetSearch:
 def grow_and_trim_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     """Add nodes to the task's set until every placeable pod has a node, then trim unneeded capacity.
 
-    If the time or MAX_ROUNDS rounds run out, the result is marked as incomplete and has no homeless pods.
+    If the time or MAX_ROUNDS rounds run out, the result is marked as incomplete, and its `homeless` is None.
     """
     sets = search.sets
     growth = _Growth(search, task.counts)
@@ -246,7 +246,7 @@ class _Growth:
             self._slack = SlackRange(lower=smaller_slack, upper=slack)
 
     def _find_smallest_costly_slack(self) -> float | None:
-        """Return the smallest slack in SLACK with which the set costs more than now, or None if none does."""
+        """Return the smallest value in SLACK that makes the set cost more than now, or None if no value does."""
         compute_cost = self._search.program.compute_cost
         cost_now = compute_cost(self.counts)
         costly_slacks = (share for share in SLACK if compute_cost(self._pack_with_slack(share)) > cost_now)

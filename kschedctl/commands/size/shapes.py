@@ -79,7 +79,10 @@ class NodeShape:
         return sum(known_prices) if len(known_prices) == len(prices) else None
 
     def iter_nodes(self, nodes: int) -> Iterator[Node]:
-        """Yield this number of nodes, each with its name and zone in its labels."""
+        """Yield the first nodes of this shape, labelled with their names and zones.
+
+        `nodes` is the number of nodes.
+        """
         for number in range(nodes):
             name = self.get_node_name(number)
             zone = self.get_zone(number)
@@ -341,7 +344,7 @@ def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, 
 
 
 def find_taking_shapes(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
-    """Map each pod to the names of the shapes with a node in one of its places, including parts in one zone."""
+    """Map each pod to the names of the shapes that offer one of its places, including shapes limited to one zone."""
     shapes_by_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():
         for zone in shape.zones:

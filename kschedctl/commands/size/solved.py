@@ -96,8 +96,8 @@ def build_upper_limits(rows: Any, limits: Any) -> Any:
 def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
     """Return the dual prices (G,) of covering `demand` (G,) at the lowest cost, or None if this is impossible.
 
-    Any multiple of each of the `columns` (G, V) can be bought. A column costs `cost` (V,) and covers some of each
-    demand.
+    Any multiple of each column can be bought. A column of `columns` (G, V) covers some of each demand, and `costs` (V,)
+    are the costs of the columns.
     """
     optimize: Any = import_module("scipy.optimize")
     with suppress_stdout():

@@ -148,7 +148,7 @@ class AnsweredPod(NamedTuple):
 def _iter_wake_up_answers(
     rejected: RejectedPod, equal_pods: Sequence[Pod], moments: Moments, max_waking_changes: int | None
 ) -> Iterator[AnsweredPod]:
-    """Yield what woke each of these equal pods.
+    """Yield the answer for each of these equal pods, which says what woke the pod.
 
     `rejected` is the attempt to schedule one of the pods at the first moment. Pods that neither changed nor stopped
     waiting share the answer for this attempt. Each other pod gets an attempt and an answer of its own.

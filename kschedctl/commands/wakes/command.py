@@ -102,8 +102,7 @@ def _is_successful(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
 def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
     """Find the pods named on the command line or defined in the files.
 
-    Return None if neither names pods, which means all pending pods. Raises UsageError, also for a namespace that does
-    not exist.
+    Return None if neither names pods, which means all pending pods. Raises UsageError for an unknown pod or namespace.
     """
     if words:
         return subjects.find_named_targets(inquiry, words, scope, source)

@@ -129,10 +129,10 @@ SCHEDULER_PREFIX = "kube-scheduler:"
 def _arrange_sections(
     document: Document, parts: list[HtmlSection], widgets: Sequence[HtmlSection]
 ) -> list[HtmlSection]:
-    """Order the sections: answer, fixes, map of nodes for one pod, evidence.
+    """Order the sections: answer, fixes, map of nodes for one pod, evidence. Changes `parts`.
 
-    Sections of an audit can be folded, and those without errors and warnings are folded at first.
-    Widgets of reports about many pods come last.
+    Sections of an audit can be folded, and those without errors and warnings are folded at first. Widgets of reports
+    about many pods come last.
     """
     states = document.describe_sections() if isinstance(document, PlainReport) else {}
     if states and isinstance(document, PlainReport):
@@ -179,7 +179,7 @@ def _fold_scheduler_message(kind: str, content: object) -> tuple[str, object]:
 
 @cache
 def _load_template() -> jinja2.Template:
-    """Load the Jinja template."""
+    """Load the Jinja template of the report, with the filters that it uses. The result is cached."""
     loader = jinja2.FunctionLoader(lambda name: files(__package__).joinpath(name).read_text("utf-8"))
     environment = jinja2.Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(humps=split_camel_case, cut=truncate)
