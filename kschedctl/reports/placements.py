@@ -329,8 +329,7 @@ def describe_missing_namespaces(similar_by_name: Mapping[str, str]) -> str:
     The values of ``similar_by_name`` are similar names of namespaces that exist, or empty.
 
     >>> describe_missing_namespaces({"tema": "team"})
-    ', if namespace tema (did you mean team?), which does not exist,
-    is created'
+    ', if namespace tema (did you mean team?), which does not exist, is created'
     """
     names = [f"{name} (did you mean {similar}?)" if similar else name for name, similar in similar_by_name.items()]
     if not names:
