@@ -45,7 +45,7 @@ class Completions(NamedTuple):
     directive: int = NO_FILES
 
 
-def complete(words: Sequence[str]) -> int:
+def print_completions(words: Sequence[str]) -> int:
     """Print the completions of the last word and return the exit code."""
     completions = find_completions(words)
     lines = [f"{word}\t{_collapse_whitespace(meaning)}" if meaning else word for word, meaning in completions.words]
@@ -58,7 +58,7 @@ def find_completions(words: Sequence[str]) -> Completions:
 
     After `--option=`, the candidates are values of this option.
     """
-    typed = _join_options(words)
+    typed = _join_split_options(words)
     option, equals, value = typed[-1].partition("=")
     if not (option.startswith("--") and equals):
         return _filter_by_prefix(_list_completions(typed), typed[-1])
@@ -69,10 +69,10 @@ def find_completions(words: Sequence[str]) -> Completions:
     return completions._replace(words=[(f"{option}={word}", meaning) for word, meaning in completions.words])
 
 
-def _join_options(words: Sequence[str]) -> list[str]:
+def _join_split_options(words: Sequence[str]) -> list[str]:
     """Join the three words into which bash splits `--option=value`.
 
-    >>> _join_options(["explain", "-n", "shop", "--color", "=", "n"])
+    >>> _join_split_options(["explain", "-n", "shop", "--color", "=", "n"])
     ['explain', '-n', 'shop', '--color=n']
     """
     joined: list[str] = []

@@ -226,10 +226,10 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
         yield BriefText(_describe_verdict_and_node(summary), 3)
         if summary.stands_for:
             yield BriefText(summary.stands_for, 3)
-        yield from _iter_causes(summary, headline_lists_causes=headline_lists_causes)
+        yield from _iter_cause_parts(summary, headline_lists_causes=headline_lists_causes)
     else:
         yield BriefText(_describe_headline(summary), 3)
-    yield from _iter_warnings(summary)
+    yield from _iter_warning_parts(summary)
     yield from _iter_fix_parts(summary)
     for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
         yield BriefText(entry, 2, rank=3, is_entry=True)
@@ -263,7 +263,7 @@ def _is_about_pod(summary: Summary) -> bool:
     return summary.summarizes == "Explanation" and summary.verdict != NOT_CREATED
 
 
-def _iter_warnings(summary: Summary) -> Iterator[BriefText]:
+def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
     """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help."""
     headline = "" if _is_about_pod(summary) else summary.headline
     doubts = [doubt for doubt in summary.doubts if doubt not in headline]
@@ -350,7 +350,7 @@ def _has_node(summary: Summary) -> bool:
     return bool(summary.best) and summary.verdict != "Gated"
 
 
-def _iter_causes(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
+def _iter_cause_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the two most important causes in plain words, unless the pod fits.
 
     A conflict between demands comes before the causes. Without a conflict, a headline that is not just the list of

@@ -54,7 +54,9 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
     def build_row(named_command: tuple[str, DisruptionCommand]) -> tuple[str, ...]:
         """Return the cells for a command."""
         name, command = named_command
-        replacements = ", ".join(f"{claim.node_pool}: {_describe_types(claim)}" for claim in command.replacements)
+        replacements = ", ".join(
+            f"{claim.node_pool}: {_describe_instance_types(claim)}" for claim in command.replacements
+        )
         return name, command.decision, ", ".join(command.candidates), format_price(command.savings), replacements
 
     def describe_cause(decision: NodeFate) -> str:
@@ -124,12 +126,12 @@ def _build_new_nodes_table(claims: tuple[LaunchedClaim, ...], style: Style) -> P
             if requirement.operator == "In"
         }
         zone_and_capacity = "; ".join(values[key] for key in SHOWN_LABELS if key in values)
-        return claim.node_pool, f"{len(claim.pods):,}", _describe_types(claim), zone_and_capacity
+        return claim.node_pool, f"{len(claim.pods):,}", _describe_instance_types(claim), zone_and_capacity
 
     return build_table(claims, columns, build_row, style, title="New nodes")
 
 
-def _describe_types(claim: LaunchedClaim) -> str:
+def _describe_instance_types(claim: LaunchedClaim) -> str:
     """Return the cheapest instance types as text, with prices if known, and the number of further types."""
     shown = [
         f"{name} ({format_price(price)}/h)" if price else name for name, price in claim.instance_types[:TYPES_SHOWN]

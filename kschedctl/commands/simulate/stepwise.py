@@ -75,13 +75,13 @@ def follow(
     for pod in pods:
         if pod not in view.pods.index:
             raise UsageError(f'pod "{pod}" not found')
-    steps = tuple(_iter_steps(following, deque(view.pods.index[pod] for pod in pods), choices, retry))
+    steps = tuple(_iter_followed_steps(following, deque(view.pods.index[pod] for pod in pods), choices, retry))
     unknown = (*find_unread_dependencies(cluster), *following.unknown)
     basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), following.scheduler)
     return FollowingReport(steps, basis["not_replayed"], basis["unknown"], basis["undecided"])
 
 
-def _iter_steps(
+def _iter_followed_steps(
     scheduler: StepwiseScheduler, queue: deque[Position], choices: Sequence[str | None], retry: Retry
 ) -> Iterator[FollowedStep]:
     """Yield one step per attempt, until `queue` is empty.

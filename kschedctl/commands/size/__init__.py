@@ -19,7 +19,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.commands.size.hints import iter_type_hints
 from kschedctl.commands.size.report import NodeSizing
-from kschedctl.commands.size.shapes import NodeShape, add_prices, build_pool_shapes
+from kschedctl.commands.size.shapes import NodeShape, add_prices_to_shapes, build_pool_shapes
 from kschedctl.commands.size.sizing import SizingWishes, size_cluster
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.commands.whatif import ScenarioRun
@@ -94,7 +94,7 @@ def size(
     if uses_types:
         shapes = build_type_shapes(cluster, instance_types, node_labels or {})
     else:
-        shapes = add_prices(build_pool_shapes(cluster, pool_label), instance_types)
+        shapes = add_prices_to_shapes(build_pool_shapes(cluster, pool_label), instance_types)
     _validate_shapes(shapes, wishes, from_types=uses_types)
     report = size_cluster(
         cluster, shapes, wishes, progress, workers=workers, not_created=[*denied_manifests, *denied_steps]

@@ -91,7 +91,7 @@ def add_one_node_of_each_undominated_shape(program: PackingProgram, counts: Coun
     A shape dominates another if it offers as much to as many groups of pods for the same money or less.
     """
     extended_counts = dict(counts)
-    for shape in np.flatnonzero(program.find_undominated(program.takes)).tolist():
+    for shape in np.flatnonzero(program.find_undominated_shapes(program.takes)).tolist():
         name = program.names[shape]
         extended_counts[name] = counts.get(name, 0) + 1
     return extended_counts

@@ -261,7 +261,7 @@ class _Growth:
         search = self._search
         counts = dict(self.counts)
         max_added = sum(self.counts.values())
-        needed_nodes = search.packing.pack(search.program.restrict_to(takers_by_pod), counts)
+        needed_nodes = search.packing.pack(search.program.restrict_to_pods(takers_by_pod), counts)
         for name, number in needed_nodes.items():
             counts[name] = counts.get(name, 0) + max(number, min(self._step * number, max_added))
         return counts
@@ -372,6 +372,6 @@ def _replace_removed_nodes(
         if not all(waiting.values()) or len(waiting) > max_waiting:
             return None
         max_waiting = len(waiting) // 2
-        replacements = search.packing.pack(program.restrict_to(waiting), program.names)
+        replacements = search.packing.pack(program.restrict_to_pods(waiting), program.names)
         counts = {name: counts.get(name, 0) + replacements.get(name, 0) for name in {**counts, **replacements}}
     return None

@@ -212,7 +212,7 @@ def _build_pool_shape(cluster: Cluster, name: str, nodes: Sequence[Node], daemon
     return NodeShape(name, models, prices=dict.fromkeys(models), daemons=daemons, limits=limits, like=model_name)
 
 
-def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:
+def add_prices_to_shapes(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:
     """Return the shapes with prices from a catalogue, by the instance type, zone and capacity type of their nodes.
 
     A price is None if the catalogue does not have it. Raises InputError if the catalogue is invalid.
@@ -318,7 +318,7 @@ def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str,
     return tuple(place_by_node.values()) if depends_on_other_pods else ()
 
 
-def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, NodeShape]:
+def split_shapes_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, NodeShape]:
     """Return the shapes, with an additional part of a shape for each zone to which some pod is bound.
 
     A pod may be bound to a zone because of its volume, for example. A part has nodes in its zone only, whereas nodes of

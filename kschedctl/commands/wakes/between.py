@@ -20,7 +20,7 @@ from kschedctl.commands.wakes.event_replay import (
     build_basis,
     drop_updates_of_other_pods,
     has_registered_rejector,
-    merge_bases,
+    merge_report_bases,
     replay_queueing_hints,
     try_pod,
 )
@@ -102,7 +102,7 @@ def find_wakes_between(
         unheard=moments.unwatched_count,
         pods=tuple(sorted((answer.pod for answer in answers), key=lambda pod: not pod.missed)),
         kube_version=before.cluster.kube_version,
-        **merge_bases(bases),
+        **merge_report_bases(bases),
     )
 
 

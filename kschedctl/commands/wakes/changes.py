@@ -13,7 +13,7 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.api.objects import get_object_key
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert_document, describe_document, fill_namespace, flatten_lists
-from kschedctl.commands.snapshot import iter_differences
+from kschedctl.commands.snapshot import iter_object_differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
 from kschedctl.scheduler.framework.events import ChangedObject
@@ -89,7 +89,7 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 
     Changes of kinds that were not read in one of the two states are skipped.
     """
-    for difference in iter_differences(before.cluster, after.cluster):
+    for difference in iter_object_differences(before.cluster, after.cluster):
         namespace, _ = difference.key
         if difference.old is None and before.cluster.find_gap(difference.kind, namespace):
             continue

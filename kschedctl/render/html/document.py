@@ -145,7 +145,7 @@ def _arrange_sections(
     # The texts before the first table are the answer
     if parts and not parts[0].title:
         texts = list(takewhile(lambda block: block[0] in TEXT_BLOCKS, parts[0].blocks))
-        answer = HtmlSection("", [_fold_scheduler_message(*block) for block in texts], tone=_find_tone(texts))
+        answer = HtmlSection("", [_fold_scheduler_message(*block) for block in texts], tone=_find_answer_tone(texts))
         remainder = HtmlSection("", parts[0].blocks[len(texts) :])
         parts[:1] = [section for section in (answer, remainder) if section.blocks]
 
@@ -159,7 +159,7 @@ def _arrange_sections(
 TEXT_BLOCKS = ("paragraph", "bullets")
 
 
-def _find_tone(answer: Sequence[tuple[str, object]]) -> str:
+def _find_answer_tone(answer: Sequence[tuple[str, object]]) -> str:
     """Return the tone of the first words in the answer that are good, bad or a warning, or "" if there are none."""
     for _, content in answer:
         if not isinstance(content, tuple):

@@ -41,7 +41,7 @@ def draw_plot(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]
     installed.
     """
     width = min(room, WIDEST)
-    shown = _draw_bars(plot, width, ascii_only) if plot.has_bars else _draw_lines(plot, width, ascii_only)
+    shown = _draw_bar_plot(plot, width, ascii_only) if plot.has_bars else _draw_line_plot(plot, width, ascii_only)
     if shown:
         yield Text(printable(plot.title), "bold")
         yield from shown
@@ -50,7 +50,7 @@ def draw_plot(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]
 # -- lines -------------------------------------------------------------------------------------------------------------
 
 
-def _draw_lines(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
+def _draw_line_plot(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
     """Draw a line plot, or return [] if it has fewer than two x values."""
     lines = [build_line_points(plot, series) for series in plot.series]
     if len({x for points in lines for x, _ in points}) < 2:
@@ -117,7 +117,7 @@ def _scale_points(points: Sequence[Point], axes: Sequence[AxisScale]) -> list[li
 # -- bars --------------------------------------------------------------------------------------------------------------
 
 
-def _draw_bars(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
+def _draw_bar_plot(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
     """Draw a bar plot: the legend, a line per bar with its name and total, and the plot's note."""
     fills = ASCII_FILLS if ascii_only else FILLS
     dots = "..." if ascii_only else "…"

@@ -189,7 +189,7 @@ def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:
         (left / WIDTH, convert_depth(beneath), (WIDTH - left - RIGHT) / WIDTH, _compute_axes_height(plot) / whole)
     )
     axes.set_axisbelow(True)
-    handles = _draw_bars(plot, axes) if plot.has_bars else _draw_lines(plot, axes)
+    handles = _draw_bar_plot(plot, axes) if plot.has_bars else _draw_line_plot(plot, axes)
     if not plot.has_bars:
         unit = shorten_middle(printable(plot.y.title), MAX_TITLE_LENGTH)
         figure.text(PAD / WIDTH, convert_depth(TITLE + 0.4 * UNIT), unit, color=FAINT)
@@ -225,7 +225,7 @@ def _format_key(name: str) -> str:
     return " " + shorten_middle(printable(name), KEY)
 
 
-def _draw_lines(plot: Plot, axes: Axes) -> list[Any]:
+def _draw_line_plot(plot: Plot, axes: Axes) -> list[Any]:
     """Draw the lines and return their handles for the legend."""
     lines = [build_line_points(plot, series) for series in plot.series]
     x, y = (
@@ -248,7 +248,7 @@ def _scale_points(line: Sequence[Point], x: AxisScale, y: AxisScale) -> tuple[li
     return [x.position_of(a) for a, _ in line], [y.position_of(b) for _, b in line]
 
 
-def _draw_bars(plot: Plot, axes: Axes) -> list[Any]:
+def _draw_bar_plot(plot: Plot, axes: Axes) -> list[Any]:
     """Draw the bars and return their handles for the legend."""
     stacked = plot.kind is PlotKind.STACKS
     rows = range(len(plot.places))
