@@ -238,10 +238,12 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     fix_commands = _get_short_commands(summary)
     further_fixes = _count_further_fixes(summary)
     if summary.next:
-        is_needed = not fix_commands or further_fixes > 0
-        # Without this line, nobody could find the commands of a fix that are not shown
-        is_essential = bool(summary.fixes) and not fix_commands
-        rank = 0 if is_essential else 1 if is_needed else 4
+        if summary.fixes and not fix_commands:
+            rank = 0  # without this line, nobody could find the commands of the fix, which are not shown
+        elif not fix_commands or further_fixes > 0:
+            rank = 1
+        else:
+            rank = 4
         yield BriefText("", 0, rank=rank, more=(f"{MORE}{summary.next[0]}",))
         return
     is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))

@@ -395,8 +395,8 @@ class Disruption(Report, frozen=True):
             for candidate in method.candidates:
                 is_consolidated = method is self.multi or method is self.single
                 answer = self.per_node.get(candidate.node)
-                would_go = not is_consolidated or (answer is not None and answer.command is not None)
-                if would_go and method.budgets.get(candidate.node_pool) == 0:
+                would_be_disrupted = not is_consolidated or (answer is not None and answer.command is not None)
+                if would_be_disrupted and method.budgets.get(candidate.node_pool) == 0:
                     blocked.setdefault(candidate.node, candidate.node_pool)
         return blocked
 
