@@ -173,7 +173,7 @@ class Legendary(Fact, frozen=True):
 
     legend: str
 
-    def words(self) -> str:
+    def describe(self) -> str:
         return f"a legend of {self.legend}"
 
 

@@ -307,11 +307,11 @@ def _build_stored_object(request: AdmissionRequest) -> JsonObject:
     metadata: Writable = {name: meta[name] for name in names if meta.get(name)}
     if not meta.get("name") and meta.get("generateName"):
         metadata["name"] = f"{meta['generateName']}*"
-    stored: Writable = {"metadata": metadata, "spec": request.spec}
+    stored_object: Writable = {"metadata": metadata, "spec": request.spec}
     if request.is_pod:
-        stored["qosClass"] = _compute_qos_class(request)
-        stored["tokenVolume"] = service_account.has_token_volume(request)
-    return stored
+        stored_object["qosClass"] = _compute_qos_class(request)
+        stored_object["tokenVolume"] = service_account.has_token_volume(request)
+    return stored_object
 
 
 def _compute_qos_class(request: AdmissionRequest) -> str:
@@ -337,10 +337,10 @@ def check_namespace(request: AdmissionRequest) -> None:
 
     Raises NotAdmittedError if the namespace does not exist or is being terminated.
     """
-    stored = request.namespace_object
-    if stored is None:
+    namespace = request.namespace_object
+    if namespace is None:
         raise NotAdmittedError(NOT_FOUND, f'namespaces "{request.namespace}" not found')
-    if stored.status.phase == "Terminating" or stored.metadata.deletion_timestamp:
+    if namespace.status.phase == "Terminating" or namespace.metadata.deletion_timestamp:
         message = f"unable to create new content in namespace {request.namespace} because it is being terminated"
         raise request.forbidden(message)
 

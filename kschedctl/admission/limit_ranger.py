@@ -165,16 +165,16 @@ def _iter_object_breaches(request: AdmissionRequest, item: LimitRangeItem) -> It
             resources = container.get("resources") or {}
             requests = parse_quantities(resources.get("requests") or {})
             limits = parse_quantities(resources.get("limits") or {})
-            yield from iter_breaches(item, requests, limits)
+            yield from iter_limit_range_breaches(item, requests, limits)
     elif request.is_pod and item.type == POD_TYPE:
         requests, limits = request.sum_pod_resources(overhead=False)
-        yield from iter_breaches(item, requests, limits)
+        yield from iter_limit_range_breaches(item, requests, limits)
     elif request.kind == "PersistentVolumeClaim" and item.type == CLAIM_TYPE:
         resources = request.spec.get("resources") or {}
         yield from iter_claim_breaches(item, parse_quantities(resources.get("requests") or {}))
 
 
-def iter_breaches(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[Breach]:
+def iter_limit_range_breaches(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[Breach]:
     """Yield the bounds of a LimitRange item that the requests and limits of a container or pod break."""
     for name, minimum in parse_quantities(item.min).items():
         yield from _iter_minimum_breaches(

@@ -308,8 +308,9 @@ def _is_forbidden_selinux(options: object, allowed: set[str]) -> bool:
 
 
 def _check_seccomp(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield a violation for forbidden seccomp profiles. Levels of versions before 1.19 check annotations instead of
-    fields.
+    """Yield a violation for forbidden seccomp profiles.
+
+    Pod Security standards before 1.19 check annotations instead of fields.
     """
     if pod.minor >= SECCOMP_FIELDS_SINCE:
         yield from _check_seccomp_fields(pod)

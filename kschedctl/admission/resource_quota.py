@@ -125,8 +125,7 @@ def find_needed_quota_limits(request: AdmissionRequest, count: int) -> dict[str,
 
 
 def find_allowed_amounts(request: AdmissionRequest, count: int) -> Quantities:
-    """Return how much of each resource every one of ``count`` objects may use, if objects like this one would exceed a
-    quota.
+    """Return how much of each resource one of ``count`` objects like this one may use without exceeding a quota.
 
     Resources of which the quotas have enough are left out. CPU is rounded down to millicores, and bytes to MiB.
     """

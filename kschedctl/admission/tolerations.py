@@ -143,7 +143,8 @@ def merge_tolerations(first: Sequence[Writable], second: Sequence[Writable]) -> 
         is_covered = any(covers_toleration(earlier, toleration) for earlier in merged)
         for later in all_tolerations[index + 1 :]:
             are_equal = drop_empty_fields(later) == drop_empty_fields(toleration)
-            is_covered = is_covered or (covers_toleration(later, toleration) and not are_equal)
+            if not are_equal and covers_toleration(later, toleration):
+                is_covered = True
         if not is_covered:
             merged.append(toleration)
     return merged

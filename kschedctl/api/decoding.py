@@ -148,9 +148,9 @@ def iter_unknown_fields(document: object, struct: type, minor: int) -> Iterator[
 def _iter_unknown_fields_of_type(
     document: object, info: inspect.Type, path: str, minor: int
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield the path of each field that the type lacks in the minor version.
+    """Yield the path of each field in a value that the value's type does not have in a minor version.
 
-    The second item is the minor version that introduced the field, or None if no version has it.
+    Each path comes with the minor version that introduced the field, or None if no version has it.
     """
     if isinstance(info, inspect.UnionType):
         for option in info.types:
@@ -176,7 +176,10 @@ def _iter_unknown_fields_of_type(
 def _iter_unknown_fields_of_annotated(
     document: object, info: inspect.Metadata, path: str, minor: int
 ) -> Iterator[tuple[str, int | None]]:
-    """Yield the field itself if only a later minor version has it, or else the unknown fields in its value."""
+    """Yield the path of a field if only a later minor version has it, or else the paths of unknown fields in its value.
+
+    Each path comes with the minor version that introduced the field, or None if no version has it.
+    """
     since = (info.extra or {}).get(_SINCE, minor)
     if since > minor:
         yield path, since

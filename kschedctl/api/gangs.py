@@ -40,7 +40,7 @@ class GangKey(NamedTuple):
 
 
 def find_gangs(pod: Pod) -> tuple[GangKey, ...]:
-    """Return the gangs of Volcano, Kueue and scheduler-plugins, in this order, that the pod belongs to.
+    """Return the gangs that the pod belongs to, in the order Volcano, Kueue, scheduler-plugins.
 
     Most pods belong to none.
     """

@@ -11,7 +11,7 @@ YOUNGEST_GENERATION = 0
 
 
 @contextmanager
-def collecting_garbage_at_end() -> Iterator[None]:
+def collect_garbage_at_end() -> Iterator[None]:
     """Pause cyclic garbage collection within the block, and collect once at its end.
 
     Only objects that were built within the block are examined.

@@ -48,7 +48,7 @@ class KubeVersion(NamedTuple):
         except ValueError:
             version = None
         if version is None or not OLDEST_MINOR <= version.minor <= NEWEST_MINOR:
-            hint = f"supported are 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
+            hint = f"supported: 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
             raise ConfigurationError(f"Kubernetes version {text!r} is not supported", hint=hint)
         return version
 

@@ -93,7 +93,7 @@ def aggregate_container_requests(
     """
     device_resources = _read_device_resources(pod, options) if from_devices is None else from_devices
     if options.sums_before_comparing:
-        return _compute_largest_sum(pod, options, device_resources)
+        return _compute_largest_requests(pod, options, device_resources)
     statuses = _index_statuses(pod) if options.use_status else {}
     containers = (_compute_container_requests(pod, container, statuses, options) for container in pod.spec.containers)
     init_containers = []
@@ -105,7 +105,9 @@ def aggregate_container_requests(
     return _add_all(device_resources, _compute_peak_amounts(containers, init_containers))
 
 
-def _compute_largest_sum(pod: Pod, options: Options, device_resources: Sequence[Mapping[str, Quantity]]) -> Quantities:
+def _compute_largest_requests(
+    pod: Pod, options: Options, device_resources: Sequence[Mapping[str, Quantity]]
+) -> Quantities:
     """Compute, per resource, the largest of the desired, allocated and actuated requests of all containers.
 
     Desired requests do not count if the resize is infeasible. Pod-level requests in the status replace the containers'

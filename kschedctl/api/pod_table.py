@@ -75,7 +75,7 @@ class PodTable(Sequence[Pod]):
         if isinstance(pods, cls):
             return pods
         builder = PodTableBuilder()
-        builder.add(pods)
+        builder.add_pods(pods)
         return builder.build()
 
     def __len__(self) -> int:
@@ -199,7 +199,7 @@ class PodTable(Sequence[Pod]):
         if all(template.metadata.namespace for template in self.templates):
             return self
         builder = PodTableBuilder()
-        builder.add(pod if pod.metadata.namespace else _set_namespace(pod, namespace) for pod in self)
+        builder.add_pods(pod if pod.metadata.namespace else _set_namespace(pod, namespace) for pod in self)
         return builder.build()
 
     def _append_rows(self, other: PodTable) -> PodTable:
@@ -302,7 +302,7 @@ class PodTableBuilder:
         self._template: list[Ints] = []
         self._columns: list[PodTextColumns] = []
 
-    def add(self, pods: Iterable[Pod]) -> None:
+    def add_pods(self, pods: Iterable[Pod]) -> None:
         """Add pods as rows, and register their templates."""
         rows = PodRows.empty()
         for pod in pods:
@@ -311,7 +311,7 @@ class PodTableBuilder:
             rows.template.append(self.intern_template(pod))
             for column, text in zip(rows.texts, PodTexts.from_pod(pod), strict=True):
                 column.append(text)
-        self.extend(rows)
+        self.add_rows(rows)
 
     def intern_template(self, pod: Pod) -> int:
         """Return the number of the pod's template, storing the template if it is new."""
@@ -319,11 +319,11 @@ class PodTableBuilder:
         number = self._numbers.setdefault((metadata, spec, volumes, status_key), len(self._numbers))
         if number == len(self._templates):
             template = extract_pod_template(pod)
-            status = self._statuses.setdefault(digest(template.status), template.status)
+            status = self._statuses.setdefault(build_value_key(template.status), template.status)
             self._templates.append(Pod(template.metadata, template.spec, status))
         return number
 
-    def extend(self, rows: PodRows) -> None:
+    def add_rows(self, rows: PodRows) -> None:
         """Add rows for pods whose templates already have numbers."""
         self._namespaces += rows.namespaces
         self._names += rows.names
@@ -419,14 +419,14 @@ def _build_template_key(pod: Pod) -> TemplateKey:
         _keep_volumes_with_source(pod),
         status_parts,
     )
-    metadata, spec, volumes, status_key = map(digest, parts)
+    metadata, spec, volumes, status_key = map(build_value_key, parts)
     return metadata, spec, volumes, status_key
 
 
-def digest(parts: object) -> bytes:
+def build_value_key(parts: object) -> bytes:
     """Return bytes that are equal for equal values, for use as a key.
 
-    >>> digest(["1"]) == digest(["1"]) != digest([10**30]) == digest([10**30])
+    >>> build_value_key(["1"]) == build_value_key(["1"]) != build_value_key([10**30]) == build_value_key([10**30])
     True
     """
     try:

@@ -101,7 +101,7 @@ class Quantity:
         return self.add(replace(other, mantissa=-other.mantissa))
 
     def round_up(self, scale: int) -> Quantity:
-        """Round away from zero to a multiple of ``10**scale``."""
+        """Return the amount rounded away from zero to a multiple of ``10**scale``."""
         if self.scale >= scale:
             return self
         return replace(
@@ -210,7 +210,7 @@ def parse_milli_value(text: str | int | float) -> int:
 def _parse_suffix(suffix: str, text: object) -> tuple[int, Format]:
     """Return the exponent and the format of a suffix.
 
-    The exponent is of 2 for BinarySI and of 10 for other formats. Raises QuantityError, which quotes ``text``.
+    The base of the exponent is 2 for BinarySI and 10 for other formats. Raises QuantityError, which quotes ``text``.
     """
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], Format.DECIMAL_SI

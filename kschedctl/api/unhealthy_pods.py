@@ -32,7 +32,10 @@ def explain_unhealthy_pod(pod: Pod) -> str:
 
 
 def describe_unhealthy_pods(pods: Sequence[Pod]) -> str:
-    """Return a clause that names the first unhealthy pods with their nodes, or "" if all pods are healthy."""
+    """Return a clause that names the first unhealthy pods with their nodes, or "" if all pods are healthy.
+
+    The clause names at most MAX_NAMED pods and says how many more are unhealthy.
+    """
     clauses = []
     for pod in pods:
         reason = explain_unhealthy_pod(pod)
@@ -78,9 +81,9 @@ def describe_used_up_budget(budget: PodDisruptionBudget, pods: Sequence[Pod]) ->
 def explain_used_up_budgets(
     pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Iterable[Pod]
 ) -> dict[str, str]:
-    """Explain which pods have used up the PodDisruptionBudgets of the given pods.
+    """Explain, by pod key, why PodDisruptionBudgets allow no disruption of the given pods.
 
-    Returns, by pod key, a clause that names the unhealthy pods of its budget, or why it never allows an
+    An explanation is a clause that names the unhealthy pods of the budget, or says why the budget never allows an
     eviction. Pods without such a budget are left out.
     """
     causes: dict[str, str] = {}

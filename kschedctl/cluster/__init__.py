@@ -225,9 +225,9 @@ class Cluster(Objects):
 
         The documents are all objects that exist. If ``assume_complete`` is false, only Lists cover their kinds. An
         object of a newer API version is read if all its fields are known, and otherwise leaves a gap. An object of an
-        older version is read as if it had the version that is read. ``kube_version`` is the version of the replayed
-        scheduler: a minor version (its newest patch) or a release such as ``v1.34.1-eks-…``. Raises InputError for
-        fields of a wrong type, and ConfigurationError for a version that cannot be replayed.
+        older API version is read like an object of the supported version. ``kube_version`` is the version of the
+        replayed scheduler: a minor version (its newest patch) or a release such as ``v1.34.1-eks-…``. Raises InputError
+        for fields of a wrong type, and ConfigurationError for a version that cannot be replayed.
         """
         KubeVersion.parse_supported(kube_version)
         if not isinstance(objects, Iterable):
@@ -295,8 +295,8 @@ class Cluster(Objects):
     def with_admission_plugins(self, names: Iterable[str], source: str = "the caller") -> Self:
         """Return the cluster with these admission plugins enabled in addition to the defaults.
 
-        `source` names the source of the names. Without names the cluster stays as it was read. Raises UsageError for
-        a name that is not a plugin of kube-apiserver.
+        `source` describes where the names come from. Without names, the cluster is returned unchanged. Raises
+        UsageError for a name that is not a plugin of kube-apiserver.
         """
         names = tuple(names)
         if not names:
@@ -385,7 +385,10 @@ def _is_controller_allocated(document: JsonObject, kind: str) -> bool:
 
 
 def convert_document(document: JsonObject, location: str = "") -> api.Struct:
-    """Convert a document to its struct. Raises InputError that names the object and the field."""
+    """Convert a document to its struct.
+
+    Raises InputError, which names the object and the field, if a field has the wrong type.
+    """
     try:
         return convert_builtins(drop_nulls(document), KINDS[get_kind(document)].struct)
     except msgspec.ValidationError as error:

@@ -75,10 +75,10 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
             share = -(-pod_counts[owner] // target_count)  # rounded up
             for positions in positions_by_row.values():
                 surplus = positions[share - 1 :]  # the owner's first pod on the node is not among its duplicates
-                if self._evict_until_limit(surplus) is EvictionResult.TOTAL_LIMIT:
+                if self._evict_pods_until_limit(surplus) is EvictionResult.TOTAL_LIMIT:
                     return
 
-    def _evict_until_limit(self, positions: Sequence[int]) -> EvictionResult | None:
+    def _evict_pods_until_limit(self, positions: Sequence[int]) -> EvictionResult | None:
         """Evict pods of a node until the node's limit or the total limit is reached.
 
         Return the result that names the limit, or None if no limit was reached.

@@ -35,14 +35,14 @@ class DefaultEvictor:
     def __init__(self, arguments: DefaultEvictorArgs, seen: SeenPods, fit: NodeFit) -> None:
         self.arguments, self._seen, self._fit = arguments, seen, fit
         self._protections = arguments.protections
-        self._threshold = self._find_priority_threshold()
+        self._threshold = self._resolve_priority_threshold()
         self._labels = _parse_optional_selector(arguments.label_selector)
         self.reasons = [
             ", ".join(self._iter_protection_reasons(number, info.pod)) for number, info in enumerate(seen.infos)
         ]
         """The reasons why the pods of each PodInfo are protected, or "" if they are not protected."""
 
-    def _find_priority_threshold(self) -> int:
+    def _resolve_priority_threshold(self) -> int:
         """Return the lowest priority that is protected, by default the priority of system-critical pods.
 
         Raises InputError if the configured PriorityClass does not exist.

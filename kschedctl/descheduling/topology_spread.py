@@ -102,7 +102,8 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
     def _build_spread_rule(self, constraint: TopologySpreadConstraint, pod: Pod, info_number: int) -> SpreadRule | None:
         """Build the rule of a pod's spread constraint, or return None if its selector is invalid.
 
-        The eligible nodes are ready nodes that also match the pod's affinity and tolerations, as the policies say.
+        The eligible nodes are the ready nodes. Depending on the constraint's policies, they must also match the pod's
+        affinity and tolerations.
         """
         try:
             selector = selector_from_api(_add_match_label_keys(constraint, pod))
@@ -194,7 +195,7 @@ class _Balancing:
     def _count_pods_to_move(self, small_size: int, large_size: int) -> int:
         """Return how many pods should move from a large domain to a small one, given the domains' sizes.
 
-        The number is 0 if the skew is allowed. Neither domain should pass the average by the move.
+        The number is 0 if the skew is allowed. The move should take neither domain past the average.
         """
         skew = large_size - small_size
         max_skew = self.rule.max_skew

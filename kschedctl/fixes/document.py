@@ -122,7 +122,10 @@ def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> 
 
 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
-    """Yield the costs of the fixes: values to fill in first, things to find out first, and what is given up or lost."""
+    """Yield the costs of the fixes: fields to fill in, checks to make first, and guarantees that are given up or lost.
+
+    `needs_values` names the fields to fill in. A guarantee of several fixes is yielded once.
+    """
     if needs_values:
         yield FixCost(CostKind.NEEDS_VALUES, f"not verified: fill in {', '.join(needs_values)} first")
     for fix in fixes:
@@ -177,9 +180,9 @@ LONGEST_SHORT_COST = 160
 
 
 def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResult | None) -> str:
-    """Return a summary's last clause, which says how many of the added nodes are taken by pods ahead in the queue.
+    """Return the end of a summary, which says how many of the added nodes are taken by pods ahead in the queue.
 
-    The clause is empty unless several nodes are added and pods ahead in the queue take some of them.
+    It is empty unless several nodes are added and pods ahead in the queue take some of them.
     """
     # Only fixes that add nodes have `with_node_count`.
     node_edits = [

@@ -35,7 +35,7 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
 
 
 def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
-    """Yield a line about the host that is missing, if the pod cannot use another one because of its hostPath files."""
+    """Yield a line that names the missing host if the files of the pod's hostPath volumes tie the pod to this host."""
     from kschedctl.fixes.ways.node_affinity import find_missing_required_host  # noqa: PLC0415 - only this line needs it
 
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
@@ -94,10 +94,13 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     name = fact.resource
     requested = fact.requested
     largest = fact.largest
-    (needed, available, shortage), unit = format_for_sentence(name, requested, largest, requested - largest)
+    (request_text, largest_text, shortage_text), unit = format_for_sentence(
+        name, requested, largest, requested - largest
+    )
     if not largest:
-        return f"needs {needed} {unit}, which no node offers"
-    text = f"no node is large enough: needs {needed} {unit}; the largest node has {available} ({shortage} short)"
+        return f"needs {request_text} {unit}, which no node offers"
+    sizes_text = f"needs {request_text} {unit}; the largest node has {largest_text} ({shortage_text} short)"
+    text = f"no node is large enough: {sizes_text}"
     if doubted and not is_plausible_machine_size(name, requested, largest):
         text += "; no known machine is that large, so the request looks wrong"
     return text

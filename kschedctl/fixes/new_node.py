@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Pod
-from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, find_node_groups, has_node_groups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, discover_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -135,11 +135,11 @@ def choose_autoscaler(
     *,
     limited: bool = True,
 ) -> Autoscaler:
-    """Return the cluster's autoscaler, to be run loop after loop: Karpenter if there are NodePools but no node groups.
+    """Return the cluster's simulated autoscaler: Karpenter if there are NodePools but no node groups.
 
-    If `limited` is False, maximum sizes of node groups and limits of NodePools are ignored. `user_groups`, `types` and
-    `settings` are described in `explain_new_node`. Raises InputError if one of them is invalid, and UsageError if no
-    autoscaler is known.
+    The autoscaler can be run loop after loop. If `limited` is False, maximum sizes of node groups and limits of
+    NodePools are ignored. `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises InputError
+    if one of them is invalid, and UsageError if no autoscaler is known.
     """
     if cluster.karpenter_node_pools and not has_any_node_groups(cluster, user_groups):
         from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters
@@ -178,7 +178,7 @@ def get_node_groups(cluster: Cluster, user_groups: UserGroups) -> NodeGroups:
 
     Raises InputError if the groups are invalid, and UsageError if there are none.
     """
-    groups = find_node_groups(cluster, user_groups)
+    groups = discover_node_groups(cluster, user_groups)
     if not groups.groups and not groups.faults:
         raise UsageError("no node groups are known", hint="specify --pool-label KEY or --node-groups FILE")
     return groups
@@ -193,7 +193,7 @@ MOST_WAITING = 300
 def add_queue_share(
     new_node: NewNode, cluster: Cluster, pod: Pod, autoscaler: Autoscaler, without_limits: Callable[[], Autoscaler]
 ) -> NewNode:
-    """Return the autoscaler's answer, extended by whether the pod gets a node when all waiting pods compete for them.
+    """Return the autoscaler's answer with its `queue` set: whether the pod gets a node when all waiting pods compete.
 
     The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
     other pods take all new nodes, the autoscaler from `without_limits` shows how many would be enough. The answer is

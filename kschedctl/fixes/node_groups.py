@@ -18,7 +18,7 @@ from kschedctl.api.resource_names import is_extended
 from kschedctl.autoscaling.node_groups.machines import CLUSTER_API, OPENSHIFT
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.fix_kinds import PoolFixKind, Price
-from kschedctl.fixes.trial.guesses import find_device_mark, find_image_platform
+from kschedctl.fixes.trial.guesses import find_device_hint, find_image_platform
 from kschedctl.fixes.ways.node_affinity import find_required_terms
 from kschedctl.reports.new_node import NewNode, PoolVerdict
 from kschedctl.reports.remedy import Remedy
@@ -106,7 +106,7 @@ class _GroupFix:
 
 
 def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, PoolVerdict]) -> Iterator[GroupChange]:
-    """Yield changes of a group that may each be enough for the pod: a higher maximum, or a completed template.
+    """Yield changes of a group, each of which may be enough for the pod: a higher maximum, or a completed template.
 
     The maximum is only raised if it is reached and a new node of the group would help the pod.
     """
@@ -169,14 +169,13 @@ def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Ma
 
 
 def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
-    """Yield the labels to add to the template so that it matches nodeSelector and a required node affinity term, for
-    each term.
+    """Yield the labels to add to the template so that it matches nodeSelector and one required node affinity term.
 
-    Terms are left out if the template has a label with another value, if a label that Kubernetes defines is missing, or
-    if the term accepts no value of a label.
+    There is one mapping for each term. Terms are left out if the template has a label with another value, if a label
+    that Kubernetes defines is missing, or if the term accepts no value of a label.
     """
-    for wanted in iter_wanted_labels(pod):
-        missing = {key: values for key, values in wanted.items() if labels.get(key) not in values}
+    for required_labels in iter_required_node_labels(pod):
+        missing = {key: values for key, values in required_labels.items() if labels.get(key) not in values}
         # A label with another value, or one that Kubernetes sets itself, cannot be added to the template.
         can_be_added = all(key not in labels and not is_kubernetes_label(key) for key in missing)
         have_values = all(missing.values())
@@ -184,8 +183,8 @@ def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[s
             yield {key: values[0] for key, values in missing.items()}
 
 
-def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
-    """Yield the labels that the pod requires of a node, with their accepted values, once for each node affinity term.
+def iter_required_node_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
+    """Yield the node labels that the pod requires, with their accepted values, once for each node affinity term.
 
     Each mapping contains the labels of nodeSelector and of one term. A pod without terms has a single mapping. Terms
     with operators other than In or with match fields are left out.
@@ -222,7 +221,7 @@ def _find_missing_extended_resources(
         for taint in objects_at(template, "spec", "taints")
     ]
     labels_and_id = {**labels, "id": id}  # the words of the id count like the words of a label
-    has_hint_for_each = all(find_device_mark(name, labels_and_id, taints) for name in missing)
+    has_hint_for_each = all(find_device_hint(name, labels_and_id, taints) for name in missing)
     return missing if has_hint_for_each else None
 
 
@@ -234,8 +233,8 @@ def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
     group_words = [str(group["id"]), *map(str, labels.values()), *(text_at(taint, "value") for taint in taints)]
 
     pod_words: list[str] = []
-    for wanted_labels in iter_wanted_labels(pod):
-        for values in wanted_labels.values():
+    for required_labels in iter_required_node_labels(pod):
+        for values in required_labels.values():
             pod_words += values
     pod_words += [name.rpartition("/")[2] for name in compute_pod_requests(pod) if is_extended(name)]
     pod_words = [word for word in pod_words if len(word) > 1]  # a single character is part of most words

@@ -19,7 +19,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, find_class_kind, get_class_reference
 from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.node_groups import MOST_TRIED, is_kubernetes_label, iter_wanted_labels
+from kschedctl.fixes.node_groups import MOST_TRIED, is_kubernetes_label, iter_required_node_labels
 from kschedctl.fixes.trial.fix_kinds import PoolFixKind, Price
 from kschedctl.fixes.trial.guesses import find_image_platform
 from kschedctl.replay import kubectl
@@ -114,7 +114,7 @@ def _iter_limit_correction(
 
 
 def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield corrections that add the labels that the pod needs to the pool's template, one for each affinity term.
+    """Yield corrections, one for each affinity term, that add the pod's required labels to the pool's template.
 
     Labels are not added if the template has them, if it restricts them by a requirement, or if they belong to
     Kubernetes or Karpenter. There are no corrections for a pool whose nodes have another platform than the pod's image.
@@ -127,10 +127,10 @@ def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) 
             return  # the pool's nodes cannot run the image
 
     labels = template.metadata.labels
-    for wanted in iter_wanted_labels(pod):
+    for required_labels in iter_required_node_labels(pod):
         missing = {
             key: values
-            for key, values in wanted.items()
+            for key, values in required_labels.items()
             if key not in labels and key not in requirements and not is_kubernetes_label(key) and KARPENTER not in key
         }
         if missing and all(missing.values()):
@@ -142,7 +142,7 @@ def _iter_missing_label_corrections(cluster: Cluster, pool: NodePool, pod: Pod) 
 
 
 def _iter_empty_label_correction(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the correction that gives values to the pool's empty labels if the pod spreads over these topologies.
+    """Yield the correction that sets those empty labels of the pool over which the pod's constraints spread.
 
     Karpenter treats an empty label as missing. Nothing is yielded if there is no such label.
     """
@@ -194,7 +194,9 @@ def _iter_zone_correction(
     node_class = NodeClasses(cluster).find_node_class(pool)
     if kind is None or node_class is None or not node_class.zones:
         return
-    wanted_zones = list(dict.fromkeys(zone for labels in iter_wanted_labels(pod) for zone in labels.get(ZONE, ())))
+    wanted_zones = list(
+        dict.fromkeys(zone for labels in iter_required_node_labels(pod) for zone in labels.get(ZONE, ()))
+    )
     if not wanted_zones or any(zone in node_class.zones for zone in wanted_zones):
         return
     zone = wanted_zones[0]

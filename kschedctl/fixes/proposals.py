@@ -66,7 +66,7 @@ def iter_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
             yield from propose_fixes(tried, rejection)
 
 
-def iter_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
+def iter_node_independent_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes that do not depend on a particular node.
 
     They clear PreFilter's rejection, change the pod's scheduler name or priority, or add a node. If no cycle was
@@ -85,8 +85,8 @@ MOST_LABEL_VALUES = 40
 """Labels with more values, such as host names, do not make nodes differ."""
 
 
-def count_least_changes(rejections: list[NodeRejection]) -> int:
-    """Return the least number of changes that can clear the rejections, at least 1.
+def count_minimum_changes(rejections: list[NodeRejection]) -> int:
+    """Return the minimum number of changes that can clear the rejections, at least 1.
 
     Plugins are counted once if one change may clear the rejections of all of them. A plugin is not counted if its
     rejections may go away with changes for other plugins.
@@ -101,13 +101,11 @@ def count_least_changes(rejections: list[NodeRejection]) -> int:
 
 
 def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
-    """Return the sort key of a node: the least number of changes it needs, and the number of resources that it
-    lacks.
-    """
+    """Return the sort key of a node: the minimum number of changes that it needs, then of resources that it lacks."""
     rejections = tried.find_rejections()
     facts = [rejection.fact for rejection in rejections]
     insufficient_resources = {fact.resource for fact in facts if isinstance(fact, Insufficient)}
-    return count_least_changes(rejections), len(insufficient_resources)
+    return count_minimum_changes(rejections), len(insufficient_resources)
 
 
 def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
@@ -117,10 +115,11 @@ def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
     was replayed or PreFilter rejected all nodes, the trial without a particular node is yielded instead.
     """
     cycle = trial.cycle
-    if cycle is None or (cycle.pre_filter.status.rejected and cycle.pre_filter.plugin):
+    is_rejected_by_pre_filter = cycle is not None and cycle.pre_filter.status.rejected and cycle.pre_filter.plugin
+    if cycle is None or is_rejected_by_pre_filter:
         yield TriedNode(trial, None)
         return
-    groups = [_sort_nearest_rows(cycle, rows) for rows in _group_equivalent_nodes(cycle)]
+    groups = [_rank_rows_by_free_room(cycle, rows) for rows in _group_equivalent_nodes(cycle)]
     # The best node of each group, then the second best of each group, and so on.
     interleaved_rows = (row for turn in zip_longest(*groups) for row in turn if row is not None)
     most_nodes = max(MOST_NODES_OF_TRIAL, len(groups))
@@ -173,8 +172,8 @@ def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
             yield column.codes
 
 
-def _sort_nearest_rows(cycle: Cycle, rows: Ints) -> list[int]:
-    """Return at most about MOST_NODES_OF_TRIAL rows of a group of nodes (K,), the nodes nearest to having room first.
+def _rank_rows_by_free_room(cycle: Cycle, rows: Ints) -> list[int]:
+    """Return up to about MOST_NODES_OF_TRIAL rows of a group of nodes (K,), the nodes nearest to having room first.
 
     For each requested resource, the node with the largest free amount comes before all others. The group's first node
     follows. If the pod requests nothing, the order is unchanged.

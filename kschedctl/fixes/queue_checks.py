@@ -35,7 +35,7 @@ class QueueChecks:
     _results: dict[frozenset[Fix], QueueResult | None] = field(default_factory=dict)
 
     def check_in_queue(self, trial: RemedyTrial) -> QueueResult | None:
-        """Return the outcome of the trial's fix when all waiting pods are tried, or None if this was not replayed.
+        """Return the outcome of scheduling all waiting pods with the trial's fix, or None if this was not replayed.
 
         The queue is not replayed if extenders would have to be called for all pods, or after `MOST_RUNS` replays.
         Outcomes are cached.
@@ -69,15 +69,16 @@ class QueueChecks:
         holds. If nothing holds, the fix is returned with its result but without alternatives. If the queue was not
         replayed, the fix is returned unchanged.
         """
-        variants = (candidate.trial, *candidate.others[: MOST_VARIANTS - 1])
+        trials = (candidate.trial, *candidate.variants[: MOST_VARIANTS - 1])
         result = self.check_in_queue(candidate.trial)
-        if result is None or (result.holds and not candidate.others):
+        if result is None or (result.holds and not candidate.variants):
             return CheckedFix(candidate, result)
-        for trial in variants:
+        for trial in trials:
             variant_result = self.check_in_queue(trial)
             if variant_result is not None and variant_result.holds:
-                others = (other for other in candidate.others if other is not trial)
-                return CheckedFix(RankedFix(trial, tuple(self._iter_holding_trials(others))), variant_result)
+                remaining_variants = (other for other in candidate.variants if other is not trial)
+                holding_variants = tuple(self._iter_holding_trials(remaining_variants))
+                return CheckedFix(RankedFix(trial, holding_variants), variant_result)
         return self._find_fix_with_fewest_nodes(candidate.trial) or CheckedFix(RankedFix(candidate.trial), result)
 
     def _iter_holding_trials(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:

@@ -1,8 +1,8 @@
-"""Replay the scheduling queue with a fix: all waiting pods are tried in order, and the target must get a node.
+"""Replay the scheduling queue with a fix: waiting pods are scheduled in order, and the target must get a node.
 
-If the unchanged cluster evicts no pod, only some pods are tried: those that get a node without the fix, and those that
-the fix may concern. A fix may concern pods that fit on a node that it adds or changes, that depend on an object that it
-edits, or on the places of other pods.
+If the unchanged cluster evicts no pod, only some pods are scheduled: those that get a node without the fix, and those
+that the fix may affect. A fix may affect pods that fit on a node that it adds or changes, that depend on an object that
+it edits, or on the places of other pods.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class RunWithoutFix(NamedTuple):
-    """The result of trying all waiting pods in the unchanged cluster."""
+    """The result of scheduling all waiting pods in the unchanged cluster."""
 
     node_by_pod: dict[str, str]
     """Names of the nodes by the keys of the pods that get them. A key is `namespace/name`."""
@@ -50,10 +50,10 @@ def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 
 def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
-    """Try all waiting pods of the unchanged cluster, and return which pods get a node and whether any is evicted."""
+    """Schedule all waiting pods without a fix, and return which pods get a node and whether any pod is evicted."""
     simulation = recreate_evicted_pods(Simulation(scheduler))
     waiting = find_pods_still_pending(simulation)
-    _try_until_stable(simulation, waiting)
+    _schedule_until_stable(simulation, waiting)
     return RunWithoutFix(_find_node_by_pod(simulation, waiting), evicts_pods=bool(simulation.evictions))
 
 
@@ -64,7 +64,7 @@ def _find_node_by_pod(simulation: Simulation, positions: Iterable[Position]) -> 
 
 
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
-    """Apply the fix, try all waiting pods in the queue's order, and report whether the target pod gets a node.
+    """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
 
     The result also names other pods: those that get a node thanks to the fix, those ahead of the target pod on nodes
     that the fix opened and, if the target pod gets no node, its rivals.
@@ -75,7 +75,7 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, with_pods_and_nodes=True)
     if target_key in trial.edits or not _is_in_cluster(trial):
         cluster = add_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
-    simulation, outcomes = _try_concerned_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
+    simulation, outcomes = _schedule_affected_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
 
     # The placed pods in the order in which they got their nodes.
     node_by_pod = _find_node_by_pod(simulation, (outcome.position for outcome in outcomes))
@@ -103,23 +103,22 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
 
 
 def _count_waiting_siblings(simulation: Simulation, owner: Owner) -> int:
-    """Return how many pods of a workload have no node after the simulation. The result is 0 for pods without a
-    workload.
-    """
+    """Return how many pods of a workload have no node after the simulation. Bare pods have no siblings."""
     if owner.kind == "Pod":
         return 0
     pods = simulation.view.pods.objects
     return sum(find_owner(pods[position]) == owner for position in find_pods_still_pending(simulation))
 
 
-def _try_concerned_pods(
+def _schedule_affected_pods(
     scheduler: Scheduler, trial: RemedyTrial, target_key: ObjectKey
 ) -> tuple[Simulation, list[Outcome]]:
-    """Try the waiting pods that the fix may concern, and return the simulation and the outcomes in their order.
+    """Schedule the waiting pods that the fix may affect, and return the simulation and the outcomes in their order.
 
-    Pods that get a node without the fix are also tried. All waiting pods are tried if it is unknown which ones the fix
-    concerns, or if pods are evicted without the fix. All are tried once more if trying only some pods evicts one, or
-    moves one away from the node that it gets without the fix, and other pods may fit there.
+    Pods that get a node without the fix are also scheduled. All waiting pods are scheduled if it is unknown which ones
+    the fix affects, or if pods are evicted without the fix. If the first attempt evicts a pod, or moves a pod away from
+    the node that it gets without the fix and other pods may fit there, all waiting pods are scheduled in a new
+    simulation.
     """
     without_fix = replay_queue_without_fix(trial.scheduler)
     nodes_with_new_room = None if without_fix.evicts_pods else find_nodes_with_new_room(trial, target_key)
@@ -130,27 +129,27 @@ def _try_concerned_pods(
     if _enters_queue_last(trial, target_key):
         waiting = [*(other for other in waiting if other != position), position]
     if nodes_with_new_room is None:
-        return simulation, _try_until_stable(simulation, waiting)
+        return simulation, _schedule_until_stable(simulation, waiting)
 
     pods = simulation.view.pods.objects
-    always_tried = {position} | {other for other in waiting if pods[other].key in without_fix.node_by_pod}
-    concerned = find_concerned_pods(simulation, waiting, nodes_with_new_room, always_tried)
-    outcomes = _try_until_stable(simulation, concerned)
+    always_included = {position} | {other for other in waiting if pods[other].key in without_fix.node_by_pod}
+    affected = find_affected_pods(simulation, waiting, nodes_with_new_room, always_included)
+    outcomes = _schedule_until_stable(simulation, affected)
 
-    # Pods that get other nodes than without the fix leave room, which may concern more pods.
-    node_by_pod = _find_node_by_pod(simulation, concerned)
+    # Pods that get other nodes than without the fix leave room, which may affect more pods.
+    node_by_pod = _find_node_by_pod(simulation, affected)
     moved = {key: node for key, node in without_fix.node_by_pod.items() if node_by_pod.get(key) != node}
-    leaves_room = any(pods[other].key in moved and _may_block_other_nodes(pods[other]) for other in concerned)
+    leaves_room = any(pods[other].key in moved and _may_block_other_nodes(pods[other]) for other in affected)
     if moved and not leaves_room:
         nodes_with_room = nodes_with_new_room.union(moved.values())
-        leaves_room = find_concerned_pods(simulation, waiting, nodes_with_room, always_tried) != concerned
+        leaves_room = find_affected_pods(simulation, waiting, nodes_with_room, always_included) != affected
     if not leaves_room and not simulation.evictions:
         return simulation, outcomes
     simulation = recreate_evicted_pods(Simulation(scheduler))
-    return simulation, _try_until_stable(simulation, waiting)
+    return simulation, _schedule_until_stable(simulation, waiting)
 
 
-def _try_until_stable(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:
+def _schedule_until_stable(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:
     """Schedule the waiting pods, and then evicted pods, until nothing changes any more, and return the outcomes.
 
     Raises KeyboardInterrupt if the user interrupts.
@@ -218,13 +217,13 @@ def _may_block_other_nodes(pod: Pod) -> bool:
     return uses_claims or bool(pod.spec.affinity and pod.spec.affinity.pod_anti_affinity)
 
 
-def find_concerned_pods(
+def find_affected_pods(
     simulation: Simulation, waiting: Sequence[Position], nodes: frozenset[str], always: Container[Position]
 ) -> list[Position]:
-    """Return the positions of the waiting pods that may get a node with the fix, in the order of `waiting`.
+    """Return the positions of the waiting pods that may get a node thanks to the fix, in the order of `waiting`.
 
-    `nodes` are the names of the nodes on which the fix makes room. Pods in `always` are returned in any case, and so
-    are all waiting pods if some are nominated.
+    `nodes` are the names of the nodes on which the fix makes room. Pods in `always` are always included. If any pod is
+    nominated, all waiting pods are returned.
     """
     view = simulation.view
     rows_of_nominees, _ = view.nominations
@@ -306,7 +305,7 @@ def _depends_on_other_pods(info: PodInfo) -> bool:
 
 
 def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind, namespace and name of each claim that the pod may share with other pods, because it is named."""
+    """Yield the kind, namespace and name of each claim to which the pod refers by name, so that pods may share it."""
     namespace = pod.metadata.namespace
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim:

@@ -18,7 +18,7 @@ class RankedFix(NamedTuple):
     """A set of changes that helps, with its variants."""
 
     trial: RemedyTrial
-    others: tuple[RemedyTrial, ...] = ()
+    variants: tuple[RemedyTrial, ...] = ()
     """Trials that do the same at other nodes or pods, or to a larger degree."""
 
     @property
@@ -26,7 +26,8 @@ class RankedFix(NamedTuple):
         """The other nodes or pods at which the variants make the same changes, without duplicates."""
         own_places = {fix.where for fix in self.trial.changes}
         other_places = [
-            " and ".join(fix.where for fix in other.changes if fix.where not in own_places) for other in self.others
+            " and ".join(fix.where for fix in variant.changes if fix.where not in own_places)
+            for variant in self.variants
         ]
         return tuple(dict.fromkeys(place for place in other_places if place))
 
@@ -41,7 +42,7 @@ def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
     for trial in sorted(trials, key=_build_rank_key):
         families = frozenset(fix.family for fix in trial.changes)
         trials_by_family.setdefault(families, []).append(trial)
-    return [RankedFix(first, tuple(others)) for first, *others in trials_by_family.values()]
+    return [RankedFix(best, tuple(variants)) for best, *variants in trials_by_family.values()]
 
 
 class _RankKey(NamedTuple):
@@ -62,7 +63,7 @@ class _RankKey(NamedTuple):
 
 
 class QueueResult(NamedTuple):
-    """The outcome of a fix once all waiting pods are tried in the queue's order."""
+    """The outcome of a fix once all waiting pods are scheduled in the queue's order."""
 
     holds: bool
     """Whether the target pod has a node in the end."""
@@ -90,7 +91,7 @@ class CheckedFix(NamedTuple):
 
 
 def move_holding_fixes_forward(ranked_fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
-    """Return the fixes, with each fix that holds in the queue moved before better ranked fixes that fail there.
+    """Return the fixes, with each fix that holds in the queue moved ahead of better ranked fixes that fail there.
 
     A fix stays behind a failing fix if it is much more expensive or harms other pods.
     """

@@ -1,4 +1,4 @@
-"""Which fixes do no harm once the changed pod template is rolled out: the rollout of each fix, replayed on demand."""
+"""Tell fixes that do no harm once the changed pod template is rolled out, by replaying rollouts on demand."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Rollouts:
         The rollouts of a fix are replayed only when the fix is requested from the iterator.
         """
         for candidate in best:
-            harmless_trials = [trial for trial in (candidate.trial, *candidate.others) if self.is_harmless(trial)]
+            harmless_trials = [trial for trial in (candidate.trial, *candidate.variants) if self.is_harmless(trial)]
             if harmless_trials:
-                first, *others = harmless_trials
-                yield RankedFix(first, tuple(others))
+                first, *variants = harmless_trials
+                yield RankedFix(first, tuple(variants))

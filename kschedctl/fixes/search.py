@@ -11,7 +11,7 @@ import msgspec
 
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
-from kschedctl.fixes.proposals import MOST_NODES_OF_TRIAL, count_least_changes, get_plugin_remedies, iter_nodes_to_try
+from kschedctl.fixes.proposals import MOST_NODES_OF_TRIAL, count_minimum_changes, get_plugin_remedies, iter_nodes_to_try
 from kschedctl.fixes.ranking import harms_nobody, is_manifest_correction, keeps_workload
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
@@ -66,7 +66,7 @@ class RemedySearch:
     trials: Trials
     propose_at_node: FixProposer
     """Proposes changes for a tried node."""
-    propose_anywhere: FixProposer
+    propose_without_node: FixProposer
     """Proposes changes that do not depend on a node."""
     wishes: RemedyWishes
     seconds: float = 5.0
@@ -192,13 +192,12 @@ class RemedySearch:
         return changes[0].kind != FixKind.ADD_NODE or self._has_tried_correction
 
     def _get_proposals(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
-        """Return the changes that are proposed at the node, are wanted by the user, and can be combined with the
-        trial's changes.
+        """Return the wanted changes that are proposed at the node and can be combined with the trial's changes.
 
         The changes are cached.
         """
         if place not in self._proposals:
-            fixes = self.propose_anywhere(tried) if tried.row is None else self.propose_at_node(tried)
+            fixes = self.propose_without_node(tried) if tried.row is None else self.propose_at_node(tried)
             earlier_changes = tried.trial.changes
             proposals = [
                 fix
@@ -246,14 +245,14 @@ class RemedySearch:
         else:
             return self._iter_starting_points(trial, remaining_changes)
 
-        before = _build_first_rejection_key(tried)
-        next_nodes = [TriedNode(trial, row) for row in rows]
-        return [
-            next_node
-            for next_node in next_nodes
-            if _can_be_cleared(next_node, remaining_changes)
-            and (before is None or _build_first_rejection_key(next_node) != before)
-        ]
+        key_before = _build_first_rejection_key(tried)
+        next_nodes = []
+        for next_node in (TriedNode(trial, row) for row in rows):
+            if not _can_be_cleared(next_node, remaining_changes):
+                continue
+            if key_before is None or _build_first_rejection_key(next_node) != key_before:
+                next_nodes.append(next_node)
+        return next_nodes
 
     def _add_trial_if_minimal(self, trial: RemedyTrial) -> None:
         """Add the trial to `self.working_trials` if its set of changes is minimal, new and plausible.
@@ -271,7 +270,10 @@ class RemedySearch:
         # All sets without one of the changes, but not the empty set, which is known not to work.
         smaller_sets = [fixes for fixes in combinations(trial.changes, len(trial.changes) - 1) if fixes]
         for fixes in smaller_sets:
-            if self.trials.replay_changes(fixes).works or (trial.nominated and self.trials.can_preempt(fixes)):
+            if self.trials.replay_changes(fixes).works:
+                return
+            # A set that lets the pod preempt is not minimal if a smaller set lets it preempt as well.
+            if trial.nominated and self.trials.can_preempt(fixes):
                 return
         self.working_trials.append(trial)
 
@@ -308,7 +310,7 @@ def _can_be_cleared(tried: TriedNode, remaining_changes: int) -> bool:
 
     They always may if the trial raises the pod's priority, since preemption may clear rejections, too.
     """
-    return tried.trial.raises_priority or count_least_changes(tried.find_rejections()) <= remaining_changes
+    return tried.trial.raises_priority or count_minimum_changes(tried.find_rejections()) <= remaining_changes
 
 
 def _may_change_help(change: Fix, tried: TriedNode, remaining_changes: int) -> bool:

@@ -36,7 +36,7 @@ HEADINGS = {
 """The heading of each family. A family is a module in ``kschedctl/lint/rules/``, or a folder of modules."""
 
 
-def find_rules(family: str) -> Iterator[Rule]:
+def iter_rules(family: str) -> Iterator[Rule]:
     """Yield the ``Rule`` constants of a rule family in source order.
 
     A family is a module, or a folder of modules, in ``kschedctl/lint/rules``.
@@ -49,7 +49,7 @@ def find_rules(family: str) -> Iterator[Rule]:
         yield from (value for value in vars(module).values() if isinstance(value, Rule))
 
 
-FAMILIES: dict[str, tuple[Rule, ...]] = {heading: tuple(find_rules(family)) for family, heading in HEADINGS.items()}
+FAMILIES: dict[str, tuple[Rule, ...]] = {heading: tuple(iter_rules(family)) for family, heading in HEADINGS.items()}
 """The rules of each family, by its heading."""
 RULES: tuple[Rule, ...] = tuple(rule for family_rules in FAMILIES.values() for rule in family_rules)
 """All rules, in the order of the table."""

@@ -42,7 +42,7 @@ class _CheckedProfile:
     subject: Subject
     path: Path
     profile: Profile
-    written: JsonObject
+    document: JsonObject
     """The profile in the document, without defaults."""
     gates: FeatureGates
     mismatches: tuple[VersionMismatch, ...]
@@ -78,9 +78,9 @@ def check_configuration(
         return
 
     profiles = array_at(document, "profiles") or ({},)
-    for i, (profile, written) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
+    for i, (profile, profile_document) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
         checked = _CheckedProfile(
-            subject, ("profiles", i), profile, object_at(written), gates, mismatches, len(profiles) > 1
+            subject, ("profiles", i), profile, object_at(profile_document), gates, mismatches, len(profiles) > 1
         )
         yield from ((WITHOUT_STATE, problem) for problem in _find_plugins_without_state(checked))
         yield from ((DISABLED, problem) for problem in _find_disabled_defaults(checked))
@@ -185,7 +185,7 @@ DISABLED = _build_rule(
 def _find_zero_weights(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each score plugin with weight 0."""
     for point in ("multiPoint", "score"):
-        for i, plugin in enumerate(array_at(checked.written, "plugins", point, "enabled")):
+        for i, plugin in enumerate(array_at(checked.document, "plugins", point, "enabled")):
             if object_at(plugin).get("weight") == 0:
                 message = f"{object_at(plugin).get('name')} has weight 0, which counts as 1"
                 yield checked.subject.build_problem((*checked.path, "plugins", point, "enabled", i, "weight"), message)
@@ -203,8 +203,8 @@ WEIGHT_ZERO = _build_rule(
 def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each disabled plugin that does not exist."""
     existing = {*get_in_tree_plugins(checked.gates.minor), *find_registered_plugins(other_builds=True), "*"}
-    for point in object_at(checked.written, "plugins"):
-        for i, plugin in enumerate(array_at(checked.written, "plugins", point, "disabled")):
+    for point in object_at(checked.document, "plugins"):
+        for i, plugin in enumerate(array_at(checked.document, "plugins", point, "disabled")):
             name = object_at(plugin).get("name")
             if name not in existing:
                 path = (*checked.path, "plugins", point, "disabled", i)
@@ -224,8 +224,8 @@ UNKNOWN = _build_rule(
 def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each enabled plugin that the released kube-scheduler does not have."""
     out_of_tree = SCHEDULER_PLUGINS.keys() - find_registered_plugins(other_builds=False).keys()
-    for point in object_at(checked.written, "plugins"):
-        for i, plugin in enumerate(array_at(checked.written, "plugins", point, "enabled")):
+    for point in object_at(checked.document, "plugins"):
+        for i, plugin in enumerate(array_at(checked.document, "plugins", point, "enabled")):
             name = str(object_at(plugin).get("name"))
             if name in out_of_tree:
                 message = (
@@ -254,7 +254,7 @@ FOREIGN = _build_rule(
 def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for the arguments of each plugin that is not enabled or does not read them in this version."""
     enabled_plugins = checked.profile.enabled_names.union(checked.profile.foreign)
-    for i, config in enumerate(array_at(checked.written, "pluginConfig")):
+    for i, config in enumerate(array_at(checked.document, "pluginConfig")):
         name = str(object_at(config).get("name"))
         path = (*checked.path, "pluginConfig", i)
         mismatches = [mismatch for mismatch in checked.mismatches if mismatch.path[: len(path)] == path]

@@ -246,7 +246,7 @@ class LintContext:
         return [*linted, *map(_to_typed_object, self.list_all_objects(kind)[len(linted) :])]
 
     def are_all_read(self, *kinds: str) -> bool:
-        """Return whether all objects of these kinds were read, so that any other object does not exist.
+        """Return whether all objects of these kinds were read, so that objects that were not read do not exist.
 
         Kinds that were not fully read are recorded in ``gaps``. Returns True without a cluster.
         """

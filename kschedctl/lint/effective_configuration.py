@@ -119,13 +119,13 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
     )
 
 
-def _build_profile(profile: Profile, written: object, default_percentage: int) -> EffectiveProfile:
+def _build_profile(profile: Profile, profile_document: object, default_percentage: int) -> EffectiveProfile:
     """Build the effective form of a profile, with defaults filled in.
 
-    ``written`` is the profile as the document has it. ``default_percentage`` is the percentageOfNodesToScore of a
-    profile that sets none.
+    ``profile_document`` is the profile in the configuration document. ``default_percentage`` is the
+    percentageOfNodesToScore of a profile that sets none.
     """
-    configured_plugins = {str(object_at(config).get("name")) for config in array_at(written, "pluginConfig")}
+    configured_plugins = {str(object_at(config).get("name")) for config in array_at(profile_document, "pluginConfig")}
     args = (
         EffectiveArgs(name, "pluginConfig" if name in configured_plugins else "default", _convert_args_to_json(value))
         for name, value in sorted(profile.args.items())
@@ -186,7 +186,7 @@ def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) ->
 
 
 def find_configuration_errors(document: JsonObject, gates: FeatureGates) -> list[ConfigurationFault]:
-    """Find all errors that kube-scheduler would report for a configuration.
+    """Find all errors that kube-scheduler would report for a configuration, at most `MAX_ERRORS`.
 
     Errors in types and field names come before errors in values. If there are neither, each profile is tried, since it
     may still fail to start. Raises ThirdPartyError.
@@ -248,7 +248,10 @@ def _iter_profile_errors(document: JsonObject, gates: FeatureGates) -> Iterator[
 
 
 def _find_args_path(profile: object, message: str) -> Path:
-    """Return the path in a profile to the arguments of the plugin that fails to start, or () if there are none."""
+    """Return the path in a profile to the arguments of the plugin that fails to start, or () if there are none.
+
+    The error message names the plugin.
+    """
     match = re.search(r'initializing plugin "([^"]+)"', message)
     for number, entry in enumerate(array_at(profile, "pluginConfig")):
         if match and object_at(entry).get("name") == match[1]:

@@ -205,7 +205,7 @@ def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str
 
 
 def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
-    """Keep only the first finding in each object of each rule in ``rule_ids``, noting how many are dropped.
+    """Keep one finding per object for each rule in ``rule_ids``, and say in it how many others were dropped.
 
     Findings of other rules are all kept.
     """
@@ -225,10 +225,10 @@ def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) 
 
 
 def merge_repeated_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Merge findings of a rule with the same message about one object in several files into the first finding.
+    """Merge findings of one rule that differ only in their file into the first of them, which names the other files.
 
-    A note names the other files. Errors are kept, since each has to be corrected. So are findings about objects without
-    a name or a file.
+    Errors are kept, since each has to be corrected. So are findings about objects without a name or a file, and further
+    findings in the first finding's file.
     """
     merged: dict[object, Finding] = {}
     other_files: dict[object, dict[str, None]] = {}

@@ -298,13 +298,25 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
         yield BriefText("", 0, rank=1, more=tuple(f"  {command}" for command in commands), needs_previous=True)
     elif fix.commands:
         yield BriefText(f"  {counted(len(fix.commands), 'command')} not shown here", 1, rank=1, needs_previous=True)
-    if (further_fixes := _count_further_fixes(summary)) > 0:
-        yield BriefText(f"  and {counted(further_fixes, 'more fix', 'more fixes')}", 1, rank=2, needs_previous=True)
+    if further_text := _describe_further_fixes(summary):
+        yield BriefText(f"  and {further_text}", 1, rank=2, needs_previous=True)
 
 
 def _count_further_fixes(summary: Summary) -> int:
     """Return the number of fixes after the first one, including those that the summary leaves out."""
     return len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
+
+
+def _describe_further_fixes(summary: Summary) -> str:
+    """Describe how many more fixes there are, and how many changes that are not enough. Return "" if there are none."""
+    not_enough = sum(fix.rival_count > 0 for fix in summary.fixes[1:])
+    enough = _count_further_fixes(summary) - not_enough
+    parts = []
+    if enough > 0:
+        parts.append(counted(enough, "more fix", "more fixes"))
+    if not_enough:
+        parts.append(counted(not_enough, "change that is not enough", "changes that are not enough"))
+    return " and ".join(parts)
 
 
 def _get_short_commands(summary: Summary) -> tuple[str, ...]:

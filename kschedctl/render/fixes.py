@@ -21,13 +21,13 @@ from kschedctl.render.page import (
 )
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import TEAMS, Remedy
+from kschedctl.reports.summary import CostKind, list_clauses
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each replayed with all waiting pods"
-"""The second one is for lists with a fix that does not place the pod, as others take the room first."""
-
-
+"""The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
+TITLE_OF_INSUFFICIENT = "Not enough: other waiting pods take the room first"
 TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
-
+TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_INCOMPLETE)
 
 REMEDIES_SHOWN = 7
 
@@ -40,16 +40,24 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     if not remedies or style.patches:
         return ()
     best = remedies[0]
-    label = "Not enough:" if best.holds is False else "Best fix:"
-    parts: list[Cell] = [Marked("Not verified:" if best.needs_values else label, Tone.STRONG)]
-    if best.drawbacks:
-        parts += [f"{best.summary},", Marked(f"but {'; '.join(best.drawbacks)}", Tone.WARNING)]
+    label = "Not verified:" if best.needs_values else "Not enough:" if best.holds is False else "Best fix:"
+    parts: list[Cell] = [Marked(label, Tone.STRONG)]
+    if drawbacks := _list_drawbacks_after_label(best):
+        parts += [f"{best.summary},", Marked(f"but {'; '.join(drawbacks)}", Tone.WARNING)]
     else:
         parts.append(best.summary)
     commands_fit = all(len(command) < style.width - 1 for command in best.commands)
     edits = "; ".join(best.edits)
     edit_line = (paragraph("in the manifest:", edits),) if 0 < len(edits) < style.width else ()
     return (paragraph(*parts), *edit_line, *map(Command, best.commands if commands_fit else ()))
+
+
+def _list_drawbacks_after_label(remedy: Remedy) -> tuple[str, ...]:
+    """Return the drawbacks of a fix, as clauses. That it is not verified is left out, since the label says so."""
+    if not remedy.needs_values:
+        return remedy.drawbacks
+    other_costs = (cost for cost in remedy.all_costs if cost.kind is not CostKind.NEEDS_VALUES)
+    return (f"first fill in {', '.join(remedy.needs_values)}", *list_clauses(other_costs))
 
 
 def build_fixes_section(
@@ -61,22 +69,36 @@ def build_fixes_section(
     *,
     gets_new_node: bool = False,
 ) -> Page:
-    """Build the section that lists the fixes with their commands, and then the changes that cannot help.
+    """Build the sections that list the fixes with their commands, and then the changes that cannot help.
 
-    Fixes for which the user must fill in values have a separate heading. ``title`` replaces the heading of the others,
-    which otherwise says whether the fixes were replayed with all waiting pods. The manifests to complete are shown as
-    YAML if ``with_manifests`` or ``style.patches`` is set. Unless the style is wide, only the first fixes are shown,
-    and a note says how many more there are. If the pod gets a new node without a fix (``gets_new_node``), a line says
-    so.
+    Changes that are not enough, since other waiting pods take the room, and fixes that need values from the user have
+    sections of their own. ``title`` replaces the heading of the other fixes. Unless the style is wide, only the
+    first fixes are shown, and a note says how many more there are. If the pod gets a new node without a fix
+    (``gets_new_node``), a line says so.
+
+    The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. Without both, the
+    commands of changes that are not enough are left out.
     """
-    shown, note = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
-    # `holds` is False if other waiting pods would take the place, and None if the waiting pods were not replayed.
-    has_rivals = any(remedy.holds is False for remedy in remedies)
-    title_of_complete = title or (TITLE_WITH_RIVALS if has_rivals else TITLE)
+    has_insufficient = any(remedy.holds is False for remedy in remedies)
+    title_of_verified = title or (TITLE_WITH_RIVALS if has_insufficient else TITLE)
+    remedies_by_title: dict[str, list[Remedy]] = {
+        title_of_verified: [],
+        TITLE_OF_INSUFFICIENT: [],
+        TITLE_OF_INCOMPLETE: [],
+    }
+    for remedy in remedies:
+        remedies_by_title[_get_section_title(remedy, title_of_verified)].append(remedy)
+
+    titled_remedies = [(heading, remedy) for heading, group in remedies_by_title.items() for remedy in group]
+    shown, note = limit_rows_by_style(titled_remedies, style, REMEDIES_SHOWN)
     page: list[Block] = []
-    for is_incomplete, fixes in groupby(enumerate(shown, 1), lambda numbered: bool(numbered[1].needs_values)):
-        heading = TITLE_OF_INCOMPLETE if is_incomplete else title_of_complete
-        blocks = [block for fix in fixes for block in build_fix_lines(*fix, style, with_manifests)]
+    for heading, numbered in groupby(enumerate(shown, 1), lambda numbered: numbered[1][0]):
+        with_commands = heading != TITLE_OF_INSUFFICIENT or with_manifests or style.patches
+        blocks = [
+            block
+            for number, (_, remedy) in numbered
+            for block in build_fix_lines(number, remedy, style, with_manifests, with_commands=with_commands)
+        ]
         page += section(heading, *blocks)
     if note:
         page.append(paragraph(Marked(note, Tone.FAINT)))
@@ -88,8 +110,22 @@ def build_fixes_section(
     return tuple(page)
 
 
+def _get_section_title(remedy: Remedy, title_of_verified: str) -> str:
+    """Return the title of the section that shows the fix."""
+    if remedy.needs_values:
+        return TITLE_OF_INCOMPLETE
+    # `holds` is None if the other waiting pods were not replayed
+    return TITLE_OF_INSUFFICIENT if remedy.holds is False else title_of_verified
+
+
 def build_fix_lines(
-    number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()
+    number: int,
+    remedy: Remedy,
+    style: Style,
+    with_manifests: bool,
+    facts: Sequence[Cell] = (),
+    *,
+    with_commands: bool = True,
 ) -> Page:
     """Build the lines about a fix: summary, alternatives, costs, commands, and possibly manifests and patches.
 
@@ -105,7 +141,8 @@ def build_fix_lines(
     if remedy.edits:
         lines.append(f"in the manifest: {'; '.join(remedy.edits)}")
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
-    blocks += map(Command, remedy.commands)
+    if with_commands:
+        blocks += map(Command, remedy.commands)
     if with_manifests or style.patches:
         blocks += _iter_manifests(remedy, style)
     return tuple(blocks)

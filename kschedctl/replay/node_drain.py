@@ -212,7 +212,7 @@ class NodeDrain:
             self.outcomes[position] = outcome
             if outcome.row >= 0:
                 is_any_placed = True
-                self._evictions.count_recovery(position)
+                self._evictions.record_recovery(position)
                 self._record_preemption(outcome)
         return is_any_placed
 

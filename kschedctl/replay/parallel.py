@@ -310,9 +310,10 @@ def _start_worker_processes(
 
 
 def _initialize_worker(scenario: Scenario[Any, Any, Any], context: object) -> None:
-    """Prepare a worker process: its signals, its end with the parent, its scenario and context.
+    """Prepare a worker process: set signal handlers, let it exit with its parent, and store its scenario and context.
 
-    What the parent has built is exempt from garbage collection, which would write to the memory that they share.
+    Objects that the parent has built are exempt from garbage collection, which would write to the memory that both
+    share.
     """
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal and ends its workers
@@ -435,7 +436,8 @@ def compute_spreads(numbers_by_run: Sequence[Mapping[str, int]]) -> dict[str, Sp
 
     A number that a run does not have counts as 0.
 
-    >>> compute_spreads([{"moved": 1}, {"moved": 3}]) {'moved': Spread(least=1, most=3)}
+    >>> compute_spreads([{"moved": 1}, {"moved": 3}])
+    {'moved': Spread(least=1, most=3)}
     """
     if len(numbers_by_run) < 2:
         return {}

@@ -249,7 +249,7 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
 
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
-    """Return all evictions by preemption in their order, each with the later fate of the victim."""
+    """Return reports on all evictions by preemption, in order, each with what happened to the victim afterwards."""
     # A pod that was itself evicted in round n evicts others in round n + 1
     latest_round_by_victim: dict[Position, int] = {}
     rounds = []
@@ -300,9 +300,9 @@ def _report_eviction(
 
 
 def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -> EvictionChain | None:
-    """Summarize the final fates of the ``evicted`` pods.
+    """Summarize what finally happened to the ``evicted`` pods.
 
-    Return None if there are none, or if the simulation was interrupted and the fates are not known.
+    Return None if there are none, or if the simulation was interrupted and the result is not known.
     """
     if not evicted or simulation.interrupted:
         return None
@@ -333,7 +333,7 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
 def compute_headroom(
     view: Fork, before: Amounts, among: Bools | None = None, drained: Bools | None = None
 ) -> tuple[Headroom, ...]:
-    """Return, for each resource, the allocatable amount and the requested amounts before and now.
+    """Return, for each resource, the allocatable amount, and the requested and largest free amounts before and now.
 
     ``before`` has the nodes' requests before, (N, R). ``among`` (N,) selects the nodes for which the largest free
     amount is computed; None stands for all nodes. All amounts of the nodes in ``drained`` (N,) are left out. Resources
@@ -456,7 +456,7 @@ class MissingStorageClasses:
     def _find_claim(
         self, pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     ) -> PersistentVolumeClaim | None:
-        """Return the pod's first claim that is among the claims, or None."""
+        """Return the pod's first claim that is in ``claims``, or None. ``claims`` has claims by namespace and name."""
         if not claims:
             return None
         for volume in pod.spec.volumes:

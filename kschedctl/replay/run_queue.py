@@ -137,7 +137,7 @@ def _report_child_group(record: GroupRecord) -> GroupOutcome:
 def _report_member(loop: QueueReplay, member: MemberResult) -> TriedMember:
     """Build the report on one pod of a group that was tried.
 
-    Like upstream, it states a successful Permit only for pods that need no preemption.
+    Like upstream, the report has a successful Permit only for pods that need no preemption.
     """
     permit_code = ""
     if member.permit is not None and (member.placed or member.permit.code is Code.WAIT):

@@ -31,8 +31,7 @@ Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset
 
 
 def recreate_evicted_pods(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
-    """Let the simulation recreate evicted pods, as their controllers do, while it runs the queue. Return the
-    simulation.
+    """Let the simulation recreate evicted pods, as controllers do, while it runs the queue, and return the simulation.
 
     Pods in ``scaled_down`` are not recreated, since their workload replaces or drops them.
     """
@@ -199,7 +198,10 @@ def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
 
 
 def build_resulting_cluster(simulation: Simulation) -> Cluster:
-    """Build the cluster after the simulation. Its pods are on their new nodes, wait, or are gone."""
+    """Build the cluster as it is after the simulation.
+
+    Pods that moved are on their new nodes, pods that lost their node are pending, and gone pods are left out.
+    """
     view = simulation.view
     moved = np.flatnonzero(view.node != simulation.scheduler.view.node).tolist()
     changes: dict[tuple[str, str], Pod | None] = {}

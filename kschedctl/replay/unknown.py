@@ -113,8 +113,9 @@ SEARCH_UNFINISHED = "on node {} were not searched to the end (limit: {:,} steps)
 
 
 def iter_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
-    """Yield a cycle's uncertainties: extenders that were not called, doubtful nominations, and unfinished device
-    searches.
+    """Yield the uncertainties of a cycle.
+
+    These are extenders that were not called, doubtful nominations, and a device search that was not finished.
     """
     yield from cycle.consultation.unknown
     yield from unsure_nominations.iter_cycle_unknown(cycle, framework.without_extenders())

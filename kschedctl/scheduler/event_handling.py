@@ -432,9 +432,9 @@ class Registrations:
             yield ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT)
 
     def find_hints(self, plugin: str, event: ClusterEvent) -> tuple[HintFunction | None, ...]:
-        """Return a plugin's hint functions for an event. A hint that is always Queue is None.
+        """Return a plugin's hint functions for an event, or () if the plugin did not register for the event.
 
-        The result is empty if the plugin did not register for the event.
+        None stands for a registration without a hint function, which counts as Queue.
         """
         key = plugin, event
         if key not in self._hints:
@@ -445,7 +445,7 @@ class Registrations:
         return self._hints[key]
 
     def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
-        """Return whether all plugins' hints for the pod are Skip, whatever change causes this event."""
+        """Return whether all plugins' hints for the pod are Skip, no matter which change causes this event."""
         if event not in self._skip_predicates:
             self._skip_predicates[event] = self._find_skip_predicates(event)
         predicates = self._skip_predicates[event]

@@ -62,7 +62,7 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def unschedulable(self) -> Bools:
-        """Whether each node is cordoned."""
+        """The cordoned nodes, as a mask."""
         unschedulable = np.append(self._base.unschedulable, np.zeros(self._added_count, np.bool_))
         for row, node in self._new_nodes.items():
             unschedulable[row] = node.spec.unschedulable

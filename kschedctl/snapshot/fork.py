@@ -187,7 +187,7 @@ class Fork:
 
     @cached_property
     def _held_back_nominees(self) -> Bools:
-        """Whether the nominated pod is kept out of the queue, for each of the snapshot's nominations."""
+        """A mask over the snapshot's nominations that marks the pods that are kept out of the queue."""
         _, positions = self.snapshot.nominations
         mask = np.zeros(len(positions), np.bool_)
         if self.settings.held_back is not None:
@@ -332,28 +332,28 @@ class Fork:
         `key` identifies the result, for pods like `info` if it is given. If `info` has no number, the result is
         computed each time. Forks share the cache.
         """
-        return _get_or_make(self._memo, _build_pod_key(key, info), make, MAX_MEMOS)
+        return _get_or_make_result(self._memo, _build_pod_key(key, info), make, MAX_MEMOS)
 
     def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on distinct pods and SELECTING_FIELDS but on no node.
 
         It works like `memo`, but the result is kept even if nodes change.
         """
-        return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
+        return _get_or_make_result(self._memo_of_pods, _build_pod_key(key, info), make, MAX_MEMOS_OF_PODS)
 
     def share_column(self, key: Hashable, compute: Callable[[Fork], Amounts]) -> Amounts:
         """Return a read-only array (N,) that `compute` makes from this fork. The array is cached.
 
         `key` must also identify where the pods are, for example by the number of moves so far.
         """
-        return _get_or_make(self._columns, key, lambda: compute(self), MAX_COLUMNS)
+        return _get_or_make_result(self._columns, key, lambda: compute(self), MAX_COLUMNS)
 
     def share_answer(self, key: Hashable, make: Callable[[], V]) -> V:
         """Return a cached small result about this fork that forks without some of its nodes share.
 
         `key` must also say where the pods are, for example by the number of moves so far.
         """
-        return _get_or_make(self._shared_answers, key, make, MAX_MEMOS_OF_PODS)
+        return _get_or_make_result(self._shared_answers, key, make, MAX_MEMOS_OF_PODS)
 
     # -- moving pods ---------------------------------------------------------------------------------------------
 
@@ -423,7 +423,7 @@ class Fork:
         """Return the positions of the pods on a node, in the order of the cluster."""
         if self._by_node is None:
             self._by_node = PodsByNode(self.node, len(self.nodes))
-        return self._by_node.find_pods(row)
+        return self._by_node.list_pods(row)
 
     # -- nominated pods ------------------------------------------------------------------------------------------
 
@@ -559,7 +559,7 @@ def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
     return None if info.number is None else (key, info.number)
 
 
-def _get_or_make(memo: Memo, key: Hashable, make: Callable[[], V], max_memos: int) -> V:
+def _get_or_make_result(memo: Memo, key: Hashable, make: Callable[[], V], max_memos: int) -> V:
     """Return the cached result for a key, or compute and cache it.
 
     At most `max_memos` results are cached. A result whose key is None is not cached.

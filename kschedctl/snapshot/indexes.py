@@ -125,7 +125,7 @@ class ClusterObjects:
                 self._derived_values_by_kind.setdefault(kind, []).append(value)
         return value
 
-    def replace(self, objects: Mapping[str, Sequence[Struct]]) -> None:
+    def replace_objects(self, objects: Mapping[str, Sequence[Struct]]) -> None:
         """Replace objects by the given objects of the same kind and name. Objects with new names are added.
 
         Values derived from their kinds are notified of each object.

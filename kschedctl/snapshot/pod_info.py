@@ -141,7 +141,7 @@ class PodInfo:
         Raises InputError that names the pod if an amount is invalid.
         """
         try:
-            return to_amounts(compute_pod_requests(self.pod, options))
+            return convert_to_amounts(compute_pod_requests(self.pod, options))
         except QuantityError as error:
             raise InputError(error.what, where=f"Pod {self.pod.key}", hint=error.hint) from None
 
@@ -180,7 +180,9 @@ class PodInfo:
 
     @cached_property
     def affinity_errors(self) -> list[str]:
-        """Upstream's error for each kind of affinity term with a selector that cannot be parsed, in its order."""
+        """Upstream's error for each kind of affinity term with a selector that cannot be parsed, in upstream's
+        order.
+        """
         groups = {
             "requiredAffinityTerms": _list_required_terms(self._pod_affinity),
             "requiredAntiAffinityTerms": _list_required_terms(self._pod_anti_affinity),
@@ -232,7 +234,7 @@ class PodInfo:
         return tuple(parsed)
 
 
-def to_amounts(requests: Quantities) -> dict[str, int]:
+def convert_to_amounts(requests: Quantities) -> dict[str, int]:
     """Convert requests to integers, rounded up: CPU in millicores, and all other counted resources in units.
 
     Resources that the scheduler does not count are left out. An amount beyond 64 bits becomes 0 or wraps around, as in

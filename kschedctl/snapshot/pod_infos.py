@@ -17,7 +17,7 @@ from kschedctl.api.arrays import Bools, Ints, Rows
 from kschedctl.api.labels import DOUBLE_EQUALS, EQUALS, IN, Selector
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
-from kschedctl.api.pod_table import PodTable, digest
+from kschedctl.api.pod_table import PodTable, build_value_key
 from kschedctl.snapshot.pod_info import AffinityTerm, HostPort, PodInfo
 
 SPARSE = 32
@@ -375,7 +375,7 @@ def _build_request_digest(pod: Pod) -> bytes:
         for s in (*status.container_statuses, *status.init_container_statuses)
         if s.resources is not None or s.allocated_resources
     }
-    return digest(
+    return build_value_key(
         (
             [(c.resources, statuses.get(c.name)) for c in spec.containers],
             [(c.resources, statuses.get(c.name), c.restart_policy) for c in spec.init_containers],
@@ -409,7 +409,7 @@ class DistinctInfos(Sequence[PodInfo]):
     def __getitem__(self, number: int | slice) -> PodInfo | Sequence[PodInfo]:
         if isinstance(number, slice):
             return [self[i] for i in range(*number.indices(len(self)))]
-        return self._made[number] or self._build_info(int(number))
+        return self._made[number] or self._build_pod_info(int(number))
 
     def __iter__(self) -> Iterator[PodInfo]:
         return map(self.__getitem__, range(len(self)))
@@ -426,7 +426,7 @@ class DistinctInfos(Sequence[PodInfo]):
         has_name = [bool(name) for name in self._pods.node.values]
         return [has_name[code] for code in self._pods.node.codes[self.rows].tolist()]
 
-    def _build_info(self, number: int) -> PodInfo:
+    def _build_pod_info(self, number: int) -> PodInfo:
         """Build the info with this number, and store it for later use."""
         pod = self._pods[int(self.rows[number])]
         info = PodInfo(self._stored(pod), self._options, number, self._first_equivalents.get(number, number))
@@ -444,7 +444,9 @@ class DistinctInfos(Sequence[PodInfo]):
         for number, template in enumerate(self.templates):
             if template.spec.resource_claims:
                 pod = self._pods[int(self.rows[number])]
-                first_equivalents[number] = first_by_digest.setdefault(digest(_list_scheduling_fields(pod)), number)
+                first_equivalents[number] = first_by_digest.setdefault(
+                    build_value_key(_list_scheduling_fields(pod)), number
+                )
         return first_equivalents
 
 

@@ -144,7 +144,7 @@ class PodColumns:
         return np.concatenate([no_positions, *positions])
 
     @cached_property
-    def by_group(self) -> Mapping[GroupKey, npt.NDArray[np.int64]]:
+    def positions_by_group(self) -> Mapping[GroupKey, npt.NDArray[np.int64]]:
         """The positions of the pods that name each PodGroup, in order."""
         groups: dict[GroupKey, list[int]] = {}
         for number, template in enumerate(self.distinct.infos.templates):
@@ -162,7 +162,7 @@ class PodColumns:
         return {key: order[starts[group] : starts[group + 1]] for group, key in enumerate(groups)}
 
     @cached_property
-    def by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
+    def positions_by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
         """The positions of the pods of each gang that an add-on such as Volcano defines, in ascending order."""
         templates_by_gang: dict[GangKey, list[int]] = {}
         for number, template in enumerate(self.objects.table.templates):

@@ -32,7 +32,7 @@ from kschedctl.errors import InputError
 from kschedctl.snapshot.changed_nodes import ChangedNodes, NodeSubset
 from kschedctl.snapshot.indexes import Indexes
 from kschedctl.snapshot.nodes import AllNodes, NodeColumns, interleave_zones
-from kschedctl.snapshot.pod_info import PodInfo, to_amounts
+from kschedctl.snapshot.pod_info import PodInfo, convert_to_amounts
 from kschedctl.snapshot.pods import PodColumns
 
 
@@ -112,7 +112,7 @@ class Demands:
 def compute_offer(node: Node) -> dict[str, int]:
     """Return the amounts that a node offers, in millicores, bytes or units. Raises InputError for an invalid amount."""
     try:
-        return to_amounts(parse_quantities(node.status.allocatable))
+        return convert_to_amounts(parse_quantities(node.status.allocatable))
     except QuantityError as error:
         location = f"Node {node.metadata.name}, status.allocatable"
         raise InputError(error.what, where=location, hint=error.hint) from None

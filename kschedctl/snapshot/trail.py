@@ -194,7 +194,7 @@ class PodsByNode:
         self._order: tuple[Counts, Counts] | None = None
         """The positions sorted by row, and where each row's positions start."""
 
-    def find_pods(self, row: Row) -> list[Position]:
+    def list_pods(self, row: Row) -> list[Position]:
         """Return the positions of the pods on a node, in the order of the cluster.
 
         After MAX_SCANS calls, all pods are sorted by node, which makes further calls fast.

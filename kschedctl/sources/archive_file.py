@@ -105,7 +105,7 @@ class Archive:
 
 
 def _estimate_memory(data: bytes) -> int:
-    """Estimate the maximum memory in bytes of objects decoded from msgpack, without their places in lists.
+    """Estimate the maximum memory in bytes of objects decoded from msgpack, apart from the lists that hold them.
 
     All bytes that can begin an object are counted. Most of them are really part of a text.
 
@@ -322,7 +322,7 @@ def _build_gaps(header: Header) -> dict[str, Gap]:
 
 
 def _build_version_warnings(header: Header) -> tuple[str, ...]:
-    """Return a warning, in a tuple, if the nearest supported version stands in for the server's version, otherwise ().
+    """Return a tuple with a warning if the nearest supported version stands in for the server's version, or ().
 
     No warning is returned if the version is unknown, or if the archive was read with another version on request.
     """

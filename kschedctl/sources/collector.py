@@ -144,7 +144,7 @@ class Collector:
         return objects
 
     def add_document(self, document: object, place: Place) -> None:
-        """Add a parsed document or list item as an object of the cluster, as a manifest, or as skipped.
+        """Add a parsed document or list item as an object of the cluster or as a manifest, or count it as skipped.
 
         The flags in a pod of the Cluster Autoscaler or kube-apiserver are recorded as well. Raises InputError if the
         document is invalid.
@@ -222,11 +222,11 @@ class Collector:
         """Add objects or pod rows returned by ``prepare_items``, and record their file."""
         collected = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
-            self._pods.extend(objects)
+            self._pods.add_rows(objects)
             self.batches.append(ObjectBatch(kind, origin, objects.namespaces, objects.names))
             return
         if kind == "Pod":
-            self._pods.add(objects)
+            self._pods.add_pods(objects)
         else:
             collected += objects
         metas = [obj.metadata for obj in objects]

@@ -29,7 +29,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.errors import InputError
-from kschedctl.snapshot.pod_info import to_amounts
+from kschedctl.snapshot.pod_info import convert_to_amounts
 from kschedctl.sources.documents.place import Place
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ def validate_quantities(resources_by_path: ResourcesByPath, get_place: Callable[
 @lru_cache(maxsize=65536, typed=True)
 def _validate_quantity(name: str, text: str | int | float) -> None:
     """Raise QuantityError if the quantity of a resource is invalid or too large. Valid quantities are cached."""
-    to_amounts(parse_quantities({name: text}))
+    convert_to_amounts(parse_quantities({name: text}))
 
 
 def iter_pod_resources(spec: PodSpec) -> ResourcesByPath:

@@ -82,7 +82,7 @@ class WholePods:
 
 
 def iter_pod_documents(documents: Iterable[Payload]) -> Iterator[tuple[str, Payload]]:
-    """Yield ``namespace/name`` and the document of each pod among the documents and in lists among them."""
+    """Yield ``namespace/name`` and the document of each pod in the documents, which may be lists of pods."""
     for document in documents:
         items = document.get("items")
         if not isinstance(items, list):

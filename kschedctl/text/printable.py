@@ -289,9 +289,10 @@ def _parse_reasons(sentence: str) -> list[tuple[int, str]]:
 
 
 def describe_node_reasons(groups: Iterable[tuple[int, Sequence[str]]], nodes: int, noun: str) -> str:
-    """Describe why some of ``nodes`` nodes, which ``noun`` names, do not take a pod.
+    """Describe why nodes do not take a pod.
 
-    Each group is a number of nodes with upstream's reasons for all of them.
+    Each group is a number of nodes with upstream's reasons for all of them. ``nodes`` is the number of nodes in total,
+    and ``noun`` is the word for one of them.
 
     >>> groups = [(1, ["Insufficient cpu", "Insufficient memory"]), (2, ["node(s) were unschedulable"])]
     >>> describe_node_reasons(groups, 3, "usable node")

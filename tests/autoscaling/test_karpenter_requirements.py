@@ -42,7 +42,9 @@ def test_bounds_count_whole_numbers() -> None:
     assert [over.allows_value(value) for value in ("2", "3", "x", "+3", "")] == [False, True, False, True, False]
     assert str(over) == "k Exists >=3"
     assert str(over.intersection(LabelRequirement.from_operator("k", "Lt", ("3",)))) == "k DoesNotExist"
-    assert [term[:3] for term in over.intersection(LabelRequirement.from_operator("k", "Lte", ("8",))).to_terms()] == [
+    assert [
+        term[:3] for term in over.intersection(LabelRequirement.from_operator("k", "Lte", ("8",))).to_selector_terms()
+    ] == [
         ("k", "Gte", ("3",)),
         ("k", "Lte", ("8",)),
     ]

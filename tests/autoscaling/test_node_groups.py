@@ -8,7 +8,7 @@ import pytest
 
 import kschedctl
 from kschedctl.api.node_pools import POOL_LABELS
-from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, find_node_groups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, discover_node_groups
 
 Json = dict[str, Any]
 VMSS = (
@@ -69,7 +69,7 @@ NOTHING_GIVEN = UserGroups()
 
 def find_groups(*objects: Json, given: UserGroups = NOTHING_GIVEN) -> NodeGroups:
     """Find the node groups of these objects."""
-    return find_node_groups(kschedctl.Cluster.from_objects(objects), given)
+    return discover_node_groups(kschedctl.Cluster.from_objects(objects), given)
 
 
 def nodes_of(groups: NodeGroups) -> dict[str, list[str]]:

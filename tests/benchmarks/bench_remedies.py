@@ -23,7 +23,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.commands.remedies.report import RemediesOfMany
-from kschedctl.fixes.proposals import iter_fixes_anywhere, iter_fixes_at_node
+from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_fixes
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials
 from kschedctl.replay.edits import add_pods
@@ -159,7 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{name:28} one replay {min(replays) * 1000:6.1f} ms")
         for most in range(1, options.most + 1):
             trials = Trials(scheduler, make())
-            search = RemedySearch(trials, iter_fixes_at_node, iter_fixes_anywhere, RemedyWishes(most), MOST_SECONDS)
+            search = RemedySearch(
+                trials, iter_fixes_at_node, iter_node_independent_fixes, RemedyWishes(most), MOST_SECONDS
+            )
             took = measure_seconds(search.run)
             rest = "" if search.exhausted else ", not all tried"
             times = f"{took * 1000:8.0f} ms, {took / min(replays):6.0f} times as long, {trials.replayed} replays"

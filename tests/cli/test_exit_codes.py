@@ -33,7 +33,7 @@ from kschedctl.commands.explain import command as explain
         (["explain", "--demo", "--feature-gates", "NoSuchGate=true"], "NoSuchGate"),
         (["explain", "--demo", "--kube-version", "1.12"], "'1.12' is not supported"),
         (["explain", "--snapshot", "none", "--kube-version", "latest"], "'latest' is not supported"),
-        (["config", "view", "--kube-version", "1.38"], "'1.38' is not supported (supported are 1.30 to 1.37)"),
+        (["config", "view", "--kube-version", "1.38"], "'1.38' is not supported (supported: 1.30 to 1.37)"),
         (["explain", "--demo", "shop/nope", "--as-if-priority", "high"], "--as-if-priority"),
         (["completion", "tcsh"], "tcsh"),
     ],

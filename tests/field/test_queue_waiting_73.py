@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from applied import apply
 from held_fixes import HeldFixes
 
 from kschedctl import Cluster
+from kschedctl.cli.main import main
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.make_room import find_room
 from kschedctl.commands.make_room.room import RoomWishes
@@ -73,6 +76,36 @@ def test_who_takes_the_room_is_named_where_no_fix_holds() -> None:
     assert any(rival.startswith("pend/cpu-mid-") for rival in fix.rivals)
     assert "takes the room first" in fix.drawbacks[0]
     assert "takes the room first" in fix.to_short_fix().but
+
+
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_changes_that_are_not_enough_have_their_own_section(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """tiny-3 fits elsewhere without its nodeSelector; another pod takes the room that moving a pod would make."""
+    main([command, "sim/tiny-3", "-f", str(RECORDING), "--assume-complete", "-o", "wide"])
+    output = capsys.readouterr().out
+    assert output.count("Not enough: other waiting pods take the room first") == 1
+    verified, insufficient = output.split("Not enough: other waiting pods take the room first")
+    insufficient = insufficient.split("\n\n")[0]
+
+    assert "takes the room first" not in verified
+    changes = re.findall(r"^\d+ .*", insufficient, re.MULTILINE)
+    assert changes
+    assert insufficient.count("takes the room first") == len(changes)
+    assert ("kubectl" in insufficient) == (command == "remedies")
+
+
+def test_brief_does_not_count_changes_that_are_not_enough_as_fixes(capsys: pytest.CaptureFixture[str]) -> None:
+    documents_and_options = ["sim/tiny-3", "-f", str(RECORDING), "--assume-complete"]
+    main(["explain", *documents_and_options, "-o", "json"])
+    remedies = json.loads(capsys.readouterr().out)["remedies"]
+    not_enough = sum(remedy["holds"] is False for remedy in remedies)
+    more_fixes = len(remedies) - 1 - not_enough
+    assert not_enough > 1
+    assert more_fixes > 1
+
+    main(["explain", *documents_and_options, "--brief"])
+    output = capsys.readouterr().out
+    assert f"and {more_fixes} more fixes and {not_enough} changes that are not enough" in output
 
 
 def test_changes_for_all_waiting_pods_clear_those_that_they_promise() -> None:

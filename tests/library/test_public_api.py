@@ -81,7 +81,7 @@ def test_a_cluster_is_of_a_release(version, reason, tmp_path):
 
 @pytest.mark.parametrize("version", ["1.29", "1.38.0", "newest", ""])
 def test_a_version_that_is_not_replayed_is_refused_before_anything_is_read(version):
-    words = rf"Kubernetes version '{version}' is not supported \(supported are 1.30 to 1.37\)"
+    words = rf"Kubernetes version '{version}' is not supported \(supported: 1.30 to 1.37\)"
     made = (
         lambda: kschedctl.Cluster.from_objects([], kube_version=version),
         lambda: kschedctl.Cluster.from_paths(["none"], kube_version=version),

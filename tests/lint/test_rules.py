@@ -22,7 +22,7 @@ from kschedctl.lint.catalogue import (
     PEERS,
     RULES,
     TABLE,
-    find_rules,
+    iter_rules,
     read_example,
     render_rule_table,
 )
@@ -102,7 +102,7 @@ def test_a_new_file_in_the_folder_of_a_family_is_found(tmp_path: Path, monkeypat
     (tmp_path / "zz_added_by_a_test.py").write_text(NEW_RULE)
     monkeypatch.setattr(spread, "__path__", [*spread.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, "kschedctl.lint.rules.spread.zz_added_by_a_test", raising=False)
-    rules = list(find_rules("spread"))
+    rules = list(iter_rules("spread"))
     assert rules[:-1] == list(FAMILIES["Topology spread"])
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"tier": "gold"}}, "spec": {}}
     (tmp_path / "pod.json").write_text(json.dumps(pod))

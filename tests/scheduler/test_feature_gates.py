@@ -39,7 +39,7 @@ def test_versions(version):
 
 @pytest.mark.parametrize("version", ["1.29", "1.38", "1.360", "2.36", "", "latest", "1.36.2.3", "1.36x"])
 def test_unsupported_versions(version):
-    with pytest.raises(ConfigurationError, match=r"not supported \(supported are 1.30 to 1.37\)"):
+    with pytest.raises(ConfigurationError, match=r"not supported \(supported: 1.30 to 1.37\)"):
         FeatureGates(version)
 
 

@@ -290,7 +290,7 @@ def validate_toleration_seconds(toleration: Toleration, path: Path) -> Validatio
 def _validate_operator_and_value(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
     """Validate the operator and value of a toleration.
 
-    Like upstream, most errors in the value are reported at the operator.
+    As in upstream, most errors in the value are reported at the operator.
     """
     at = (*path, "operator")
     value = toleration.value

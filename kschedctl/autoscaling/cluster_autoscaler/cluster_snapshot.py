@@ -230,14 +230,14 @@ class ClusterSnapshot:
                 texts.append(fact if isinstance(fact, str) else describe_fact(fact))
         return "; ".join(dict.fromkeys(filter(None, texts)))
 
-    def place_on_node_if_accepted(self, position: Position, row: Row) -> FilterRejection | None:
+    def place_pod_if_accepted(self, position: Position, row: Row) -> FilterRejection | None:
         """Put a pod on a node if the node accepts it. Return the rejection, or None on success."""
         refusal = self.find_rejection(position, row)
         if refusal is None:
             self.put_pod(position, row)
         return refusal
 
-    def place_on_next_fitting_node(self, position: Position, acceptable: Bools | None = None) -> Row | None:
+    def place_pod_on_next_fitting_node(self, position: Position, acceptable: Bools | None = None) -> Row | None:
         """Put a pod on the next existing node that accepts it. Return the node's row, or None if no node does.
 
         The search begins after the node that the last search chose, and wraps around. ``acceptable``, a mask (M,) of
@@ -309,7 +309,7 @@ class ClusterSnapshot:
         last = self._last_filtering
         is_current = last is not None and (last.info_number, last.change_count) == (info_number, change_count)
         if last is None or not is_current:
-            info = self._get_unplaced_info(position)
+            info = self._get_unplaced_pod_info(position)
             pre_filter = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
             outcome = None
             if not pre_filter.status.rejected:
@@ -317,7 +317,7 @@ class ClusterSnapshot:
             last = self._last_filtering = _CachedFiltering(info_number, change_count, pre_filter, outcome)
         return last.pre_filter, last.outcome
 
-    def _get_unplaced_info(self, position: Position) -> PodInfo:
+    def _get_unplaced_pod_info(self, position: Position) -> PodInfo:
         """Return the pod's PodInfo or, if the pod names a node, the PodInfo of a copy without the node name.
 
         Filters for a pod that is to be placed must not see its current node. Copies are cached.
@@ -349,9 +349,9 @@ def place_pods(
     unplaceable = _UnplaceablePods()
     placed: dict[str, Row] = {}
     for pod, position in pods:
-        row = _place_on_hinted_node(snapshot, pod, position, acceptable, hints)
+        row = _place_pod_on_hinted_node(snapshot, pod, position, acceptable, hints)
         if row is None and not unplaceable.contains_similar(pod):
-            row = snapshot.place_on_next_fitting_node(position, acceptable)
+            row = snapshot.place_pod_on_next_fitting_node(position, acceptable)
             if row is None:
                 unplaceable.add_pod(pod)
         if row is not None:
@@ -363,7 +363,7 @@ def place_pods(
     return placed
 
 
-def _place_on_hinted_node(
+def _place_pod_on_hinted_node(
     snapshot: ClusterSnapshot, pod: Pod, position: Position, acceptable: Bools | None, hints: Hints | None
 ) -> Row | None:
     """Place the pod on the node of its hint and return the node's row.
@@ -375,7 +375,7 @@ def _place_on_hinted_node(
         return None
     if acceptable is not None and not acceptable[row]:
         return None
-    rejection = snapshot.place_on_node_if_accepted(position, row)
+    rejection = snapshot.place_pod_if_accepted(position, row)
     return row if rejection is None else None
 
 

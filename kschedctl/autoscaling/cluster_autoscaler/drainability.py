@@ -122,8 +122,8 @@ class Drainability:
     def _find_controller_problem(self, pod: Pod) -> str:
         """Return why the pod's controller may fail to recreate it, or "" if nothing suggests this.
 
-        The controller is checked only with ``--skip-nodes-with-custom-controller-pods``. It may not exist, or have
-        fewer replicas than the required minimum.
+        A controller has a problem if it does not exist or has fewer replicas than the required minimum. It is checked
+        only with ``--skip-nodes-with-custom-controller-pods``.
         """
         controller = get_controller(pod)
         checks_controllers = self.checks_controllers and self.options.skip_nodes_with_custom_controller_pods

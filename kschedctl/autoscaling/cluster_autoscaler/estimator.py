@@ -62,8 +62,8 @@ class Estimator:
         """Pack the groups of pods, largest pods first. Return the number of nodes needed and the pods that fit."""
         may_add_nodes = True
         for group in sorted(groups, key=self._compute_pod_size, reverse=True):
-            waiting = self._place_on_added_nodes(group.pods)
-            may_add_nodes = may_add_nodes and self._place_on_new_nodes(waiting)
+            waiting = self._place_pods_on_added_nodes(group.pods)
+            may_add_nodes = may_add_nodes and self._place_pods_on_new_nodes(waiting)
         return Estimate(len(self.used), self.placed)
 
     def _compute_pod_size(self, group: EquivalenceGroup) -> float:
@@ -74,40 +74,41 @@ class Estimator:
         shares = [requests.get(name, 0) / offered[name] for name in ("cpu", "memory") if offered.get(name, 0) > 0]
         return float(sum(shares))
 
-    def _place_on_added_nodes(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+    def _place_pods_on_added_nodes(self, pods: Sequence[Pod]) -> Sequence[Pod]:
         """Place pods on nodes that were added before, until a pod does not fit. Return this pod and all later pods."""
         for number, pod in enumerate(pods):
-            row = self.snapshot.place_on_next_fitting_node(self.get_position(pod), self._build_row_mask(self.added))
+            row = self.snapshot.place_pod_on_next_fitting_node(self.get_position(pod), self._build_row_mask(self.added))
             if row is None:
                 return pods[number:]
             self._record_placement(pod, row)
         return ()
 
-    def _place_on_new_nodes(self, pods: Sequence[Pod]) -> bool:
-        """Add nodes and place the pods on them, until a pod does not fit on an empty node or no more may be added.
+    def _place_pods_on_new_nodes(self, pods: Sequence[Pod]) -> bool:
+        """Add nodes and place the pods on them, until a pod does not fit on an empty node or no more nodes may be
+        added.
 
         Return False if the maximum number of nodes is reached. In this case, later groups may not add nodes either.
         """
         for pod in pods:
-            if self.added and self._place_on_last_node(pod):
+            if self.added and self._place_pod_on_last_node(pod):
                 continue
             if self.added and self.added[-1] not in self.used:  # the last node is still empty, so another is no help
                 return True
             if self.remaining_nodes == 0:
                 return False
             self._add_template_copy()
-            if self.snapshot.place_on_node_if_accepted(self.get_position(pod), self.added[-1]) is not None:
+            if self.snapshot.place_pod_if_accepted(self.get_position(pod), self.added[-1]) is not None:
                 return True
             self._record_placement(pod, self.added[-1])
         return True
 
-    def _place_on_last_node(self, pod: Pod) -> bool:
+    def _place_pod_on_last_node(self, pod: Pod) -> bool:
         """Try to place a pod on the last added node, and return whether it was placed.
 
         If a spread constraint over nodes rejects the pod there, any other node that accepts it is used.
         """
         last = self.added[-1]
-        refusal = self.snapshot.place_on_node_if_accepted(self.get_position(pod), last)
+        refusal = self.snapshot.place_pod_if_accepted(self.get_position(pod), last)
         if refusal is None:
             self._record_placement(pod, last)
             return True
@@ -115,7 +116,7 @@ class Estimator:
             return False
         other_nodes = np.ones(len(self.snapshot.universe.nodes), np.bool_)
         other_nodes[last] = False
-        row = self.snapshot.place_on_next_fitting_node(self.get_position(pod), other_nodes)
+        row = self.snapshot.place_pod_on_next_fitting_node(self.get_position(pod), other_nodes)
         if row is not None:
             self._record_placement(pod, row)
         return row is not None
@@ -174,7 +175,8 @@ class EquivalenceGroup:
 def group_equivalent_pods(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
     """Group similar pods of each controller, in the order of their first pods.
 
-    When a controller has MAX_GROUPS_PER_CONTROLLER groups, each pod that is in none of them forms a group.
+    Once a controller has MAX_GROUPS_PER_CONTROLLER groups, each further pod that belongs to none of them forms a group
+    of its own. So do pods without a controller and pods of DaemonSets.
     """
     groups: list[EquivalenceGroup] = []
     by_controller: dict[str, dict[bytes, EquivalenceGroup]] = {}

@@ -172,7 +172,7 @@ def _select_options_with_largest(options: list[Option], measure: Callable[[Optio
 def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
     """Read the priority expander's ConfigMap and return priority -> regular expressions for group names.
 
-    Raises ValueError, with upstream's message, if it is missing or invalid.
+    Raises ValueError, with upstream's message, if the key for priorities is missing or its value is invalid.
     """
     if PRIORITIES not in config_map.data:
         raise ValueError(f"Wrong configmap for priority expander, doesn't contain {PRIORITIES} key. Ignoring update.")

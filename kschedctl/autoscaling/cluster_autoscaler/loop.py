@@ -63,7 +63,7 @@ class AutoscalerLoop:
     def from_cluster(
         cls, cluster: Cluster, groups: NodeGroupList, options: AutoscalerOptions, now: str, increases: Mapping[str, int]
     ) -> AutoscalerLoop:
-        """Build the state of a loop that starts at the RFC 3339 time ``now``. Raises InputError if it is invalid.
+        """Build the state of a loop that starts at the RFC 3339 time ``now``. Raises InputError if the time is invalid.
 
         ``increases`` maps groups to the numbers of nodes that their unfinished scale-ups have requested.
         """

@@ -21,7 +21,7 @@ from kschedctl.api.objects import Condition, Node
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, NodeGroupList
-from kschedctl.snapshot.pod_info import to_amounts
+from kschedctl.snapshot.pod_info import convert_to_amounts
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 DELETION_CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
@@ -115,12 +115,12 @@ def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
 
 def get_allocatable_amounts(node: Node) -> dict[str, int]:
     """Return the node's allocatable amounts, or its capacity if there are none, in millicores, bytes or units."""
-    return to_amounts(parse_quantities(node.status.allocatable or node.status.capacity))
+    return convert_to_amounts(parse_quantities(node.status.allocatable or node.status.capacity))
 
 
 def get_capacity(node: Node) -> dict[str, int]:
     """Return the node's capacity in millicores, bytes or units."""
-    return to_amounts(parse_quantities(node.status.capacity))
+    return convert_to_amounts(parse_quantities(node.status.capacity))
 
 
 def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import OwnerReference, Pod
-from kschedctl.api.pod_table import PodTable, digest
+from kschedctl.api.pod_table import PodTable, build_value_key
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU_RESOURCES
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
@@ -130,7 +130,7 @@ def describe_pod_source(pod: Pod) -> str:
 
 def compute_similarity_key(pod: Pod) -> bytes:
     """Compute a key of a pod's labels and spec. The node name does not count."""
-    return digest((pod.metadata.labels, replace(pod.spec, node_name="")))
+    return build_value_key((pod.metadata.labels, replace(pod.spec, node_name="")))
 
 
 def list_pod_keys(pods: Iterable[Pod]) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ class RemovalSimulator:
         """
         return build_drain_plan(map(self.get_pod, self.snapshot.get_pods_on(row)), self.rules)
 
-    def try_removal(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
+    def try_node_removal(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
         """Try to remove a node by moving its pods to other acceptable nodes, and return the result.
 
         ``acceptable`` is an (M,) mask of the universe's nodes. With ``keep``, a successful removal is kept in
@@ -225,7 +225,7 @@ class SingleRemovals:
             )
         self._snapshot.cursor = SearchCursor()  # so that the result does not depend on earlier trials
         self._removal_simulator.hints.clear()
-        removal = self._removal_simulator.try_removal(row, self._acceptable_mask, keep=False)
+        removal = self._removal_simulator.try_node_removal(row, self._acceptable_mask, keep=False)
         if removal.reason:
             return AloneRemoval(reason=removal.reason, blocking_pod=build_blocking_pod_report(removal))
         return AloneRemoval(

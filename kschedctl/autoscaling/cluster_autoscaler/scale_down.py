@@ -210,7 +210,7 @@ class ScaleDownPlan:
             threshold = options.scale_down_utilization_threshold
         return threshold if group_threshold is None else group_threshold
 
-    def find_utilization_thresholds(self) -> dict[str, float]:
+    def collect_utilization_thresholds(self) -> dict[str, float]:
         """Return the utilization threshold of each node whose utilization was examined, by the node's name."""
         groups = self.loop.groups.of_node
         return {
@@ -219,7 +219,7 @@ class ScaleDownPlan:
             if node.metadata.name in self.utilization
         }
 
-    def find_binding_minimum_sizes(self) -> dict[str, int]:
+    def collect_binding_minimum_sizes(self) -> dict[str, int]:
         """Return the minimum size of the group of each started node that this minimum keeps from being a candidate.
 
         The sizes are by node name.
@@ -249,7 +249,7 @@ class ScaleDownPlan:
                 return
             name = node.metadata.name
             row = loop.get_node_row(name)
-            removal = self.removals[name] = removals.try_removal(row, acceptable, keep=True)
+            removal = self.removals[name] = removals.try_node_removal(row, acceptable, keep=True)
             if removal.reason:
                 self.reasons[name] = removal.reason
                 continue
@@ -452,8 +452,8 @@ def _build_scale_down_report(
         deleted_now=plan.deleted_now,
         marked_since={name: since for name, since in marked_since.items() if since},
         nodes={node.metadata.name: _build_node_report(plan, node, alone) for node in plan.loop.nodes},
-        thresholds=plan.find_utilization_thresholds(),
-        minimums=plan.find_binding_minimum_sizes(),
+        thresholds=plan.collect_utilization_thresholds(),
+        minimums=plan.collect_binding_minimum_sizes(),
         cordoned=tuple(node.metadata.name for node in plan.loop.nodes if node.spec.unschedulable),
     )
 

@@ -114,7 +114,7 @@ def iter_template_gaps(
     remaining: Iterable[UnhelpedPods],
     replay: Replay,
 ) -> Iterator[TemplateGap]:
-    """Yield what the templates of groups without nodes lack to accept the remaining pods.
+    """Yield the gaps in the templates of groups without nodes that keep the remaining pods from getting a node.
 
     Each gap is confirmed by a replay in which it is filled. At most MAX_REPLAYS replays are run, and at most one gap is
     yielded for each group and set of similar pods.
@@ -130,7 +130,7 @@ def iter_template_gaps(
                 return
             replay_count += 1
             if replay(_fill_template_gap(groups, group, lack), group.id, pods.first):
-                provider = find_cloud_provider(group, nodes)
+                provider = detect_cloud_provider(group, nodes)
                 yield TemplateGap(
                     group.id, pods.keys, lack.describe(), lack.build_provider_settings(provider), provider.value
                 )
@@ -138,7 +138,7 @@ def iter_template_gaps(
 
 
 def _fill_template_gap(groups: NodeGroupList, group: AutoscaledGroup, lack: TemplateLack) -> NodeGroupList:
-    """Return the groups with what the template of one group lacks added to it."""
+    """Return the groups, with the missing labels and resources added to the template of one group."""
     assert group.template is not None
     changed = replace(group, template=lack.add_to_template(group.template))
     all_groups = tuple(changed if other_group.id == group.id else other_group for other_group in groups.all)
@@ -205,7 +205,7 @@ def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterato
             yield expression.key, ()
 
 
-def find_cloud_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
+def detect_cloud_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
     """Return a group's cloud provider, based on the group's id or the cluster's nodes."""
     if group.id.startswith(CLUSTER_API_KINDS):
         return Provider.CLUSTER_API

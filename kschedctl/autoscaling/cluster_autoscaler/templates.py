@@ -52,7 +52,7 @@ def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: Templ
     ``nodes`` are in list order. The first good example among the group's nodes is preferred. Next come the cloud
     provider's template and any other node of the group.
     """
-    is_good = {node.metadata.name: _is_good_example(node, sources.now) for node in nodes}
+    is_good = {node.metadata.name: _is_good_template_example(node, sources.now) for node in nodes}
     examples = _find_first_node_of_groups(groups, (node for node in nodes if is_good[node.metadata.name]))
     poor_examples = _find_first_node_of_groups(groups, (node for node in nodes if not is_good[node.metadata.name]))
     templates: dict[str, NodeTemplate] = {}
@@ -66,7 +66,7 @@ def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: Templ
     return templates
 
 
-def _is_good_example(node: Node, now: int) -> bool:
+def _is_good_template_example(node: Node, now: int) -> bool:
     """Return whether the node resembles a new one: ready for some time, neither cordoned nor being deleted."""
     readiness = node_facts.get_readiness(node)
     is_stable = readiness.since + node_facts.STABLE_AFTER < now

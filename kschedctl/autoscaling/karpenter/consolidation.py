@@ -195,7 +195,7 @@ class Consolidation:
         candidate_pods = [pod for candidate in candidates for pod in candidate.pods]
         for pod in (*candidate_pods, *setting.pods_of_deleting_nodes):
             if is_active(pod) and (is_reschedulable(pod) or is_drainable(pod)):
-                log.log_pod_protection(pod, setting.now)
+                log.log_protection_duration(pod, setting.now)
 
         # Schedule the candidates' pods together with all pods that wait for a node anyway.
         reschedulable = [pod for pod in candidate_pods if setting.limits.is_currently_reschedulable(pod)]
@@ -328,8 +328,8 @@ def _drop_types_by_price(offer: ReplacementClaim, price: float) -> str:
 def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
     """Return the highest price at which each instance type may launch, as an array (T,).
 
-    Karpenter tries reserved capacity first, then spot, then on-demand. Only the offerings of the first capacity type
-    that a type has count. The price is infinite for types without an offering that meets the requirements.
+    Karpenter tries reserved capacity first, then spot, then on-demand, so only a type's offerings of its first capacity
+    type count. The price is infinite for types without an offering that meets the requirements.
     """
     worst_prices = np.full(len(columns), np.inf)
     has_price = np.zeros(len(columns), np.bool_)

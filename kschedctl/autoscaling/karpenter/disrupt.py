@@ -377,7 +377,7 @@ class DisruptionReplay:
 def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
     """Return whether the candidate may be deleted because it is empty.
 
-    If its pool never consolidates, this is logged.
+    Nodes of static pools may not be deleted. If the candidate's pool never consolidates, log this and return False.
     """
     if candidate.pool.spec.replicas is not None:
         return False

@@ -65,7 +65,7 @@ class EventLog:
         message = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
         self._write_event("NodePool", pool, "DisruptionBlocked", message)
 
-    def log_pod_protection(self, pod: Pod, now: int) -> None:
+    def log_protection_duration(self, pod: Pod, now: int) -> None:
         """Log the end of the duration in the pod's do-not-disrupt annotation, or that the duration is invalid.
 
         Nothing is logged if the annotation has no duration. For a valid duration, nothing is logged before the pod

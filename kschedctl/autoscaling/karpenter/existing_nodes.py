@@ -126,7 +126,7 @@ class RunNodes:
         """The nodes that took pods in this run, in the order of their rows."""
         return [self._used[row] for row in sorted(self._used)]
 
-    def place_on_accepting_node(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
+    def place_pod_on_accepting_node(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
         """Add the pod to the first node that accepts it, and return whether any node does.
 
         ``movable`` says whether settling nodes may also take the pod.
@@ -193,8 +193,9 @@ class ExistingNode:
     ) -> ExistingNode:
         """Build the node from its tracked state.
 
-        Its room excludes what missing pods of DaemonSets will request. ``limits`` are the maximum numbers of volumes by
-        CSI driver, and ``volumes`` are all volumes of the cluster. Raises QuantityError if a quantity is malformed.
+        The requests of DaemonSet pods that are still missing are subtracted from its room. ``limits`` are the maximum
+        numbers of volumes by CSI driver, and ``volumes`` are all volumes of the cluster. Raises QuantityError if a
+        quantity is malformed.
         """
         requirements = Requirements.from_labels(state.labels)
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (state.hostname,))])

@@ -248,7 +248,9 @@ class _ObstacleSearch:
 
         # Let the template choose among all types again, also among types that are offered only in other zones
         pool = self.template.pool
-        columns = TypeColumns(self.setting.node_classes.adjust_types(pool, self.setting.catalog.types, anywhere=True))
+        columns = TypeColumns(
+            self.setting.node_classes.adjust_instance_types(pool, self.setting.catalog.types, anywhere=True)
+        )
         template = replace(self.template, columns=columns, options=np.ones(len(columns), np.bool_))
 
         # The simulation labels exist only for DaemonSets, and no instance type has them
@@ -340,7 +342,9 @@ def _replace_requirement(pool: NodePool, wanted: LabelRequirement) -> NodePool:
     template = pool.spec.template
     other_labels = {key: value for key, value in template.metadata.labels.items() if is_for_other_key(key)}
     other_terms = (term for term in template.spec.requirements if is_for_other_key(term.key))
-    wanted_terms = (RequirementWithMinValues(term.key, term.operator, term.values) for term in wanted.to_terms())
+    wanted_terms = (
+        RequirementWithMinValues(term.key, term.operator, term.values) for term in wanted.to_selector_terms()
+    )
     edited_template = replace(
         template,
         metadata=replace(template.metadata, labels=other_labels),
@@ -392,9 +396,9 @@ def describe_closest_type(
 def _iter_shortfall_counts(
     columns: TypeColumns, eligible: Bools, needs: Sequence[Quantities], requirements: Requirements
 ) -> Iterator[str]:
-    """Yield how many eligible instance types have each of the most frequent kinds of shortfall, most frequent first.
+    """Yield the most frequent kinds of shortfall, each with the number of eligible instance types that have it.
 
-    ``needs`` are the requests by type, including DaemonSets' pods.
+    The most frequent kind comes first. ``needs`` are the requests by type, including DaemonSets' pods.
     """
     counts: Counter[str] = Counter()
     for index in np.flatnonzero(eligible).tolist():

@@ -47,7 +47,7 @@ class NodeClasses:
         self.cluster = cluster
 
     @cached_property
-    def _by_kind_and_name(self) -> dict[tuple[str, str], NodeClass]:
+    def _classes_by_kind_and_name(self) -> dict[tuple[str, str], NodeClass]:
         """The node classes by the name of their kind and their own name."""
         return {
             (kind.name, node_class.metadata.name): node_class
@@ -60,7 +60,7 @@ class NodeClasses:
         kind = find_class_kind(pool)
         if kind is None:
             return None
-        return self._by_kind_and_name.get((kind.name, get_class_reference(pool).name))
+        return self._classes_by_kind_and_name.get((kind.name, get_class_reference(pool).name))
 
     def is_class_unready(self, pool: NodePool) -> bool:
         """Return whether the pool's node class exists and is not ready."""
@@ -120,7 +120,7 @@ class NodeClasses:
         reference = get_class_reference(pool)
         return f"{reference.kind} {reference.name}"
 
-    def adjust_types(
+    def adjust_instance_types(
         self, pool: NodePool | None, types: Sequence[InstanceType], *, anywhere: bool = False
     ) -> Sequence[InstanceType]:
         """Return the instance types adjusted to the zones, pods per node and disk of the pool's node class.
@@ -138,10 +138,10 @@ class NodeClasses:
             amounts[PODS] = str(node_class.max_pods)
         capacity = parse_quantities(amounts)
         zones = frozenset() if anywhere else node_class.zones
-        return [_adjust_type(instance_type, capacity, zones) for instance_type in types]
+        return [_adjust_instance_type(instance_type, capacity, zones) for instance_type in types]
 
 
-def _adjust_type(instance_type: InstanceType, capacity: Quantities, zones: frozenset[str]) -> InstanceType:
+def _adjust_instance_type(instance_type: InstanceType, capacity: Quantities, zones: frozenset[str]) -> InstanceType:
     """Return the instance type with this capacity, and with only the offerings in ``zones``.
 
     Offerings without a zone are kept. An empty set of zones allows all zones.

@@ -88,9 +88,9 @@ class AppliedOverlays:
         applied.results = dict(sorted(applied.results.items()))
         return applied
 
-    def adjust_types(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
+    def adjust_instance_types(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
         """Return the instance types with the changes that the overlays make for a pool."""
-        return tuple(self._adjust_type(pool, instance_type) for instance_type in types)
+        return tuple(self._adjust_instance_type(pool, instance_type) for instance_type in types)
 
     def _apply_overlay(
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
@@ -153,7 +153,7 @@ class AppliedOverlays:
             change.last_resources = frozenset(capacity)
             change.last_weight = weight
 
-    def _adjust_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
+    def _adjust_instance_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
         """Return the instance type as overlays change it for a pool, or unchanged if no overlay does."""
         change = self._changes.get(_PoolType(pool, instance_type.name))
         if change is None:

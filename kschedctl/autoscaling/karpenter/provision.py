@@ -165,7 +165,7 @@ class ProvisioningRun:
     def _find_obstacles_per_pool(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Return, by pod and pool, what each NodePool lacks to take each pod that failed.
+        """Return the obstacles that each NodePool has for each failed pod, as pod key -> pool -> descriptions.
 
         ``errors`` are the errors by pod. Pods of the same kind share an answer, and at most MAX_SEPARATE_ANSWERS kinds
         are examined.
@@ -225,7 +225,7 @@ class ProvisioningRun:
     def build_pool_answer(
         self, pod_key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
-        """Return what a pool would launch for a pod if there were no other pool, or why it would launch nothing.
+        """Return a pool's answer to a pod in a run without other pools: the instance types to launch, or the error.
 
         ``template`` is the pool's template, or None if it has none. The pod in ``pods`` with the key ``pod_key`` is
         replaced by its form at the end of the run.
@@ -382,7 +382,9 @@ def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[s
 
 def _build_requirement_terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
     """Convert requirements to the report's terms, sorted by key."""
-    return tuple(RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].to_terms())
+    return tuple(
+        RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].to_selector_terms()
+    )
 
 
 def _build_claim_taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:

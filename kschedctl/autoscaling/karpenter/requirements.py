@@ -150,7 +150,7 @@ class LabelRequirement:
             return min(self.values, default="")
         return str(self.minimum or 0)
 
-    def to_terms(self) -> list[SelectorTerm]:
+    def to_selector_terms(self) -> list[SelectorTerm]:
         """Convert the requirement to terms of a NodeClaim: two terms if it has two bounds, otherwise one."""
         bounds = [("Gte", self.minimum), ("Lte", self.maximum)]
         terms = [

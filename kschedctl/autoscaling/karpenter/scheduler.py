@@ -73,7 +73,7 @@ class SchedulerRun:
                 break  # no pod was placed since this one was put back
             data = queue.popleft()
             key = data.pod.key
-            refusals = self._place_with_relaxations(data)
+            refusals = self._place_pod_with_relaxations(data)
             if refusals is None:
                 self.refusals.pop(key, None)
                 continue
@@ -86,7 +86,7 @@ class SchedulerRun:
         for claim in self.claims:
             claim.finalize_scheduling()
 
-    def _place_with_relaxations(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
+    def _place_pod_with_relaxations(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
         """Place a pod, relaxing it step by step until it fits. Return None if it is placed.
 
         Otherwise, return the last refusals: nothing is left to relax, or the pod waits for reserved capacity.
@@ -109,7 +109,7 @@ class SchedulerRun:
 
         Claims with few pods are tried first. Return the refusals of the templates, or None if the pod is added.
         """
-        if self.nodes.place_on_accepting_node(data, self.settings.topology, data.pod.key in self.movable):
+        if self.nodes.place_pod_on_accepting_node(data, self.settings.topology, data.pod.key in self.movable):
             return None
         fewest_pods_first = compute_go_sort_order([len(claim.pods) for claim in self.claims])
         self.claims = [self.claims[index] for index in fewest_pods_first]
@@ -118,9 +118,9 @@ class SchedulerRun:
             if isinstance(accepted, ClaimAcceptance):
                 claim.add_pod(data, accepted)
                 return None
-        return self._add_to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
+        return self._add_pod_to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
 
-    def _add_to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
+    def _add_pod_to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
         """Add a pod to a new claim of the first template that accepts the pod.
 
         Return each template's refusal, or None if the pod is added. A final refusal ends the search.

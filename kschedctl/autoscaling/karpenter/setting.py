@@ -267,8 +267,8 @@ class KarpenterSetting:
         if cache_key not in self._type_columns:
             types = self.catalog.types
             if self.overlays is not None:
-                types = self.overlays.adjust_types(pool, types)
-            self._type_columns[cache_key] = TypeColumns(self.node_classes.adjust_types(node_pool, types))
+                types = self.overlays.adjust_instance_types(pool, types)
+            self._type_columns[cache_key] = TypeColumns(self.node_classes.adjust_instance_types(node_pool, types))
         return self._type_columns[cache_key]
 
     @cached_property

@@ -257,10 +257,10 @@ class RunTopology:
         """Build the rule of an affinity or anti-affinity term of the pod."""
         selector = _parse_label_selector(term.label_selector)
         return TopologyRule(
-            type, term.topology_key, self._find_term_namespaces(term, pod), selector, term.label_selector
+            type, term.topology_key, self._resolve_term_namespaces(term, pod), selector, term.label_selector
         )
 
-    def _find_term_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
+    def _resolve_term_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
         """Return the namespaces to which an affinity term applies, by default the pod's namespace."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))

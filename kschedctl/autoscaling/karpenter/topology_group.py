@@ -368,8 +368,7 @@ class DomainTallies:
     ) -> _NodeAndPodCounts:
         """Count the nodes and pods in each domain of a rule, without removed nodes and excluded pods.
 
-        Domains that have none are left out. Totals are cached, and the excluded nodes and pods are subtracted from
-        them.
+        Counts of 0 are left out. Totals are cached, and the excluded nodes and pods are subtracted from them.
         """
         nodes, pods = (counts.copy() for counts in self._count_staying_nodes_and_selected_pods(rule))
         for node in removed_nodes:
@@ -385,7 +384,8 @@ class DomainTallies:
         return _NodeAndPodCounts(+nodes, +pods)  # unary plus drops counts of zero
 
     def _count_staying_nodes_and_selected_pods(self, rule: TopologyRule) -> _NodeAndPodCounts:
-        """Count, in each domain of a rule, the staying nodes that it counts and the pods that it selects.
+        """Count, in each domain of a rule, the nodes that count for the rule and stay, and the pods that the rule
+        selects.
 
         The result is cached.
         """

@@ -34,7 +34,7 @@ class RequirementColumns:
     def find_agreeing_rows(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return an (R,) mask of the rows whose requirements can be met together with ``requirements``.
 
-        Labels that only one of both requires are ignored.
+        Labels on which only one side has a requirement are ignored.
         """
         agreeing = np.ones(self._count, np.bool_)
         for key, requirement in requirements.items():

@@ -20,7 +20,7 @@ from kschedctl.api.kinds import STATUS_MAP
 from kschedctl.api.node_pools import POOL_ANNOTATION, POOL_LABELS, PoolLabel, find_node_pool_name
 from kschedctl.api.objects import Node
 from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, parse_autoscaler_flags, parse_minor_version
-from kschedctl.autoscaling.node_groups.machines import find_machine_groups
+from kschedctl.autoscaling.node_groups.machines import build_machine_groups
 from kschedctl.cluster import Cluster
 from kschedctl.text.counts import counted, first_few
 
@@ -82,7 +82,7 @@ class NodeGroups:
         return self.limits_known and not self.faults and not self.doubts
 
 
-def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -> NodeGroups:
+def discover_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -> NodeGroups:
     """Find the node groups in all sources and merge them, the user's groups first. There may be none."""
     flags = parse_autoscaler_flags(cluster.autoscaler)
     merger = _GroupMerger(cluster, user_groups, flags)
@@ -102,7 +102,7 @@ def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -
 def has_node_groups(cluster: Cluster) -> bool:
     """Return whether the cluster's own objects or flags define node groups with limits."""
     has_status = any(config_map.metadata.name == STATUS_MAP for config_map in cluster.config_maps)
-    return has_status or bool(parse_autoscaler_flags(cluster.autoscaler).groups or find_machine_groups(cluster).groups)
+    return has_status or bool(parse_autoscaler_flags(cluster.autoscaler).groups or build_machine_groups(cluster).groups)
 
 
 def _iter_flag_sources(instance: AutoscalerInstance | None, user_groups: UserGroups) -> Iterator[str]:
@@ -160,7 +160,7 @@ class _GroupMerger:
         """
         from kschedctl.autoscaling.node_groups.status import read_autoscaler_status  # noqa: PLC0415 - only if groups are read
 
-        machines = find_machine_groups(self._cluster)
+        machines = build_machine_groups(self._cluster)
         self.faults += machines.faults
         machine_group_by_id = {str(group["id"]): group for group in machines.groups}
         statuses = [

@@ -93,7 +93,7 @@ class Flags(NamedTuple):
 
 
 def parse_autoscaler_flags(instance: AutoscalerInstance | None) -> Flags:
-    """Parse the flags of the autoscaler's instance into options and node groups, none without an instance.
+    """Parse the flags of the autoscaler's instance into options and node groups. Both are empty without an instance.
 
     Defaults of its release that differ from the defaults of 1.36 are included. Invalid values are left out and
     described as faults.
@@ -133,7 +133,7 @@ def parse_minor_version(instance: AutoscalerInstance | None) -> int | None:
 
 
 def _iter_older_defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[str, object]]:
-    """Yield each option whose default in the instance's release differs from that in 1.36, with its older default."""
+    """Yield the options whose defaults differ between the instance's release and 1.36, with the older defaults."""
     minor = parse_minor_version(instance)
     for since, options in DEFAULTS_BEFORE:
         if minor is not None and minor < since:

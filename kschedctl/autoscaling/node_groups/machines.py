@@ -41,7 +41,7 @@ class MachineGroups(NamedTuple):
     """Descriptions of objects that are left out because they are invalid."""
 
 
-def find_machine_groups(cluster: Cluster) -> MachineGroups:
+def build_machine_groups(cluster: Cluster) -> MachineGroups:
     """Build node groups from MachineDeployments, MachinePools and unowned MachineSets with a maximum size.
 
     Paused objects are left out, and invalid objects are described as faults.

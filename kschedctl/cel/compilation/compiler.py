@@ -56,7 +56,10 @@ class Program:
     """The work of the last evaluation that upstream's cost ignores."""
 
     def evaluate(self, *values: Value) -> Value:
-        """Evaluate the expression. Raises CelError, or AbortedError if the evaluation costs too much."""
+        """Evaluate the expression with the values of its variables, and record the cost and the work.
+
+        Raises CelError if the evaluation fails, and AbortedError if it costs too much or values nest too deep.
+        """
         reset_work()
         frame = [0, *values, *[None] * (self.size - FIRST - len(values))]
         try:

@@ -379,7 +379,7 @@ def build_loop(loop: Loop) -> Run:
 
 
 def build_binding(slot: int, initial: Run, result: Run) -> Run:
-    """Build the function that runs a comprehension that only gives a value a name, as ``cel.bind`` does."""
+    """Build the function for a comprehension that only gives a name to a value, as ``cel.bind`` does."""
 
     def run(frame: Frame) -> Value:
         frame[slot] = DeferredAccumulator(initial)

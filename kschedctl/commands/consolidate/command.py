@@ -114,7 +114,7 @@ class DrainWorkOptions(WorkOptions):
         typer.Option(
             "--jobs",
             metavar="NUMBER",
-            help="Processes that drain nodes; 0: one per core. Several are faster only if most nodes have to stay.",
+            help="Number of processes; 0: one per core. More than one helps only if most nodes have to stay.",
         ),
     ] = 1
 

@@ -356,7 +356,7 @@ def _choose_typical_node(
     """
     row = int(rows[0])
     fact = find_fact(obstacles_of_reason, row)
-    demands = fact.demands() if fact else ()
+    demands = fact.list_label_demands() if fact else ()
     if not demands:
         return row
 
@@ -397,13 +397,13 @@ def _iter_label_demands(obstacles_of_reason: list[Obstacle], mask: Bools, cycle:
     fact = find_fact(obstacles_of_reason, int(rows[0])) if len(rows) else None
     if fact is None:
         return
-    for demand in fact.demands():
+    for demand in fact.list_label_demands():
         label_codes = cycle.view.nodes.label(demand.key).codes[rows]
         _, first_of_each_value = np.unique(label_codes, return_index=True)
         for row in rows[np.sort(first_of_each_value)].tolist():
             fact_on_row = find_fact(obstacles_of_reason, row)
             if fact_on_row:
-                yield from fact_on_row.demands()
+                yield from fact_on_row.list_label_demands()
 
 
 def describe_conflict(first: LabelDemand, second: LabelDemand) -> str:

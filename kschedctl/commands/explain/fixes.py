@@ -11,7 +11,7 @@ from kschedctl.commands.explain.headline import describe_preemption_under_way
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
-from kschedctl.fixes.proposals import iter_fixes_anywhere, iter_fixes_at_node
+from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, RankedFix, move_holding_fixes_forward, rank_trials
 from kschedctl.fixes.rollouts import Rollouts
@@ -152,7 +152,7 @@ def search_fixes(
     search = RemedySearch(
         Trials(target.scheduler, find_unchanged_pod(target)),
         iter_fixes_at_node,
-        iter_fixes_anywhere,
+        iter_node_independent_fixes,
         wishes,
         progress=progress,
     )

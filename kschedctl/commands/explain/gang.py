@@ -36,12 +36,12 @@ from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCyc
 from kschedctl.scheduler.engine.pod_groups.deadlock import find_blocking_gangs
 from kschedctl.scheduler.engine.pod_groups.gangs import (
     EndedPods,
-    GangTerms,
+    GangMinimum,
     find_ended_pods,
     find_gang_object,
     find_gang_plugin,
     find_gang_pods,
-    find_gang_terms,
+    get_gang_minimum,
 )
 from kschedctl.scheduler.engine.pod_groups.state import schedules_groups_together
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
@@ -66,7 +66,7 @@ class _Gang(NamedTuple):
     """A gang and its pods, grouped by what happens to them."""
 
     key: GangKey
-    terms: GangTerms
+    terms: GangMinimum
     infos: Mapping[Position, PodInfo]
     """All pods that are waiting or assigned, by position."""
     tried: list[Position]
@@ -182,7 +182,7 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
     ended = find_ended_pods(view).get(key, EndedPods())
     return _Gang(
         key,
-        find_gang_terms(view, key),
+        get_gang_minimum(view, key),
         infos=waiting_infos | assigned_infos,
         tried=tried,
         idle=idle,

@@ -58,7 +58,7 @@ def _iter_rejections(view: Fork, framework: Framework, info: PodInfo, row: int) 
                 fact = rejection.fact(row) if rejection.fact and rejection.mask[row] else None
                 # The kubelet does not know the profile's own affinity, and ignores resources that its node lacks
                 if rejection.mask[row] and rejection.reason != REASON_ENFORCED and not _is_missing_resource(fact):
-                    yield fact.words() if isinstance(fact, Fact) else fact or rejection.reason
+                    yield fact.describe() if isinstance(fact, Fact) else fact or rejection.reason
         except PluginError:
             continue
 

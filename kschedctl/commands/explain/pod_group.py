@@ -162,7 +162,7 @@ def _find_completing_pod(scheduler: Scheduler, key: GroupKey) -> Position | None
     if not scheduler.gates.enabled(GangScheduling.gate):
         return None
     pods = scheduler.view.pods
-    by_creation = pods.by_group.get(key, NO_MEMBERS).tolist()
+    by_creation = pods.positions_by_group.get(key, NO_MEMBERS).tolist()
     by_creation.sort(key=lambda position: pods.objects[position].metadata.creation_timestamp or "")
     return find_completing_pod(scheduler.view, key, by_creation)
 

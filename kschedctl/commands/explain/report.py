@@ -260,20 +260,21 @@ class NoLowerPriority(Document, frozen=True):
         """The sentence that explains why preemption cannot help.
 
         >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
-        "every pod on w2 has the pod's own priority 0, so preemption cannot help"
+        'every pod on w2 has the same priority as this pod (0), so preemption cannot help'
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
-        "every pod on the 3 nodes has the pod's own priority 0 or a higher one, so preemption cannot help"
+        'no pod on the 3 nodes has a lower priority than this pod (0), so preemption cannot help'
         >>> NoLowerPriority(0, 10, 1000, 2, "w2").sentence
-        "every pod on both nodes has a higher priority than the pod's 0 (10 or more), so preemption cannot help"
+        'every pod on both nodes has a higher priority (10 or more) than this pod (0), so preemption cannot help'
         """
         where = {1: self.such_as, 2: "both nodes"}.get(self.nodes, f"the {self.nodes:,} nodes")
+        this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
-            priority = f"a higher priority than the pod's {self.priority:,} ({self.lowest:,} or more)"
+            comparison = f"every pod on {where} has a higher priority ({self.lowest:,} or more) than {this_pod}"
         elif self.highest > self.priority:
-            priority = f"the pod's own priority {self.priority:,} or a higher one"
+            comparison = f"no pod on {where} has a lower priority than {this_pod}"
         else:
-            priority = f"the pod's own priority {self.priority:,}"
-        return f"every pod on {where} has {priority}, so preemption cannot help"
+            comparison = f"every pod on {where} has the same priority as {this_pod}"
+        return f"{comparison}, so preemption cannot help"
 
 
 class PreemptionReport(Document, frozen=True):

@@ -18,7 +18,7 @@ from kschedctl.admission.node_selector import SELECTOR
 from kschedctl.admission.tolerations import DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION
 from kschedctl.api.arrays import Bools, Position, find_positions
 from kschedctl.api.copying import replace
-from kschedctl.api.garbage import collecting_garbage_at_end
+from kschedctl.api.garbage import collect_garbage_at_end
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.ownership import find_owner
@@ -243,7 +243,7 @@ def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
 
     Memory is freed at the end. Raises KeyboardInterrupt if the simulation was interrupted.
     """
-    with collecting_garbage_at_end():
+    with collect_garbage_at_end():
         return _replay_loss(shared, loss)
 
 

@@ -34,7 +34,7 @@ from kschedctl.replay.settling import build_resulting_cluster, recreate_gone_pod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 
 
 class PlayedMove(NamedTuple):
@@ -77,9 +77,13 @@ class Rehearsal:
         view = self.view.with_changes(self.view.cluster, changes) if changes else self.view.fork()
         return replace(self, view=view, cordoned=rows)
 
+    def fork(self) -> Rehearsal:
+        """Return an independent copy of the current state."""
+        return replace(self, view=self.view.fork())
+
     def without_placement(self, position: Position) -> Rehearsal:
         """Return a copy in which the pod has left its node and waits for another."""
-        stage = replace(self, view=self.view.fork())
+        stage = self.fork()
         stage.build_simulation().remove([position])
         return stage
 
@@ -87,18 +91,33 @@ class Rehearsal:
         """Build a simulation that changes the current state."""
         return Simulation(self.scheduler, self.view, seed=self.seed)
 
-    def move_pods(self, positions: Sequence[Position]) -> list[PlayedMove]:
+    def _build_simulation_without_preemption(self) -> Simulation:
+        """Build a simulation that changes the current state and in which no pod preempts another."""
+        return Simulation(self.scheduler, self.view, seed=self.seed, preemption=False)
+
+    def fits_no_waiting_pod(self) -> bool:
+        """Try the waiting pods without preemption, and return whether none of them fits in the current state.
+
+        The current state does not change.
+        """
+        tried = self.fork()
+        if tried._unplaced:
+            tried._schedule_waiting_pods(tried._build_simulation_without_preemption())
+        return len(tried.view.trail) == len(self.view.trail)
+
+    def move_pods(self, positions: Sequence[Position], *, no_waiting_pod_fits: bool = False) -> list[PlayedMove]:
         """Evict the pods one after the other, and return the moves.
 
-        Each replacement must get a node before the next pod is evicted. Waiting pods are scheduled in between. There
-        are fewer moves than pods if the replay stops early: at a pod without a node, at a denied eviction, or at a
-        replacement that gets no node without preemption.
+        Each replacement must get a node before the next pod is evicted. Waiting pods are scheduled first and in
+        between. They are not scheduled first if the caller knows that none of them fits. There are fewer moves than
+        pods if the replay stops early: at a pod without a node, at a denied eviction, or at a replacement that gets no
+        node without preemption.
         """
-        simulation = self.build_simulation()
-        simulation.preemption = False
+        simulation = self._build_simulation_without_preemption()
         evictions = Evictions(simulation)
         moved: list[PlayedMove] = []
-        self._schedule_waiting_pods(simulation)
+        if not no_waiting_pod_fits:
+            self._schedule_waiting_pods(simulation)
         for position in positions:
             if self.view.node[position] < 0 or evictions.find_denial(position):
                 break
@@ -107,7 +126,7 @@ class Rehearsal:
             outcome = self._place_replacement(simulation, position, source)
             if outcome is None or outcome.row < 0 or outcome.victims:
                 break
-            evictions.count_recovery(position)
+            evictions.record_recovery(position)
             moved.append(PlayedMove(position, source, outcome.row, outcome.tied))
             self._schedule_waiting_pods(simulation)
         return moved
@@ -179,17 +198,77 @@ def count_safe_moves(stage: Rehearsal, pod_set: Sequence[Position], emptied: fro
 
 def replay_plan(stage: Rehearsal, plan: Sequence[Position], emptied: frozenset[Row]) -> PlayedPlan | None:
     """Replay a plan while the `emptied` nodes are cordoned, or return None if a step is not safe."""
-    after = stage.with_cordoned(emptied)
-    moved: list[PlayedMove] = []
-    # Successive pods on the same node move while that node is cordoned.
-    for source, positions in groupby(plan, lambda position: Row(int(stage.view.node[position]))):
-        after = after.with_cordoned(emptied | {source})
-        positions_on_node = list(positions)
-        moves = after.move_pods(positions_on_node)
-        if len(moves) < len(positions_on_node):
+    return PlanReplays(stage).replay(plan, emptied)
+
+
+class MovesFromNode(NamedTuple):
+    """Successive moves of a plan from one node, which is cordoned meanwhile."""
+
+    source: Row
+    positions: tuple[Position, ...]
+    """The pods that move, in order."""
+
+
+class StageBeforeMoves(NamedTuple):
+    """A stage in which pods are about to be evicted from a node."""
+
+    stage: Rehearsal
+    no_waiting_pod_fits: bool
+    """Whether no waiting pod fits in this stage."""
+
+
+MAX_CACHED_PODS = 4_000_000
+"""How many pods all cached stages together have, which limits memory."""
+MIN_CACHED_STAGES = 8
+
+
+class PlanReplays:
+    """Replays of plans from one stage. Plans that begin with the same moves share the replay of these moves."""
+
+    def __init__(self, stage: Rehearsal) -> None:
+        self._stage = stage
+        self._max_stages = max(MAX_CACHED_PODS // max(len(stage.view.pods), 1), MIN_CACHED_STAGES)
+        self._beginnings: dict[tuple[tuple[MovesFromNode, ...], frozenset[Row]], PlayedPlan | None] = {}
+        """Moves with which plans begin and the emptied nodes -> the replay, or None if a step is not safe."""
+        self._stages_before_moves: dict[tuple[object, frozenset[Row]], StageBeforeMoves] = {}
+        """Beginning and the nodes that are then cordoned -> the stage in which the next pod is evicted."""
+
+    def replay(self, plan: Sequence[Position], emptied: frozenset[Row]) -> PlayedPlan | None:
+        """Replay a plan while the `emptied` nodes are cordoned, or return None if a step is not safe."""
+        node = self._stage.view.node
+        moves = tuple(
+            MovesFromNode(source, tuple(positions))
+            for source, positions in groupby(plan, lambda position: Row(int(node[position])))
+        )
+        played = self._replay_moves(moves, emptied)
+        return played and played._replace(stage=played.stage.with_cordoned(emptied))
+
+    def _replay_moves(self, moves: tuple[MovesFromNode, ...], emptied: frozenset[Row]) -> PlayedPlan | None:
+        """Replay these moves, or return None if one is not safe. The node of the last moves remains cordoned."""
+        if not moves:
+            return PlayedPlan(self._stage.with_cordoned(emptied), [])
+        *earlier_moves, last_moves = moves
+        beginning = tuple(earlier_moves), emptied
+        if beginning not in self._beginnings:
+            drop_oldest_if_full(self._beginnings, self._max_stages)
+            self._beginnings[beginning] = self._replay_moves(*beginning)
+        before = self._beginnings[beginning]
+        if before is None:
             return None
-        moved += moves
-    return PlayedPlan(after.with_cordoned(emptied), moved)
+
+        # Without earlier moves, the stage depends only on the nodes that are cordoned.
+        cordoned = emptied | {last_moves.source}
+        key = (beginning if earlier_moves else None), cordoned
+        if key not in self._stages_before_moves:
+            drop_oldest_if_full(self._stages_before_moves, self._max_stages)
+            stage = before.stage.with_cordoned(cordoned)
+            self._stages_before_moves[key] = StageBeforeMoves(stage, stage.fits_no_waiting_pod())
+        stage, no_waiting_pod_fits = self._stages_before_moves[key]
+        after = stage.fork()
+        moved = after.move_pods(last_moves.positions, no_waiting_pod_fits=no_waiting_pod_fits)
+        if len(moved) < len(last_moves.positions):
+            return None
+        return PlayedPlan(after, before.moves + moved)
 
 
 class PlanCourse(NamedTuple):

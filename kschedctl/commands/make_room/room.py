@@ -19,7 +19,14 @@ from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.labels import Selector, SelectorError, parse_selector
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.make_room.movable import find_movable_pods
-from kschedctl.commands.make_room.rehearsal import PlanCourse, PlayedMove, Rehearsal, add_terminating_pods, replay_plan
+from kschedctl.commands.make_room.rehearsal import (
+    PlanCourse,
+    PlanReplays,
+    PlayedMove,
+    Rehearsal,
+    add_terminating_pods,
+    replay_plan,
+)
 from kschedctl.commands.make_room.search import Plan, PlanSearch
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
@@ -100,6 +107,14 @@ class Draft(NamedTuple):
     """Whether the members are the whole unit."""
 
 
+class PlanReplayKey(NamedTuple):
+    """What replays from the same stage depend on."""
+
+    waiting: tuple[Position, ...]
+    seed: int
+    waiting_first: bool
+
+
 class DraftTask(NamedTuple):
     """A draft to judge after the plans that were adopted so far."""
 
@@ -145,6 +160,8 @@ class RoomMaking:
     """Called for each judged draft."""
     latest_replays: dict[object, list[ReplayedPlan]] = field(default_factory=dict)
     """The replays of the latest plan, by what they depend on."""
+    plan_replays: dict[PlanReplayKey, PlanReplays] = field(default_factory=dict)
+    """The replays from `stage` while the latest unit waits, whose beginnings plans share."""
 
     @classmethod
     def start(cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int) -> RoomMaking:
@@ -387,11 +404,27 @@ class RoomMaking:
         queue_orders = (False, True) if course.plan else (False,)  # without moves, nothing wakes waiting pods
         for waiting_first in queue_orders:
             for number in range(SEEDS):
-                replay = _replay_course_once(course, emptied, self.stage.seed + number, waiting_first=waiting_first)
+                replays_of_course = self._get_plan_replays(course, self.stage.seed + number, waiting_first)
+                replay = _replay_course_once(course, emptied, replays_of_course)
                 if replay is None:
                     return []
                 replays.append(replay)
         return replays
+
+    def _get_plan_replays(self, course: PlanCourse, seed: int, waiting_first: bool) -> PlanReplays:
+        """Return the replays of plans from the course's stage with this seed, cached while they depend on the same.
+
+        `waiting_first` says whether waiting pods are tried before the replacements of evicted pods.
+        """
+        key = PlanReplayKey((*course.others, *course.unit), seed, waiting_first)
+        stage = replace(course.stage, waiting=key.waiting, seed=seed, waiting_first=waiting_first)
+        if course.stage is not self.stage:  # a course with terminating pods has a stage of its own
+            return PlanReplays(stage)
+        if key not in self.plan_replays:
+            # Replays for another unit or before an adopted plan are of no use any more.
+            self.plan_replays = {old: cached for old, cached in self.plan_replays.items() if old.waiting == key.waiting}
+            self.plan_replays[key] = PlanReplays(stage)
+        return self.plan_replays[key]
 
     def _adopt_plan_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
         """Adopt the plan if the gang or single pod gets a node in all replays of the plan, and return whether it was
@@ -403,6 +436,7 @@ class RoomMaking:
         if not replays:
             return False
         self.stage, moved, rows = replays[0]
+        self.plan_replays = {}
         self.rows |= {position: rows[position] for position in unit}
         self.also_placed |= {position: rows[position] for position in self.unplaced if rows[position] >= 0}
         self.unplaced = [position for position in self.unplaced if rows[position] < 0]
@@ -419,30 +453,25 @@ def _get_emptied_row(stage: Rehearsal, further_moves: Plan) -> Row:
     return Row(int(stage.view.node[further_moves[-1]]))
 
 
-def _replay_course_once(
-    course: PlanCourse, emptied: frozenset[Row], seed: int, *, waiting_first: bool
-) -> ReplayedPlan | None:
-    """Replay a plan for a gang or single pod once with this `seed`, and return the result.
+def _replay_course_once(course: PlanCourse, emptied: frozenset[Row], plan_replays: PlanReplays) -> ReplayedPlan | None:
+    """Replay a plan for a gang or single pod once, and return the result.
 
     The `emptied` nodes stay cordoned while pods move. Afterwards, all nodes that the plan cordoned are uncordoned, and
-    the pods that still wait are scheduled. `waiting_first` says whether waiting pods are tried before the replacements
-    of evicted pods. Return None if a move is not safe, if a waiting pod would preempt other pods, or if a pod for which
+    the pods that still wait are scheduled. `plan_replays` starts from the course's stage, with a seed and the unit as
+    waiting pods. Return None if a move is not safe, if a waiting pod would preempt other pods, or if a pod for which
     room is made gets no node. Other waiting pods need no node.
     """
-    stage, unit, others, plan = course
-    replayed = replay_plan(
-        replace(stage, seed=seed, waiting=(*others, *unit), waiting_first=waiting_first), plan, emptied
-    )
+    replayed = plan_replays.replay(course.plan, emptied)
     if replayed is None:
         return None
     uncordoned = replayed.stage.with_cordoned(NO_NODES)
     rows = uncordoned.place_all_waiting_pods()
     if rows is None:  # a waiting pod would preempt other pods
         return None
-    lacks_node = any(rows[position] < 0 for position in unit)
+    lacks_node = any(rows[position] < 0 for position in course.unit)
     if lacks_node:
         return None
-    return ReplayedPlan(replace(uncordoned, seed=stage.seed, waiting=()), replayed.moves, rows)
+    return ReplayedPlan(replace(uncordoned, seed=course.stage.seed, waiting=()), replayed.moves, rows)
 
 
 def find_reason_not_tried(simulation: Simulation, position: Position) -> str:

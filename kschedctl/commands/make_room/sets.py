@@ -73,7 +73,7 @@ class ReleasableHoldings:
         except PluginError:
             return np.zeros(len(among), np.bool_)
         finally:
-            self.view.objects.replace(original_objects)
+            self.view.objects.replace_objects(original_objects)
 
     def _add_plugin_if_holding(self, plugin: ReservePlugin) -> None:
         """Add the plugin to `plugins`, and its PodInfos to `holders`, if it holds something for a pod on a node."""
@@ -116,7 +116,7 @@ class ReleasableHoldings:
                     original = self.cycle.view.objects.find(kind, *get_object_key(changed_object))
                     if original is not None:
                         kind_before.append(original)
-            self.view.objects.replace(changes)
+            self.view.objects.replace_objects(changes)
         return objects_before
 
 

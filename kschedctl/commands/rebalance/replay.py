@@ -102,7 +102,7 @@ class EvictionReplay:
     def begin_round(self) -> None:
         """Begin another round. The replacements of the previous round are running now and count for their budgets."""
         for position in self.recovering:
-            self.evictions.count_recovery(position)
+            self.evictions.record_recovery(position)
         self.recovering = []
         self.round += 1
 
@@ -127,7 +127,7 @@ class EvictionReplay:
             self._undo_eviction(position, source, outcome.message if outcome else "")
             return EvictionHarm.HOMELESS
 
-        self.evictions.count_eviction(position)
+        self.evictions.record_eviction(position)
         self.recovering.append(position)
         was_evicted_before = bool(self.was_moved[position])
         self.was_moved[position] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
+from kschedctl.render.page import Marked, Page, Paragraph, Stack, Style, names, paragraph
 from kschedctl.render.sections import build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.cluster_autoscaler import (
@@ -82,15 +82,18 @@ def _build_template_gap_lines(report: ScaleUp) -> Page:
 
 
 def _build_unhelped_pods_table(report: ScaleUp, style: Style) -> Page:
-    """Build the table of pods that no group grows for, with each group's reason.
+    """Build the table of pods that no group grows for, with the reasons below the pods.
 
-    Pods for which all groups have the same reasons share their rows.
+    Pods for which all groups have the same reasons share a row, and groups with the same reason share a line.
     """
     rows = []
     for reasons, pods in _group_pods_by_reasons(report, style).items():
-        for group, reason in reasons or (("", ""),):
-            rows.append((first_of(pods), group, reason))
-    columns = (Column("pods"), GROUP, Column("why it does not grow"))
+        groups_by_reason: dict[str, list[str]] = {}
+        for group, reason in reasons:
+            groups_by_reason.setdefault(reason, []).append(group)
+        lines = (f"{', '.join(groups)}: {reason}" for reason, groups in groups_by_reason.items())
+        rows.append((f"{len(pods):,}", Stack((Marked(names(pods), Tone.STRONG), *lines))))
+    columns = (Column("pods", right=True), Column("names, and why each node group does not grow"))
     return build_table(rows, columns, lambda row: row, style, title="No group grows for", full=False)
 
 
@@ -112,13 +115,13 @@ def _group_pods_by_reasons(report: ScaleUp, style: Style) -> dict[tuple[tuple[st
 
 
 def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> str:
-    """Describe a rejection by its plugin and the figures behind it or, without figures, upstream's message.
+    """Describe a rejection by the figures behind it or, without figures, by its plugin and upstream's message.
 
-    Wide output has the message and the figures.
+    Wide output has all of them.
     """
-    reasons = ", ".join(rejection.reasons)
-    details = (reasons, figures) if style.wide else (figures or reasons,)
-    return ": ".join(filter(None, (rejection.plugin, *details)))
+    if figures and not style.wide:
+        return figures
+    return ": ".join(filter(None, (rejection.plugin, ", ".join(rejection.reasons), figures)))
 
 
 def build_scale_down_page(report: ScaleDown, style: Style) -> Page:

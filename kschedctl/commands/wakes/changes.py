@@ -190,7 +190,7 @@ def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:
     if change.new is None or change.kind in ("Node", "Pod"):
         return view
     after = view.fork()
-    after.objects.replace({change.kind: [change.new]})
+    after.objects.replace_objects({change.kind: [change.new]})
     return after
 
 

@@ -102,8 +102,8 @@ def _describe_awaited_changes(rejected: RejectedPod, kind_count: int) -> str:
     if rejected.attempt.rejectors.all:
         plugins = join_words(_list_rejectors_in_profile_order(rejected))
         verb = "held back by" if rejected.attempt.gating_plugin else "rejected by"
-        kinds = f"{kind_count} kinds of change wake it" if kind_count != 1 else "one kind of change wakes it"
-        return f"{verb} {plugins}; {kinds}"
+        kinds = f"{kind_count} kinds of changes" if kind_count != 1 else "one kind of change"
+        return f"{verb} {plugins}; {kinds} would make the scheduler retry it"
     if rejected.queue == BACKOFF:
         return f"does not wait for an event: it is retried after its back-off ({rejected.message})"
     group = rejected.gang.report if rejected.gang else rejected.pod_group

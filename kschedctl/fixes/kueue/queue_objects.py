@@ -29,7 +29,7 @@ _NEARNESS = 0.75
 
 
 def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
-    """Yield corrections of objects between the Workload and its flavors that are missing or stopped, with their trials.
+    """Yield proposals to create, correct or resume the queues and flavors that the Workload needs, with their trials.
 
     Only the first missing object is corrected: the LocalQueue, the ClusterQueue, or flavors. If both queues exist,
     stopped queues are resumed, too. A correction is yielded only if the Workload is then admitted. Advice that needs
@@ -162,9 +162,9 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
 
 
 def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
-    """Yield the proposal to let the ClusterQueue name existing flavors with similar names instead of missing flavors.
+    """Yield one proposal: replace the ClusterQueue's missing flavors by existing flavors with similar names.
 
-    If one of the missing flavors has no similar name, yield the advice to create these flavors instead. Nothing is
+    If one of the missing flavors has no similar name, the proposal is to create such flavors instead. Nothing is
     yielded if all flavors exist.
     """
     used_names = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}

@@ -133,8 +133,7 @@ def _find_shortages_in_flavors(trials: AdmissionTrials, trial: AdmissionTrial, f
 
 
 def _sum_group_requests(info: WorkloadInfo, group: ResourceGroup) -> dict[str, int]:
-    """Return how much all pod sets together request of each resource of a group, without resources of which they
-    request none.
+    """Sum the requests of all pod sets for each resource of a group, without resources that are not requested.
 
     Pods count as the resource "pods".
     """

@@ -15,7 +15,7 @@ from kschedctl.fixes.kueue.changes import WORKLOAD, AdmissionProposal, ObjectPat
 from kschedctl.fixes.kueue.queue_objects import search_queue_corrections
 from kschedctl.fixes.kueue.quota import search_quota_raises
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
-from kschedctl.fixes.kueue.workload import search_fewer_pods, search_higher_priorities
+from kschedctl.fixes.kueue.workload import search_higher_priority_classes, search_min_count_reductions
 from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.replay.waiting_elsewhere.kueue import find_kinds_preventing_replay, is_waiting, parse_time
 from kschedctl.replay.waiting_elsewhere.kueue_jobs import build_new_workloads
@@ -87,8 +87,8 @@ def _iter_working_proposals(trials: AdmissionTrials) -> Iterator[tuple[Admission
         return
 
     yield from search_quota_raises(trials)
-    yield from search_fewer_pods(trials)
-    yield from search_higher_priorities(trials)
+    yield from search_min_count_reductions(trials)
+    yield from search_higher_priority_classes(trials)
 
 
 def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: AdmissionTrial | None) -> Remedy:
@@ -106,7 +106,7 @@ def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: A
         if placement is not None and not holds:
             text = f"not all of its pods get a node then: {placement.placed:,} of {placement.pods:,} fit"
             costs.append(FixCost(CostKind.STILL_WAITS, text))
-        harm = trials.find_harm(trial)
+        harm = trials.compute_harm(trial)
         preempted = tuple(f"Workload {key}" for key in harm.preempted)
         costs += _iter_harm_costs(preempted, harm.preempted_pods, [f"Workload {key}" for key in harm.delayed])
 

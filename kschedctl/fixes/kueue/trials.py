@@ -1,4 +1,4 @@
-"""Replays of Kueue and kube-scheduler with changed objects, and what they change for other Workloads."""
+"""Replays of Kueue and kube-scheduler with changed objects, and the harm that the changes do to other Workloads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_OF_ALL_TREES = 500
 
 
 class AdmissionTrial(NamedTuple):
-    """What Kueue does with the objects of a changed cluster."""
+    """A replay of Kueue in a changed cluster."""
 
     cluster: Cluster
     outlook: Outlook
@@ -105,7 +105,7 @@ class AdmissionTrials:
         return self.get_outlook(trial).admission is not None
 
     def place_pods(self, trial: AdmissionTrial) -> PodPlacement | None:
-        """Place the pods of the Workload that the trial admits, after the pods of all Workloads admitted before it.
+        """Place the Workload's admitted pods, after the pods of all Workloads that the trial admits before it.
 
         Return None if the nodes or pods are unknown, or if there are too many pods to place.
         """
@@ -119,9 +119,10 @@ class AdmissionTrials:
         outlook = dataclasses.replace(trial.outlook, order=order[: order.index(self.key) + 1])
         return place_admitted_pods(trial.cluster, outlook, self._jobs).get(self.key)
 
-    def find_harm(self, trial: AdmissionTrial) -> Harm:
-        """Return which Workloads are preempted or left waiting in the trial but not in the baseline, and how many pods
-        are preempted.
+    def compute_harm(self, trial: AdmissionTrial) -> Harm:
+        """Return which Workloads the trial preempts or leaves waiting in contrast to the baseline.
+
+        The result also has the number of pods of the preempted Workloads.
         """
         before, after = self.baseline.outlook, trial.outlook
         preempted = sorted(
@@ -142,7 +143,7 @@ def _collect_preempted_workloads(outlooks: Mapping[str, WorkloadOutlook]) -> set
 
 
 def _limit_cluster_to_cohort_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
-    """Return the cluster with only the queues and Workloads of the cohort tree to which the Workload belongs.
+    """Return the cluster restricted to the queues and Workloads of the cohort tree to which the Workload belongs.
 
     Only these share quota with the Workload. Pods of waiting Workloads in other trees therefore take no nodes in the
     replay. The whole cluster is returned if the Workload has no ClusterQueue, or if flavors share nodes by their
@@ -183,8 +184,8 @@ def _find_root_cohort(cohort: str, parents: Mapping[str, str]) -> str:
 
     The prefix tells cohorts from ClusterQueues of the same name. In a cycle, any of its cohorts is the topmost.
     """
-    seen = set()
-    while parents.get(cohort) and cohort not in seen:
-        seen.add(cohort)
+    visited = set()
+    while parents.get(cohort) and cohort not in visited:
+        visited.add(cohort)
         cohort = parents[cohort]
     return f"cohort {cohort}" if cohort else ""

@@ -30,8 +30,8 @@ _LABELLED_BY_POD = "Pod"
 """The kind of owners whose labels Kueue reads only once, when it makes the Workload."""
 
 
-def search_fewer_pods(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield at most one proposal, with its trial: lower a pod set's minCount so that the Workload is admitted.
+def search_min_count_reductions(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
+    """Yield at most one proposal, with its trial, that lowers a pod set's minCount so that the Workload is admitted.
 
     A first trial with a minCount of 1 shows how many pods Kueue admits, and the proposal sets this number. A Workload
     whose owner is not a Job gets no proposal. A pod set is skipped if another pod set has a minCount, since only one
@@ -89,8 +89,8 @@ def _build_fewer_pods_proposal(workload: KueueWorkload, job: Owner | None, index
     return AdmissionProposal(summary, "fewer-pods", Price.WISH, "author", (patch,), edits, tuple(costs), needs_values)
 
 
-def search_higher_priorities(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
-    """Yield at most one proposal, with its trial: the lowest higher WorkloadPriorityClass that gets quota.
+def search_higher_priority_classes(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
+    """Yield at most one proposal, with its trial, for the lowest higher WorkloadPriorityClass that gets quota.
 
     Only the lowest few classes and the highest are tried. Nothing is yielded for a Workload made from a pod, since
     Kueue reads a pod's labels only once.

@@ -114,9 +114,7 @@ ObjectReader = Callable[[ObjectKey], Struct | None]
 
 
 def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, EditedObject]:
-    """Apply the fixes in order, and return each edited object as it was before the first edit and is after the last
-    edit.
-    """
+    """Apply the fixes in order, and return each edited object as it was before the first and after the last edit."""
     objects: dict[ObjectKey, EditedObject] = {}
     edits = (edit for change in changes for edit in change.edits)
     for edit in edits:
@@ -129,8 +127,9 @@ def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, E
 
 
 def build_object_reader(cluster: Cluster) -> ObjectReader:
-    """Return a function that returns the cluster's object with a key, or None. Kinds are indexed when they are first
-    read.
+    """Return a function that returns the cluster's object with a key, or None.
+
+    The function indexes a kind when it first reads an object of this kind.
     """
     objects_by_kind: dict[str, Mapping[tuple[str, str], Struct]] = {}
 

@@ -28,7 +28,7 @@ class Price(IntEnum):
 
 
 class FixKind(StrEnum):
-    """What a fix changes. The values are the words by which users choose among fixes."""
+    """The kinds of changes that fixes make. Users select fixes by the values."""
 
     price: Price
     """The price of fixes of this kind, unless the fix itself has another."""
@@ -210,7 +210,9 @@ class FixKind(StrEnum):
 
 
 class PoolFixKind(StrEnum):
-    """What a fix of an autoscaler's groups or pools changes. These fixes are not combined with others."""
+    """The kinds of changes that fixes make to an autoscaler's groups or pools. They are not combined with other
+    fixes.
+    """
 
     CHANGE_NODE_GROUP = "ChangeNodeGroup"
     """Change the maximum or the template of a node group of the Cluster Autoscaler."""

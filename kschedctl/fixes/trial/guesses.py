@@ -1,4 +1,6 @@
-"""Guesses about nodes: the devices that a taint promises, an image's platform, and the sizes of unseen machines."""
+"""Guesses about nodes: the devices that a label or taint indicates, an image's platform, and plausible machine
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,20 @@ NEGATIVE_VALUES = frozenset({"false", "no", "0", "none", "disabled"})
 """Label values that negate what their key says."""
 
 
-def find_device_mark(resource: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> str:
+def find_device_hint(resource: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> str:
     """Return the label or taint that marks a node as having an extended resource's devices, or an empty string.
 
-    >>> find_device_mark("nvidia.com/gpu", {"nvidia.com/gpu.present": "true"}, ())
+    >>> find_device_hint("nvidia.com/gpu", {"nvidia.com/gpu.present": "true"}, ())
     'label nvidia.com/gpu.present=true'
-    >>> find_device_mark("nvidia.com/gpu", {"pool": "gpu"}, ())
+    >>> find_device_hint("nvidia.com/gpu", {"pool": "gpu"}, ())
     'label pool=gpu'
-    >>> find_device_mark("nvidia.com/gpu", {"nvidia.com/gpu.present": "false", "pool": "web"}, ())
+    >>> find_device_hint("nvidia.com/gpu", {"nvidia.com/gpu.present": "false", "pool": "web"}, ())
     ''
     """
-    return next(_iter_device_marks(resource, labels, taints), "")
+    return next(_iter_device_hints(resource, labels, taints), "")
 
 
-def _iter_device_marks(resource: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> Iterator[str]:
+def _iter_device_hints(resource: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> Iterator[str]:
     """Yield, in words, the taints and labels that mention the resource or its kind of device.
 
     Labels whose value says no, such as "false", are left out.

@@ -111,9 +111,7 @@ class Trials:
         self.base = self.replay_changes(())
 
     def replay_changes(self, changes: Iterable[Fix]) -> RemedyTrial:
-        """Return the trial of these changes, applied in this order. Trials are cached by the set of changes, in any
-        order.
-        """
+        """Return the trial of these changes, applied in this order. Trials are cached by their sets of changes."""
         ordered_changes = tuple(changes)
         change_set = frozenset(ordered_changes)
         if change_set not in self._trials_by_changes:
@@ -225,9 +223,7 @@ def is_stored(pod: Pod, cluster: Cluster) -> bool:
 
 
 def build_stored_pod(pod: Pod, view: Fork) -> Pod:
-    """Return the pod as the API server stores it or, if the pod does not exist yet, as it would be stored after
-    admission.
-    """
+    """Return the pod as the API server stores it. A pod that does not exist yet goes through admission first."""
     stored = view.stored(pod)
     if is_stored(pod, view.cluster):
         return stored
@@ -237,9 +233,7 @@ def build_stored_pod(pod: Pod, view: Fork) -> Pod:
 
 
 def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork:
-    """Return a fork of the view with the edits of all kinds of objects applied, or the view itself if there are no
-    edits.
-    """
+    """Return a fork of the view with the edits of all kinds of objects applied, or the view if there are no edits."""
     if not edits:
         return view
     view = _fork_with_resized_pods(view, {key: edit for key, edit in edits.items() if is_resized(edit)})
@@ -356,7 +350,9 @@ def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
 
     The pod is returned unchanged if its spec did not change, or if it can be updated in place.
     """
-    if before.spec == after.spec or (find_owner(before).kind == "Pod" and is_valid_update(before, after)):
+    if before.spec == after.spec:
+        return after
+    if find_owner(before).kind == "Pod" and is_valid_update(before, after):
         return after
     runtime_class = find_runtime_class(after, cluster)
     if runtime_class is not None and contradicts_runtime_class(after, runtime_class):

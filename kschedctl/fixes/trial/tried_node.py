@@ -88,7 +88,7 @@ def _build_fact(rejection: Rejection, row: Row) -> AnyFact | None:
 
 
 def collect_label_keys(cycle: Cycle) -> set[str]:
-    """Collect the keys of node labels that the pod uses to select nodes, or as topologies of required terms."""
+    """Collect the node label keys in the pod's node selection, spread constraints and required pod (anti-)affinity."""
     spec = cycle.info.spec
     keys = collect_node_selection_keys(spec)
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
@@ -106,8 +106,7 @@ def collect_node_selection_keys(spec: PodSpec) -> set[str]:
 
 
 def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[str]) -> str:
-    """Return the first of the required hosts if none of them exists any more and the pod has hostPath volumes,
-    otherwise "".
+    """Return the first required host if no required host exists and the pod has hostPath volumes, otherwise "".
 
     `key` and `values` are a required label or field of nodes. Only the hostname label and the field metadata.name can
     name a host. A claim's local volume is not considered, as it pins the pod by itself.

@@ -136,9 +136,7 @@ def adapt_claim_to_volume(
 
 
 def describe_smaller_size(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
-    """Describe what share of the claim's requested storage the new claim requests, or return "" if it does not request
-    less.
-    """
+    """Describe which share of the claim's storage request remains in the new claim, or return "" for all of it."""
     requested, remaining = (to_billionths(parse_requested_storage(version)) for version in (claim, new_claim))
     if remaining >= requested:
         return ""

@@ -48,13 +48,13 @@ SpecChange = Callable[[DeviceClaim], DeviceClaim]
 def iter_resource_claim_fixes(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the pod's first ResourceClaim that is missing, being deleted, or owned by another pod."""
     for reference in tried.trial.pod.spec.resource_claims:
-        fixes = list(_iter_reference_fixes(tried, reference))
+        fixes = list(_iter_claim_reference_fixes(tried, reference))
         if fixes:
             yield from fixes
             return
 
 
-def _iter_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
+def _iter_claim_reference_fixes(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
     """Yield fixes for the claim to which one entry of the pod's spec.resourceClaims refers.
 
     There are none if the claim exists, is not being deleted, and belongs to the pod if it was generated.
@@ -124,7 +124,8 @@ def _is_owned_by(pod: Pod, claim: ResourceClaim) -> bool:
 def _iter_missing_claim_fixes(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
     """Yield fixes for a reference to a claim that does not exist.
 
-    They use an existing claim with a similar name, or create the claim with a request for one device of a DeviceClass.
+    They use an existing claim with a similar name, or create the claim with a request for one device. There is one such
+    fix for each of the first `MOST_CLASSES` DeviceClasses.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
@@ -189,7 +190,8 @@ def _build_claim_reference_change(reference: str, claim_name: str) -> Callable[[
 def _iter_claim_generation_fixes(tried: TriedNode, reference: PodResourceClaim, template_name: str) -> Iterator[Fix]:
     """Yield the fix that lets the controller generate the claim from its template, or fixes for a missing template.
 
-    A missing template is replaced by a template with a similar name, or created with a request for one device.
+    A missing template is replaced by a template with a similar name, or created with a request for one device of one of
+    the first `MOST_CLASSES` DeviceClasses.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace

@@ -234,7 +234,7 @@ def _build_constraint_removal(constraint: DeviceConstraint) -> SpecChange:
 
 
 def _iter_other_device_class_fixes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
-    """Yield fixes that let the request ask for another existing DeviceClass, for at most `MOST_CLASSES` classes."""
+    """Yield a fix for each of the first `MOST_CLASSES` other DeviceClasses: let the request ask for this class."""
     current_name = _find_device_class_name(claim, request)
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     other_names = [name for name in names if name != current_name]
@@ -280,7 +280,7 @@ def _find_device_class_name(claim: ResourceClaim, request_name: str) -> str:
 
 
 def _iter_device_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest]]:
-    """Yield the full name and the content of each request or, for a request with alternatives, of each alternative."""
+    """Yield the full name and content of each device request, or of its alternatives, named REQUEST/ALTERNATIVE."""
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
             yield request.name, request.exactly

@@ -123,8 +123,8 @@ def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
 def _iter_reallocation_fixes(tried: TriedNode, key: str) -> Iterator[Fix]:
     """Yield the fix that recreates a claim so that it gets other devices, because the pod cannot reach its devices.
 
-    If other pods use the claim, fixes that stop these pods are yielded instead. ``key`` is the claim's
-    ``namespace/name``.
+    If other pods use the claim, fixes that stop the first `MOST_HOLDERS` of them are yielded instead. ``key`` is the
+    claim's ``namespace/name``. Nothing is yielded if the claim does not exist.
     """
     claim = device_claims.find_resource_claim(tried, key.rpartition("/")[2])
     if claim is None:

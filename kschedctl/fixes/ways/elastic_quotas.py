@@ -37,15 +37,15 @@ def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
     # Raise max to what the namespace would use.
     if quota.max_amounts is not None:
-        used = add_requests(use.sum_namespace(quota.namespace), state.same_quota)
+        used = add_requests(use.sum_namespace_requests(quota.namespace), state.same_quota)
         limits = find_applicable_limits(state.same_quota, quota.max_amounts, INT64_MAX)
         new_max = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
         if new_max:
-            yield _build_quota_fix(quota, "max", new_max, quota.max_amounts)
+            yield _build_quota_raise_fix(quota, "max", new_max, quota.max_amounts)
             return
 
     # Raise min by what all namespaces would use beyond the sum of all mins.
-    used = add_requests(use.sum_all_namespaces(), state.all_quotas)
+    used = add_requests(use.sum_all_requests(), state.all_quotas)
     min_sum = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
     limits = find_applicable_limits(used, min_sum, 0)
     new_min = {
@@ -54,10 +54,10 @@ def iter_elastic_quota_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         if used.get(name, 0) > limit
     }
     if new_min:
-        yield _build_quota_fix(quota, "min", new_min, quota.min_amounts)
+        yield _build_quota_raise_fix(quota, "min", new_min, quota.min_amounts)
 
 
-def _build_quota_fix(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
+def _build_quota_raise_fix(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
     """Build the fix that raises amounts in the ElasticQuota's `field`, max or min, from the old to the new amounts."""
     key = ObjectKey(KIND, quota.namespace, quota.name)
     amounts = {name: _format_exactly(name, amount) for name, amount in new_amounts.items()}

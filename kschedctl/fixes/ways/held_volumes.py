@@ -1,4 +1,4 @@
-"""Fixes for what other pods hold: raise a node's volume limit, detach volumes, or stop the holder."""
+"""Fixes for volumes that other pods use: raise a node's volume limit, detach volumes, or stop the other pod."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ MOST_USERS = 3
 def iter_volume_limit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for the first driver on the node whose limit of attached volumes the pod would exceed.
 
-    They raise the limit, detach unused volumes, or stop a few pods that use the driver's volumes.
+    They raise the limit, detach unused volumes, or stop a few pods that use the driver's volumes. There are no fixes
+    for other rejections.
     """
     if not isinstance(rejection.fact, TooManyVolumes):
         return
@@ -84,7 +85,7 @@ def _iter_limit_raise_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fi
 
 
 def _iter_volume_detach_fixes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """Yield a fix for each of the driver's volumes attached to the node that no pod there uses: detach the volume."""
+    """Yield fixes that each detach one of the driver's volumes that is attached to the node but not used there."""
     view = tried.cycle.view
     storage = get_listers(view)
     node_name = view.nodes.names[tried.known_row]

@@ -327,8 +327,8 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for a claim's missing StorageClass: recreate the claim with a class of a similar name, or create it.
 
-    The class is created as a copy of an existing class that delays binding, one for each provisioner. If the claim
-    names no class, none is created.
+    The class is created as a copy of an existing class that delays binding, one for each of the first `MOST_PROPOSED`
+    provisioners. If the claim names no class, none is created.
     """
     classes = get_listers(tried.cycle.view).classes
     name = get_claim_class(claim)
@@ -343,7 +343,7 @@ def iter_missing_storage_class_fixes(tried: TriedNode, claim: PersistentVolumeCl
     delayed_classes = [class_ for class_ in classes.values() if class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
     models = {class_.provisioner: class_ for class_ in delayed_classes if class_.provisioner != NO_PROVISIONER}
     for model in list(models.values())[:MOST_PROPOSED]:
-        yield _build_class_copy_fix(model, name)
+        yield _build_storage_class_copy_fix(model, name)
 
 
 def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
@@ -351,7 +351,7 @@ def build_class_change(class_name: str) -> Callable[[PersistentVolumeClaim], Per
     return lambda current: with_class(reset_claim(current), class_name)
 
 
-def _build_class_copy_fix(model: StorageClass, name: str) -> Fix:
+def _build_storage_class_copy_fix(model: StorageClass, name: str) -> Fix:
     """Build the fix that creates a StorageClass of this name as a copy of the model."""
     new_class = replace(model, metadata=ObjectMeta(name))
     key = ObjectKey.of(new_class)

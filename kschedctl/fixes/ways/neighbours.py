@@ -43,7 +43,8 @@ MOST_CONFLICTING = 3
 def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for pods that cause the rejection: each moves one of them, or scales its workload down.
 
-    At most `MOST_TRIED` pods are tried, and at most `MOST_MOVED` fixes of each kind are yielded.
+    At most `MOST_TRIED` pods are tried, and at most `MOST_MOVED` fixes of each kind are yielded. Nothing is yielded if
+    no particular node is tried.
     """
     if tried.row is None:
         return
@@ -171,7 +172,7 @@ def _is_movable(tried: TriedNode, position: Position) -> bool:
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:
-    """Return whether the pod's PDB, if any, allows its eviction on top of the evictions by the trial's changes.
+    """Return whether the pod's PDB, if any, allows one more eviction after those that the trial's changes cause.
 
     A pod that several PDBs select is never evictable, because the eviction API rejects it.
     """
@@ -315,8 +316,7 @@ def iter_scale_down_fixes(tried: TriedNode, position: Position) -> Iterator[Fix]
 
 
 def _count_replicas_after_removal(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
-    """Return how many replicas remain if scaling down the owner removes this pod, or None if it would not remove this
-    pod.
+    """Return how many replicas remain if scaling down the owner removes this pod, or None if it does not.
 
     While one of the workload's pods has no node, a ReplicaSet removes that pod first and a StatefulSet removes none. A
     StatefulSet always removes the pod with the highest ordinal. Workloads of other kinds are not scaled down.

@@ -1,6 +1,4 @@
-"""Fixes that add storage: a PersistentVolume for a claim, or capacity in a driver's storage pool
-(CSIStorageCapacity).
-"""
+"""Fixes that add storage: a PersistentVolume for a claim, or capacity in a CSI driver's storage pool."""
 
 from __future__ import annotations
 
@@ -300,7 +298,7 @@ unknown.
 
 
 def build_storage_capacity_fix(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
-    """Build the fix that enlarges the largest storage pool in the node's reach, or adds a pool if the node has none.
+    """Build the fix that enlarges the largest storage pool that the node can reach, or adds a pool if there is none.
 
     The fix has no commands. Storage is added outside of Kubernetes, and its driver then publishes the capacity.
     """
@@ -308,14 +306,15 @@ def build_storage_capacity_fix(tried: TriedNode, claim: PersistentVolumeClaim, f
     pools = get_listers(tried.cycle.view).pools_of_class.get(name, ())
     reachable_pools = [pool for pool in pools if tried.known_row in pool.rows]
     if not reachable_pools:
-        return _build_new_pool_fix(tried, claim, pools, fact.size)
+        return _build_new_storage_pool_fix(tried, claim, pools, fact.size)
     largest = max(reachable_pools, key=lambda pool: pool.limit or 0)
-    return _build_pool_enlargement_fix(name, largest, fact.size, driver=fact.driver if fact.largest == 0 else "")
+    return _build_storage_pool_enlargement_fix(
+        name, largest, fact.size, driver=fact.driver if fact.largest == 0 else ""
+    )
 
 
 def iter_ignored_capacity_fixes(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
-    """Yield the fix that stops kube-scheduler from checking a driver's capacity, if the driver publishes none or only
-    0.
+    """Yield the fix that stops kube-scheduler from checking a driver's capacity, if none or only 0 is published.
 
     There is no fix if the driver publishes capacity only for other nodes, because it may not run on this node. A
     capacity of 0 can also mean that the storage is used up. The fix therefore gives up a guarantee if the driver's
@@ -358,7 +357,7 @@ def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
     return False
 
 
-def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
+def _build_storage_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
     """Build the fix that raises the capacity of a storage pool to `size`.
 
     `driver` names the pool's driver if the driver publishes a capacity of 0, which may be wrong. Otherwise it is empty.
@@ -390,12 +389,13 @@ def _build_pool_enlargement_fix(class_name: str, pool: StoragePool, size: str, d
     )
 
 
-def _build_new_pool_fix(
+def _build_new_storage_pool_fix(
     tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str
 ) -> Fix:
-    """Build the fix that adds a storage pool for the node's domain, given by the labels that the driver uses.
+    """Build the fix that adds a storage pool for the node's topology domain.
 
-    If the node has none of these labels, the pool is for the node's hostname.
+    The domain is given by the node's values of the driver's topology labels or, if it has none of them, by its
+    hostname.
     """
     class_name = get_claim_class(claim)
     node = tried.cycle.view.nodes.objects[tried.known_row]

@@ -83,9 +83,9 @@ def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
     """
     fact = rejection.fact
     if isinstance(fact, NodeAffinityUnmet):
-        for wanted in fact.selector:
-            yield from iter_runtime_class_fixes(tried, wanted)
-            yield from iter_selector_fixes(tried, wanted)
+        for unmet in fact.selector:
+            yield from iter_runtime_class_fixes(tried, unmet)
+            yield from iter_selector_fixes(tried, unmet)
         if not fact.selector and _may_drop_terms(tried.trial):
             yield from _iter_affinity_term_fixes(tried, fact)
             yield _build_preferred_terms_fix(tried)
@@ -95,9 +95,7 @@ def iter_node_affinity_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
 
 
 def find_missing_required_host(trial: RemedyTrial) -> str:
-    """Return the missing host that the required terms name and that may have had files of the pod, or "" if there is
-    none.
-    """
+    """Return the missing host that the required terms name and whose files the pod used, or "" if there is none."""
     for term in find_required_terms(trial.pod):
         for requirement in (*term.match_fields, *term.match_expressions):
             if requirement.operator == "In" and requirement.values:
@@ -130,8 +128,8 @@ def _iter_affinity_term_fixes(tried: TriedNode, fact: NodeAffinityUnmet) -> Iter
     for number, unmet_requirements in enumerate(fact.terms):
         if unmet_requirements:
             unmet = unmet_requirements[0]
-            written = SelectorRequirement(unmet.key, unmet.operator, unmet.values or None)
-            located = LocatedRequirement(number, unmet.field, written)
+            requirement = SelectorRequirement(unmet.key, unmet.operator, unmet.values or None)
+            located = LocatedRequirement(number, unmet.field, requirement)
             if not unmet.field:
                 yield from _iter_label_fixes(tried, located, unmet)
             if unmet.found is not None:

@@ -179,7 +179,7 @@ def _strip_prefix(key: str) -> str:
 
 
 def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
-    """Return whether the value is probably a misspelling of `candidate`, which a node's label has as its value.
+    """Return whether the value is probably a misspelling of `candidate`, the value of a node's label.
 
     An operating system or architecture is misspelt only if it is a known synonym of the candidate.
     """
@@ -256,8 +256,8 @@ def _differ_only_in_number(first: str, second: str) -> bool:
 def iter_role_label_fixes(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     """Yield the fix that adds the label to the node, if the value marks a role and another node has the label.
 
-    There is no fix if the node has the label with another value. There is none either if the value describes a node,
-    because such a label would be wrong on another node.
+    There is no fix if the node has the label with another value, or if the value describes a node, because such a label
+    would be wrong on another node.
     """
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.known_row]
@@ -335,15 +335,15 @@ def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     if runtime_class is None:
         return
     for similar_key in find_similar_keys(key, tried):
-        yield _build_class_selector_fix(pod, runtime_class, {key: None, similar_key: value})
+        yield _build_runtime_class_selector_fix(pod, runtime_class, {key: None, similar_key: value})
     if unmet.found and is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
-        yield _build_class_selector_fix(pod, runtime_class, {key: unmet.found})
+        yield _build_runtime_class_selector_fix(pod, runtime_class, {key: unmet.found})
     for other in tried.cycle.view.cluster.runtime_classes:
         if other.metadata.name != runtime_class.metadata.name:
-            yield _build_other_class_fix(pod, runtime_class, other)
+            yield _build_runtime_class_replacement_fix(pod, runtime_class, other)
 
 
-def _build_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
+def _build_runtime_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
     """Build the fix that sets these labels in the RuntimeClass's node selector. A value of None removes the label.
 
     The pod's nodeSelector, into which admission copied the class's labels, is changed in the same way.
@@ -370,7 +370,7 @@ def _build_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, labels: dic
     )
 
 
-def _build_other_class_fix(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass) -> Fix:
+def _build_runtime_class_replacement_fix(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass) -> Fix:
     """Build the fix that gives the pod another RuntimeClass.
 
     The labels, tolerations and overhead that admission added for the old class are replaced by those of the new class.

@@ -13,7 +13,7 @@ from kschedctl.api.pod_requests import revert_pending_resize
 from kschedctl.api.resource_names import PODS, is_dra_extended, is_extended
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.guesses import find_device_mark
+from kschedctl.fixes.trial.guesses import find_device_hint
 from kschedctl.fixes.trial.tried_node import NodeRejection, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -38,8 +38,8 @@ def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         return
     view, row, resource = tried.cycle.view, tried.known_row, fact.resource
     node = view.nodes.objects[row]
-    mark = find_device_mark(resource, node.metadata.labels, node.spec.taints)
-    if not mark:
+    hint = find_device_hint(resource, node.metadata.labels, node.spec.taints)
+    if not hint:
         return
 
     # A node that publishes devices of another vendor, such as amd.com/gpu for nvidia.com/gpu, lacks no plugin.
@@ -60,7 +60,7 @@ def iter_device_plugin_fixes(tried: TriedNode, rejection: NodeRejection) -> Iter
         return replace(current, status=status)
 
     name = node.metadata.name
-    text = f"check the device plugin of {resource} on node {name}, which publishes none despite the {mark}"
+    text = f"check the device plugin of {resource} on node {name}, which publishes none despite the {hint}"
     commands = (kubectl.render_command("describe", "node", name),)
     edits = build_node_edits(node, change)
     target = (name, resource)
@@ -201,7 +201,10 @@ MOST_REVERTED = 3
 
 
 def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that each revert one of the largest resizes that the node's kubelet deferred for lack of room."""
+    """Yield fixes that each revert one of the largest resizes that the node's kubelet deferred for lack of room.
+
+    Nothing is yielded for rejections other than insufficient resources.
+    """
     if tried.row is None or not isinstance(rejection.fact, Insufficient):
         return
     view, resource = tried.cycle.view, rejection.fact.resource

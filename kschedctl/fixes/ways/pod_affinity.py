@@ -128,9 +128,8 @@ def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm
     """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
     Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
-    template hash, or if the term is already limited. The scheduler reads only the term's selector. The API server
-    extends the selector by the match label keys when the pod is created. If admission is not replayed, the fix extends
-    the selector.
+    template hash, or if the term is already limited. If admission is not replayed, the fix also extends the term's
+    selector, which is the only part that the scheduler reads and which the API server would extend.
     """
     pod = tried.trial.authored_pod
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
@@ -318,7 +317,7 @@ def _iter_similar_selectors(selector: LabelSelector, label_values: _LabelValues)
 
 
 def _iter_similar_match_labels(selector: LabelSelector, label_values: _LabelValues) -> Iterator[_SimilarSelector]:
-    """Yield copies of the selector with the key, the value or both of one matchLabels entry replaced by similar ones.
+    """Yield copies of the selector in which one matchLabels entry has a similar key, a similar value or both.
 
     Only keys and values that occur in `label_values` are used.
     """
@@ -339,7 +338,7 @@ def _iter_similar_match_labels(selector: LabelSelector, label_values: _LabelValu
 
 
 def _iter_similar_match_expressions(selector: LabelSelector, label_values: _LabelValues) -> Iterator[_SimilarSelector]:
-    """Yield copies of the selector with a value of one In requirement replaced by a similar one that occurs."""
+    """Yield copies of the selector in which one value of an In requirement is replaced by a similar existing value."""
     for index, requirement in enumerate(selector.match_expressions):
         if requirement.operator != "In" or not requirement.values:
             continue

@@ -29,9 +29,9 @@ def iter_host_port_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator
         if any(port.conflicts(used_port) for used_port in _iter_used_host_ports(tried)):
             free_port = _find_free_port(tried, port)
             if free_port:
-                yield _build_port_fix(tried, port, free_port)
+                yield _build_host_port_fix(tried, port, free_port)
             if not info.spec.host_network:
-                yield _build_port_fix(tried, port, 0)
+                yield _build_host_port_fix(tried, port, 0)
 
 
 def _iter_used_host_ports(tried: TriedNode) -> Iterator[HostPort]:
@@ -53,7 +53,7 @@ def _find_free_port(tried: TriedNode, port: HostPort) -> int:
     return next((number for number in higher_ports if number not in taken_ports and number not in own_ports), 0)
 
 
-def _build_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
+def _build_host_port_fix(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
     """Build the fix that replaces the pod's host port by `new_port`, or removes the host port if `new_port` is 0."""
     host_network = tried.cycle.info.spec.host_network
 

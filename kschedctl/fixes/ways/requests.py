@@ -47,7 +47,8 @@ class PodRequest(NamedTuple):
 def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes that each lower one of the pod's requests for the insufficient resource until the pod fits.
 
-    For extended resources and huge pages, a fix that drops all requests for the resource follows.
+    For extended resources and huge pages, a fix that drops all requests for the resource follows. Nothing is yielded
+    for rejections other than insufficient resources.
     """
     fact = rejection.fact
     if not isinstance(fact, Insufficient):
@@ -63,7 +64,10 @@ def iter_request_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[F
 
 
 def iter_cpu_unit_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine."""
+    """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine.
+
+    Nothing is yielded for rejections other than insufficient CPU.
+    """
     fact = rejection.fact
     if not isinstance(fact, Insufficient) or fact.resource != CPU:
         return
@@ -224,11 +228,33 @@ def _build_request_lowering_fix(tried: TriedNode, request: PodRequest, resource:
         amounts_text = f"{new_amount} {resource} instead of {old_amount}"  # the unit is the point
     else:
         amounts_text = _describe_lowered_amount(resource, _parse_amount(new_amount, resource), request.amount)
-    text = f"request {amounts_text}{place_text}"
     price = Price.CORRECTION if is_unit_added else get_reduction_price(remaining_share)
+    weakens = ""
+    if price is Price.GUARANTEE:
+        resource_word = "CPU" if resource == CPU else resource
+        subject = "the container" if request.field else "the pod"
+        weakens = f"{subject} keeps only {_format_percentage(remaining_share)} of its {resource_word} request"
     return Fix(
-        FixKind.LOWER_REQUEST, target, text, by="author", edits=edits, cost=cost, variant_of=target[:-1], price=price
+        FixKind.LOWER_REQUEST,
+        target,
+        f"request {amounts_text}{place_text}",
+        by="author",
+        edits=edits,
+        cost=cost,
+        weakens=weakens,
+        variant_of=target[:-1],
+        price=price,
     )
+
+
+def _format_percentage(share: float) -> str:
+    """Format a share as a whole percentage, rounded down.
+
+    >>> _format_percentage(0.179), _format_percentage(0.0099)
+    ('17%', 'less than 1%')
+    """
+    percentage = int(share * 100)
+    return f"{percentage}%" if percentage else "less than 1%"
 
 
 def _describe_lowered_amount(resource: str, new_amount: int, old_amount: int) -> str:

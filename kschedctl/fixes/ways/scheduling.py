@@ -1,4 +1,4 @@
-"""Fixes for the pod's place among others: another scheduler name, or another PriorityClass."""
+"""Fixes that set another scheduler name or another PriorityClass."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpread
 
 
 def _find_values_of_emptiest_domains(tried: TriedNode, key: str) -> list[str]:
-    """Return a few values of the label that other nodes have, the values of the least crowded domains first.
+    """Return up to `MOST_DOMAINS` values of the label that other nodes have, those of the least crowded domains first.
 
     The values are in no particular order if no pods were counted by this label.
     """
@@ -99,11 +99,11 @@ def _iter_relaxation_fixes(
     domain_count = max(int(counts.exists.sum()), 1)
     if constraint.min_domains is not None and constraint.min_domains > domain_count:
         text = f"spread across {key} with minDomains {domain_count} instead of {constraint.min_domains}"
-        yield _build_constraint_fix(
+        yield _build_constraint_field_fix(
             tried, index, FixKind.MIN_DOMAINS, text, MIN_DOMAINS, weakens=loss_text, min_domains=domain_count
         )
     text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
-    yield _build_constraint_fix(tried, index, FixKind.MAX_SKEW, text, MORE_SKEW, weakens=loss_text, max_skew=skew)
+    yield _build_constraint_field_fix(tried, index, FixKind.MAX_SKEW, text, MORE_SKEW, weakens=loss_text, max_skew=skew)
     yield _build_soft_constraint_fix(tried, index, constraint)
 
 
@@ -118,16 +118,16 @@ def _iter_narrower_counting_fixes(
     if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
-        yield _build_constraint_fix(tried, index, FixKind.MATCH_LABEL_KEYS, text, ROLLOUT, match_label_keys=keys)
+        yield _build_constraint_field_fix(tried, index, FixKind.MATCH_LABEL_KEYS, text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":
         text = f"spread across {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
         price = Price.CORRECTION if _is_emptiest_domain_tainted(tried, counts) else None
-        yield _build_constraint_fix(
+        yield _build_constraint_field_fix(
             tried, index, FixKind.NODE_TAINTS_POLICY, text, HONOUR, price=price, node_taints_policy="Honor"
         )
     if constraint.node_affinity_policy == "Ignore":
         text = f"spread across {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
-        yield _build_constraint_fix(
+        yield _build_constraint_field_fix(
             tried, index, FixKind.NODE_AFFINITY_POLICY, text, HONOUR, node_affinity_policy="Honor"
         )
 
@@ -177,7 +177,7 @@ def _build_soft_constraint_fix(tried: TriedNode, index: int, constraint: Topolog
     key = constraint.topology_key
     text = f"prefer to spread across {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
     loss_text = UNEVEN_TEXT.format(key=key)
-    return _build_constraint_fix(
+    return _build_constraint_field_fix(
         tried,
         index,
         FixKind.SCHEDULE_ANYWAY,
@@ -193,12 +193,12 @@ def _iter_topology_key_fixes(tried: TriedNode, index: int, constraint: TopologyS
     """Yield fixes that spread over another topology key, if no node has the label of the constraint's key."""
     for new_key, price in iter_other_topologies(constraint.topology_key, tried):
         text = f"spread across {new_key} instead of {constraint.topology_key}"
-        yield _build_constraint_fix(
+        yield _build_constraint_field_fix(
             tried, index, FixKind.CORRECT_TOPOLOGY_KEY, text, CORRECT, price=price, topology_key=new_key
         )
 
 
-def _build_constraint_fix(
+def _build_constraint_field_fix(
     tried: TriedNode,
     index: int,
     kind: FixKind,

@@ -213,7 +213,9 @@ def _iter_toleration_corrections(tried: TriedNode, taint: Taint) -> Iterator[Fix
         if toleration.operator in ("Gt", "Lt") or any(tolerates(toleration, other) for other in known_taints):
             continue
         likeness = _compare_toleration_with_taint(toleration, taint, known_taints)
-        if likeness is None or (likeness is Likeness.OTHER_VALUE and not _selects_only_tainted_nodes(tried, taint)):
+        if likeness is None:
+            continue
+        if likeness is Likeness.OTHER_VALUE and not _selects_only_tainted_nodes(tried, taint):
             continue
 
         # Build the toleration that was probably meant.

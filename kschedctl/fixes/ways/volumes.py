@@ -168,7 +168,8 @@ def _is_volume_available(tried: TriedNode, volume: PersistentVolume) -> bool:
     if claim_ref is None:
         return volume.status.phase == "Available"
     claim = find_claim(tried, f"{claim_ref.namespace}/{claim_ref.name}")
-    is_claim_gone = claim is None or (bool(claim_ref.uid) and claim_ref.uid != claim.metadata.uid)
+    # A claim with another UID was recreated under the same name.
+    is_claim_gone = claim is None or claim_ref.uid not in ("", claim.metadata.uid)
     return is_claim_gone or volume.status.phase in ("Released", "Failed")
 
 

@@ -31,7 +31,7 @@ MOST_NAMED = 3
 
 
 def iter_termination_wait_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield the fix that waits until all terminating pods on the node, and those that cause the rejection, have left.
+    """Yield the fix that waits until the terminating pods on the node, and those that cause the rejection, are gone.
 
     Nothing is yielded if there are no such pods or no particular node is tried.
     """

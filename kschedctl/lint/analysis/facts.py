@@ -106,8 +106,7 @@ class ClusterFacts:
         return len(np.unique(codes[codes >= 0]))
 
     def format_unusable_domains(self, key: str, nodes: Bools, usable: Bools, limit: int = 3) -> str:
-        """Return the values of the label ``key`` that occur on ``nodes`` but on no ``usable`` node, as in ``a, b and 12
-        more``.
+        """Return the values of a label that occur on ``nodes`` but on no ``usable`` node, as in ``a, b and 12 more``.
 
         ``nodes`` and ``usable`` are masks (N,). At most ``limit`` values are named.
         """

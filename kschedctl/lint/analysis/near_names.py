@@ -51,21 +51,22 @@ def find_similar_name(written: str, known_names: Iterable[str], min_length: int 
 
 
 def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
-    """Count the typing slips between two names. Return None if the names are equal, differ on purpose, or differ too
-    much.
+    """Count the typing slips between two names, or return None if there are too many for a misspelling.
 
-    Names that differ only in case, separators or the order of their words are 0 slips apart.
+    The result is also None if the names are equal or differ on purpose. Names that differ only in case, separators or
+    the order of their words are 0 slips apart.
     """
     if written == known_name or _extract_digits(written) != _extract_digits(known_name):
         return None
     written_words, known_words = _SEPARATORS.split(written.lower()), _SEPARATORS.split(known_name.lower())
     if "".join(written_words) == "".join(known_words) or sorted(written_words) == sorted(known_words):
         return 0
-    differing = [(word, known) for word, known in zip(written_words, known_words, strict=False) if word != known]
-    if len(written_words) != len(known_words) or len(differing) != 1:
+    pairs = zip(written_words, known_words, strict=False)
+    differing_pairs = [(word, known_word) for word, known_word in pairs if word != known_word]
+    if len(written_words) != len(known_words) or len(differing_pairs) != 1:
         return None
 
-    ((word, known_word),) = differing
+    ((word, known_word),) = differing_pairs
     shorter = min(len(word), len(known_word))
     is_common_word = word in _WORDS and (known_word in _WORDS or len(word) <= _SHORT_WORD)
     is_other_code = len(word) == len(known_word) < _SHORT_WORD and set(word) != set(known_word)  # such as rwo and rwx

@@ -235,7 +235,7 @@ class PoolTypeCatalog:
         """Return the instance types that the pool's node class allows, or all types if the class is unknown."""
         key = get_class_reference(pool) if self._classes.find_node_class(pool) else None
         if key not in self._columns:
-            self._columns[key] = TypeColumns(self._classes.adjust_types(pool, self._instance_types.types))
+            self._columns[key] = TypeColumns(self._classes.adjust_instance_types(pool, self._instance_types.types))
         return self._columns[key]
 
 

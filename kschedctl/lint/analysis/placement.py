@@ -121,6 +121,8 @@ def _iter_required_affinity_terms(
         namespaces = frozenset((workload.namespace,) if own_namespace_only else term.namespaces)
         revision_labels = ADDED_LABELS.get(workload.kind, ())
         pod_labels = (*workload.labels, *revision_labels)
+        includes_own_namespace = workload.namespace in namespaces or namespace_selector == EVERYTHING
+        excludes_own_pods = any(key in pod_labels for key in term.mismatch_label_keys)
         yield RequiredTerm(
             path=("affinity", field_name, REQUIRED, i),
             key=term.topology_key,
@@ -128,10 +130,10 @@ def _iter_required_affinity_terms(
             namespaces=namespaces,
             namespace_selector=namespace_selector,
             selects_itself=(
-                (workload.namespace in namespaces or namespace_selector == EVERYTHING)
+                includes_own_namespace
                 and selector != NOTHING
                 and workload.is_selected_by(selector)
-                and not any(key in pod_labels for key in term.mismatch_label_keys)
+                and not excludes_own_pods
             ),
             matches_all_revisions=not any(key in revision_labels for key in term.match_label_keys),
         )
@@ -220,8 +222,9 @@ def iter_unbound_claim_specs(
     """
     for subject, claim in claims:
         is_bound = f"{subject.namespace or 'default'}/{subject.name}" in bound_names or claim.status.phase == "Bound"
-        is_written = bool(subject.document)  # claims of a cluster have a phase
-        if not is_bound and not claim.spec.volume_name and (is_written or claim.status.phase == "Pending"):
+        is_manifest = bool(subject.document)  # a manifest has no phase, unlike the claims of a cluster
+        may_be_unbound = is_manifest or claim.status.phase == "Pending"
+        if may_be_unbound and not is_bound and not claim.spec.volume_name:
             yield ClaimSpec(subject, ("spec",), claim.spec.storage_class_name is not None)
     for workload in workloads:
         for i, volume in enumerate(workload.spec.volumes):

@@ -80,10 +80,10 @@ class ManifestObjects:
             self._read_object(subject)
         except InvalidFieldError as error:
             self.invalid.append(subject.build_problem(error.path, str(error), error.fix))
-            self._add_problems_behind(subject, error.path)
+            self._add_masked_problems(subject, error.path)
 
-    def _add_problems_behind(self, subject: Subject, faulty_path: Path) -> None:
-        """Add the problems that show up once the field at ``faulty_path`` is removed, and then those behind them."""
+    def _add_masked_problems(self, subject: Subject, faulty_path: Path) -> None:
+        """Add the problems that the fault at ``faulty_path`` masks, by reading the object again without this field."""
         remaining_document = remove_fields(subject.document, [faulty_path])
         if remaining_document is None:
             return
@@ -174,7 +174,8 @@ def _find_quantity_problems(workloads: Iterable[Workload]) -> list[Problem]:
     uncountable = []
     for workload in workloads:
         fault = explain_uncountable_requests(workload)
-        if fault and (workload.custom_kind or not has_negative_quantity(workload)):
+        is_reported_elsewhere = not workload.custom_kind and has_negative_quantity(workload)
+        if fault and not is_reported_elsewhere:
             uncountable.append(workload.build_problem(("containers",), fault))
     return uncountable
 
@@ -304,15 +305,15 @@ def iter_custom_workloads(subject: Subject) -> Iterator[Workload]:
         remark = ""
     is_rollout = (group, subject.kind) == (_ARGO, ROLLOUT)
     for pods in (*_iter_pod_templates(spec), *_iter_partial_pod_specs(subject, group)):
-        written = {"metadata": drop_nulls(pods.metadata), "spec": drop_nulls(pods.spec)}
+        template_fields = {"metadata": drop_nulls(pods.metadata), "spec": drop_nulls(pods.spec)}
         try:
-            typed = convert_field((), written, api.PodTemplateSpec)
+            template = convert_field((), template_fields, api.PodTemplateSpec)
         except InvalidFieldError:
             continue
         yield Workload(
             subject,
-            typed.metadata.labels,
-            typed.spec,
+            template.metadata.labels,
+            template.spec,
             pods.replicas,
             template_path=pods.spec_path[:-1],
             spec_path=pods.spec_path,

@@ -149,9 +149,7 @@ def _are_separate_folders(folder: PlaceParts, other_folder: PlaceParts) -> bool:
 
 
 def _iter_divergences(places: set[PlaceParts]) -> Iterator[tuple[PlaceParts, set[str]]]:
-    """Yield each folder or file at which the given places diverge, with the names of its children that lead to these
-    places.
-    """
+    """Yield each folder or file at which places diverge, with the names of its children that lead to the places."""
     groups: list[tuple[int, list[PlaceParts]]] = [(0, list(places))]  # places that agree in their first steps
     while groups:
         depth, group = groups.pop()

@@ -22,7 +22,7 @@ from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, UpdateStrategy
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
-from kschedctl.snapshot.pod_info import to_amounts
+from kschedctl.snapshot.pod_info import convert_to_amounts
 
 T = TypeVar("T")
 _TYPE_WORDS = {
@@ -206,10 +206,12 @@ def read_workload(subject: Subject) -> Workload | None:
         return None
     template = object_at(subject.document, *template_path)
     metadata = object_at(template, "metadata")
-    written = {"metadata": drop_nulls(metadata), "spec": drop_nulls(template.get("spec") or {})}
-    typed = convert_field(template_path, written, api.PodTemplateSpec)
-    stored = subject.kind == "Pod" and "status" in subject.document
-    spec = to_written_spec(api.Pod(api.PodMeta(labels=typed.metadata.labels), typed.spec)) if stored else typed.spec
+    template_fields = {"metadata": drop_nulls(metadata), "spec": drop_nulls(template.get("spec") or {})}
+    typed = convert_field(template_path, template_fields, api.PodTemplateSpec)
+    spec = typed.spec
+    is_stored_pod = subject.kind == "Pod" and "status" in subject.document
+    if is_stored_pod:
+        spec = to_written_spec(api.Pod(api.PodMeta(labels=typed.metadata.labels), spec))
     return Workload(
         subject,
         typed.metadata.labels,
@@ -218,7 +220,7 @@ def read_workload(subject: Subject) -> Workload | None:
         template_path=template_path,
         annotations=object_at(metadata, "annotations"),
         owned=any(owner.controller for owner in _read_owners(subject)),
-        disk_volumes=_find_disk_volumes((*template_path, "spec"), written["spec"]),
+        disk_volumes=_find_disk_volumes((*template_path, "spec"), template_fields["spec"]),
         strategy=_read_strategy(subject),
     )
 
@@ -231,8 +233,8 @@ def _find_disk_volumes(at: Path, spec: object) -> dict[int, str]:
 
 def _read_strategy(subject: Subject) -> UpdateStrategy:
     """Read the update strategy of a Deployment, or return the default one for other kinds."""
-    written = field_at(subject.document, "spec", "strategy") if subject.kind == "Deployment" else None
-    return convert_field(("spec", "strategy"), drop_nulls(written or {}), UpdateStrategy)
+    strategy = field_at(subject.document, "spec", "strategy") if subject.kind == "Deployment" else None
+    return convert_field(("spec", "strategy"), drop_nulls(strategy or {}), UpdateStrategy)
 
 
 def has_built_in_group(subject: Subject) -> bool:
@@ -362,7 +364,7 @@ def explain_uncountable_requests(workload: Workload) -> str:
     The reason is an invalid or negative quantity, or a total too large for any node.
     """
     try:
-        to_amounts(compute_pod_requests(workload.pod))
+        convert_to_amounts(compute_pod_requests(workload.pod))
     except QuantityError as error:
         return f"{format_path(workload.get_path('containers'))}: {error.what}"
     return ""

@@ -78,7 +78,7 @@ def _find_misspelt_names(context: LintContext, references: Iterable[NameReferenc
 def _find_references_to_other_namespaces(
     context: LintContext, references: Iterable[NameReference]
 ) -> Iterator[Problem]:
-    """Yield a problem for each reference to an object that exists in exactly one namespace, which is another one.
+    """Yield a problem for each reference to an object that exists only in one other namespace.
 
     Objects that are also referenced from their own namespace are left out. Empty references, references from objects
     without a namespace, and references from namespaces that may have unknown pods are left out, too.

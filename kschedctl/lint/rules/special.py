@@ -83,7 +83,8 @@ def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
             and w.spec.scheduling_group.pod_group_name == subject.name
             and context.variants.can_coexist(subject, w.subject)
         ]
-        if gang is None or (not members and context.cluster is None):
+        may_have_unknown_members = not members and context.cluster is None
+        if gang is None or may_have_unknown_members:
             continue
         count = sum(workload.highest_replicas for workload in members)
         if count >= gang.min_count:

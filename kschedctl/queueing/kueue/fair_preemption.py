@@ -93,7 +93,7 @@ class _FairSearch:
 
         # The request is already counted, and must not be counted twice when its fit is checked
         self._request.queue.remove_usage(self._request.usage)
-        request_fits = self._preemptor.fits_request(self._request, allows_borrowing=True)
+        request_fits = self._preemptor.does_request_fit(self._request, allows_borrowing=True)
         self._request.queue.add_usage(self._request.usage)
         return request_fits
 
@@ -223,12 +223,12 @@ class _QueueOrder:
     def compute_shares(self, queue: QueueSnapshot) -> _SharePair:
         """Return the dominant shares of the preemptor's queue and of another queue, for comparison.
 
-        These are the shares of the two children of the queues' lowest common cohort that contain the queues.
+        The shares are taken directly below the queues' lowest common cohort, at the child that contains each queue.
         """
         ancestor = self._find_common_ancestor(queue)
         return _SharePair(
-            compute_share(_find_branch_below(self._queue.node, ancestor)),
-            compute_share(_find_branch_below(queue.node, ancestor)),
+            compute_share(_get_branch_below(self._queue.node, ancestor)),
+            compute_share(_get_branch_below(queue.node, ancestor)),
         )
 
     def compute_share_without(self, info: WorkloadInfo) -> DominantShare:
@@ -238,7 +238,7 @@ class _QueueOrder:
         snapshot stays unchanged.
         """
         queue = self._preemptor.snapshot.queues[info.cluster_queue]
-        branch = _find_branch_below(queue.node, self._find_common_ancestor(queue))
+        branch = _get_branch_below(queue.node, self._find_common_ancestor(queue))
         usage = info.compute_usage(self._preemptor.snapshot.gates)
 
         # Take the usage out only for the computation
@@ -321,7 +321,7 @@ class _QueueOrder:
         return highest, highest_share
 
 
-def _find_branch_below(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
+def _get_branch_below(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
     """Return the child of ``ancestor`` that contains the node or is the node."""
     branch = node
     for cohort in node.iter_ancestors():

@@ -38,7 +38,7 @@ from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueS
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_flavor
 from kschedctl.queueing.kueue.pod_requests import compute_requests
-from kschedctl.queueing.kueue.quota_tree import find_covering_height
+from kschedctl.queueing.kueue.quota_tree import compute_covering_height
 from kschedctl.queueing.kueue.topology.snapshot import (
     AssumedUsage,
     PodSetPlacementRequest,
@@ -138,7 +138,7 @@ class FlavorAssigner:
         progress = ScanProgress([], self.queue.generation, self.cycle, self.info.shape)
         assignment = Assignment(progress)
         for group in self._group_pod_sets(counts):
-            if not self._assign_group(assignment, group):
+            if not self._assign_pod_set_group(assignment, group):
                 self._set_no_fit_reason(assignment)
                 return assignment
         if assignment.mode != AssignmentMode.NO_FIT and Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
@@ -188,7 +188,7 @@ class FlavorAssigner:
         if requested.domains is not None and admission is not None:
             assignment.topology = admission.pod_sets[index].topology
 
-    def _assign_group(self, assignment: Assignment, group: Sequence[_GroupPodSet]) -> bool:
+    def _assign_pod_set_group(self, assignment: Assignment, group: Sequence[_GroupPodSet]) -> bool:
         """Find flavors for a group of pod sets, and add the assignments of its pod sets.
 
         Return whether every pod set that requests resources got flavors and there was no error.
@@ -327,7 +327,7 @@ class FlavorAssigner:
     def _is_limited_to_other_flavors(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
         """Return whether the Workload was nominated for other flavors of the resource and is limited to them.
 
-        The limit only applies when feature gates allow that an assignment is computed again in a cycle.
+        The limit applies only if the feature gates allow recomputing an assignment within a cycle.
         """
         nominated = self.info.nominated_flavors
         if not nominated:
@@ -447,7 +447,7 @@ class FlavorAssigner:
             return _QuotaFit(PreemptionMode.NO_FIT, 0, reason, NoFitReason.EXCEEDS_MAX_QUOTA)
 
         # No more than is free now
-        borrowing, may_reclaim = find_covering_height(self.queue.node, key, total)
+        borrowing, may_reclaim = compute_covering_height(self.queue.node, key, total)
         available = self.queue.compute_available_quota(key)
         if total <= available:
             return _QuotaFit(PreemptionMode.FIT, borrowing)

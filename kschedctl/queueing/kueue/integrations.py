@@ -163,7 +163,7 @@ class WorkloadBuilder:
         a priority class does not exist.
         """
         class_name = metadata.labels.get(PRIORITY_CLASS_LABEL, "")
-        priority = find_workload_priority(class_name, pod_class_name, pod_sets, self.classes)
+        priority = resolve_workload_priority(class_name, pod_class_name, pod_sets, self.classes)
         return KueueWorkloadSpec(
             queue_name=queue,
             priority=priority.value,
@@ -211,7 +211,7 @@ class WorkloadBuilder:
 def _build_operated_pod_sets(owner: Owner, operated: OperatedPodSets, gates: FeatureGates) -> list[KueuePodSet]:
     """Build the pod sets of a custom resource.
 
-    Raises NotIntegratedError if they are unknown, and InputError if an annotation of a pod template is invalid.
+    Raises NotIntegratedError if the pod sets are unknown, and InputError if an annotation of a pod template is invalid.
     """
     if operated.problem:
         raise NotIntegratedError(operated.problem)
@@ -242,8 +242,8 @@ def _count_replicas(replicas: int | None) -> int:
 def _build_job_pod_set(job: Job | StoredJob, gates: FeatureGates) -> KueuePodSet:
     """Build the only pod set of a Job, with as many pods as run in parallel.
 
-    With the gate PartialAdmission an annotation may say how few pods are enough. Raises InputError if an annotation is
-    invalid.
+    With the gate PartialAdmission, an annotation may set the minimum number of pods. Raises InputError if an annotation
+    is invalid.
     """
     spec = job.spec
     count = _count_replicas(spec.parallelism)
@@ -357,7 +357,7 @@ class WorkloadPriority(NamedTuple):
     reference: WorkloadPriorityClassRef | None = None
 
 
-def find_workload_priority(
+def resolve_workload_priority(
     class_name: str, pod_class_name: str, pod_sets: Iterable[KueuePodSet], classes: PriorityClasses
 ) -> WorkloadPriority:
     """Return the priority of the job's WorkloadPriorityClass or, without one, of its pods' PriorityClass.

@@ -68,8 +68,8 @@ class ManagedJobs:
     def find_local_queue_name(self, owner: Owner, job: Struct) -> str | None:
         """Return the name of a job's LocalQueue, or None if Kueue does not manage the job.
 
-        The label of the job or of its pod template names it. Otherwise, it is the namespace's default LocalQueue. The
-        name is "" if Kueue manages the job but keeps it suspended because it has no LocalQueue.
+        The name comes from the label of the job or of its pod template. Without a label, the namespace's default
+        LocalQueue is used. The name is "" if Kueue manages the job but keeps it suspended because it has no LocalQueue.
         """
         kind = "Job" if isinstance(job, CronJob) else owner.kind
 

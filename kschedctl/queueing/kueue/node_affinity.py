@@ -37,10 +37,10 @@ def matches_flavor(spec: PodSpec, node_labels: Mapping[str, str]) -> bool:
     Only requirements on labels of the flavor are checked. If a term of the affinity has no such requirement, the whole
     affinity matches. Raises NodeSelectorError if a node selector is invalid.
     """
-    return compile_required_node_affinity(_restrict_to_keys(spec, node_labels)).match(node_labels, "")
+    return compile_required_node_affinity(_restrict_spec_to_labels(spec, node_labels)).match(node_labels, "")
 
 
-def _restrict_to_keys(spec: PodSpec, keys: Mapping[str, str]) -> PodSpec:
+def _restrict_spec_to_labels(spec: PodSpec, keys: Mapping[str, str]) -> PodSpec:
     """Return the pod spec with only the node selector and affinity requirements on these labels.
 
     If an affinity term has no such requirement, the affinity is dropped, because the term then always matches.

@@ -136,7 +136,7 @@ def _with_missing_namespaces(cluster: Cluster) -> Cluster:
 
 
 def predict_outlook(replay: KueueReplay) -> Outlook:
-    """Run a started replay until nothing changes or its states repeat. Return what becomes of each waiting Workload.
+    """Run a started replay until nothing changes or its states repeat, and return the outlook of each waiting Workload.
 
     The replay stops early after _MOST_CYCLES cycles, or when the tries exceed _MOST_WORK. Workloads that it would still
     try are then undecided.
@@ -195,7 +195,7 @@ def _record_queue_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOut
 def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQuota]]:
     """Return the free and total quota of each active ClusterQueue, including what it may borrow.
 
-    A ClusterQueue that uses more than it may has no free quota.
+    A ClusterQueue that exceeds its quota has no free quota.
     """
     return {
         name: {
@@ -251,7 +251,7 @@ class _StateHistory:
         return is_repeated
 
     def _build_queue_key(self, name: str) -> Hashable:
-        """Build a hashable key for everything in a ClusterQueue's waiting Workloads that affects the next cycles."""
+        """Build a hashable key of the state of a ClusterQueue's waiting Workloads that affects later cycles."""
         queue = self._replay.queues.pending[name]
         generation = self._replay.cache.queues[name].generation
         waiting = [*queue.active.items(), *queue.inadmissible.items()]
@@ -274,7 +274,7 @@ def _build_progress_key(progress: ScanProgress, generation: int) -> Hashable:
 
 
 def _build_workload_key(workload: WorkloadState) -> Hashable:
-    """Build a hashable key for everything in a Workload that affects the next cycles.
+    """Build a hashable key of the state of a Workload that affects later cycles.
 
     The time of a condition is included only if it determines the Workload's place in its queue.
     """

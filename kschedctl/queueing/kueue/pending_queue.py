@@ -229,7 +229,7 @@ def _waits_for_backoff(workload: WorkloadState) -> bool:
 
 
 def _is_unchanged_for_queue(old: WorkloadState, new: WorkloadState) -> bool:
-    """Return whether two states of a Workload agree in everything that could make it admissible again."""
+    """Return whether two states of a Workload agree in all fields that could make the Workload admissible again."""
     if (old.queue_name, old.priority, old.active) != (new.queue_name, new.priority, new.active):
         return False
     if old.adjusted_pod_sets != new.adjusted_pod_sets or old.reclaimable != new.reclaimable:

@@ -56,9 +56,9 @@ def read_resource_settings(document: JsonObject) -> ResourceSettings:
 def add_admission_defaults(
     pod_sets: Iterable[KueuePodSet], limit_ranges: Sequence[LimitRange], overheads: Mapping[str, Resources]
 ) -> tuple[KueuePodSet, ...]:
-    """Return the pod sets with everything that admission would add to their pods.
+    """Return the pod sets with the overhead, limits and requests that admission would add to their pods.
 
-    This is the overhead of the RuntimeClass (``overheads``), the defaults of LimitRanges, and limits that replace
+    The overhead is that of the RuntimeClass (``overheads``). The defaults of LimitRanges apply, and limits replace
     missing requests.
     """
     limits = summarize_limit_ranges(limit_ranges)
@@ -179,13 +179,13 @@ def summarize_limit_ranges(limit_ranges: Iterable[LimitRange]) -> dict[str, Limi
                 merged,
                 default={**item.default, **merged.default},
                 default_request={**item.default_request, **merged.default_request},
-                max=_merge_resources(merged.max, item.max, min),
-                min=_merge_resources(merged.min, item.min, max),
+                max=_merge_resource_lists(merged.max, item.max, min),
+                min=_merge_resource_lists(merged.min, item.min, max),
             )
     return summary
 
 
-def _merge_resources(
+def _merge_resource_lists(
     a: Resources, b: Resources, choose: Callable[[str | int | float, str | int | float], str | int | float]
 ) -> Resources:
     """Merge two ResourceLists. ``choose`` is min or max, and is applied to amounts of the same resource."""
@@ -205,11 +205,13 @@ def find_resource_errors(pod_sets: Iterable[KueuePodSet]) -> list[str]:
         spec, path = pod_set.template.spec, f"spec.podSets[{index}].template.spec"
         for field, container in _iter_containers(spec):
             resources = container.resources
-            exceeding = find_exceeding_resources(_parse_or_empty(resources.requests), _parse_or_empty(resources.limits))
+            exceeding = find_exceeding_resources(
+                _parse_requests_or_empty(resources.requests), _parse_requests_or_empty(resources.limits)
+            )
             errors += _build_resources_error(f"{path}.{field}", exceeding, _ABOVE_LIMIT)
         if spec.resources is not None:
             exceeding = find_exceeding_resources(
-                _parse_or_empty(spec.resources.requests), _parse_or_empty(spec.resources.limits)
+                _parse_requests_or_empty(spec.resources.requests), _parse_requests_or_empty(spec.resources.limits)
             )
             errors += _build_resources_error(f"{path}.resources", exceeding, _ABOVE_LIMIT)
     return errors
@@ -227,8 +229,8 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
         if _CONTAINER in limits:
             for field, container in _iter_containers(spec):
                 resources = container.resources
-                highest = _parse_or_empty(_merge_resources(resources.requests, resources.limits, max))
-                lowest = _parse_or_empty(_merge_resources(resources.requests, resources.limits, min))
+                highest = _parse_requests_or_empty(_merge_resource_lists(resources.requests, resources.limits, max))
+                lowest = _parse_requests_or_empty(_merge_resource_lists(resources.requests, resources.limits, min))
                 errors += _find_bound_errors(f"{path}.{field}", highest, lowest, limits[_CONTAINER])
         if _POD in limits:
             total = compute_requests(spec)
@@ -238,8 +240,12 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
 
 def _find_bound_errors(path: str, highest: Requests, lowest: Requests, bounds: LimitRangeItem) -> Iterator[str]:
     """Yield an error if amounts in ``highest`` exceed the maximum, and one if amounts in ``lowest`` are too small."""
-    yield from _build_resources_error(path, find_exceeding_resources(highest, _parse_or_empty(bounds.max)), _ABOVE_MAX)
-    yield from _build_resources_error(path, find_exceeding_resources(_parse_or_empty(bounds.min), lowest), _BELOW_MIN)
+    yield from _build_resources_error(
+        path, find_exceeding_resources(highest, _parse_requests_or_empty(bounds.max)), _ABOVE_MAX
+    )
+    yield from _build_resources_error(
+        path, find_exceeding_resources(_parse_requests_or_empty(bounds.min), lowest), _BELOW_MIN
+    )
 
 
 def _iter_containers(spec: PodSpec) -> Iterator[tuple[str, Container]]:
@@ -261,7 +267,7 @@ def _build_resources_error(path: str, resources: list[str], message: str) -> lis
     return [f"{path}: Invalid value: [{names}]: {message}"]
 
 
-def _parse_or_empty(resources: Resources) -> Requests:
+def _parse_requests_or_empty(resources: Resources) -> Requests:
     """Parse a ResourceList, or return {} if a quantity is malformed, because this is reported elsewhere."""
     try:
         return parse_requests(resources)

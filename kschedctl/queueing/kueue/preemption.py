@@ -25,7 +25,7 @@ from kschedctl.queueing.kueue.preemption_search import (
     RankedCandidate,
     Target,
 )
-from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode, find_covering_height
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode, compute_covering_height
 from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadUsage
 
 
@@ -57,12 +57,12 @@ class Preemptor(PreemptionSearch):
         usage = WorkloadUsage({key: amount}, {})
         targets = self.find_targets(PreemptionRequest(info, queue, frozenset({key}), usage, {}))
         if not targets:
-            height, _ = find_covering_height(queue.node, key, amount)
+            height, _ = compute_covering_height(queue.node, key, amount)
             return PreemptionMode.NO_CANDIDATES, height
 
         infos = [target.info for target in targets]
         self.snapshot.remove_usage(infos, with_topology=False)
-        borrowing, _ = find_covering_height(queue.node, key, amount)
+        borrowing, _ = compute_covering_height(queue.node, key, amount)
         self.snapshot.add_usage(infos, with_topology=False)
 
         is_own = any(target.info.cluster_queue == queue.name for target in targets)
@@ -113,7 +113,7 @@ def _preempt_until_fit(
         search.remove_workload(request, candidate)
         queue = search.snapshot.queues[candidate.cluster_queue]
         targets.append(Target(candidate, candidates.get_preemption_variant(candidate).reason, queue))
-        if search.fits_request(request, allows_borrowing=allows_borrowing):
+        if search.does_request_fit(request, allows_borrowing=allows_borrowing):
             targets = search.fill_back_targets(request, targets, allows_borrowing=allows_borrowing)
             search.restore_targets(request, targets)
             return targets

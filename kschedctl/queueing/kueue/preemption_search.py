@@ -124,7 +124,7 @@ class PreemptionSearch:
         """
         for index in range(len(targets) - 2, -1, -1):
             self.snapshot.add_workload(targets[index].info, with_topology=request.needs_topology)
-            if self.fits_request(request, allows_borrowing=allows_borrowing):
+            if self.does_request_fit(request, allows_borrowing=allows_borrowing):
                 targets[index] = targets[-1]
                 targets.pop()
             else:
@@ -140,7 +140,7 @@ class PreemptionSearch:
         for target in targets:
             self.snapshot.add_workload(target.info, with_topology=request.needs_topology)
 
-    def fits_request(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
+    def does_request_fit(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
         """Return whether the request fits into the snapshot's quota and, if it has placements, into the topology.
 
         The request may borrow quota only if ``allows_borrowing`` is set. Upstream: workloadFits.

@@ -271,7 +271,7 @@ class Queues:
 
 
 def _have_same_requests(a: WorkloadState, b: WorkloadState) -> bool:
-    """Return whether two states of a Workload share all that ``build_workload_info`` computes requests and shape from.
+    """Return whether two states of a Workload share the objects from which its requests and shape are computed.
 
     False is also returned for equal but distinct objects, which then only cost another computation.
     """

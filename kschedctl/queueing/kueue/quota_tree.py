@@ -97,8 +97,8 @@ class QuotaNode:
     def compute_available_quota(self, key: FlavorResource) -> int:
         """Return how much more can be used, including borrowed quota. It is negative if too much is in use.
 
-        This is the free local quota and what the parent has available. A borrowing limit caps the latter: at most the
-        unused part of the quota that this node lends to the parent, plus the limit. Upstream: available.
+        This is the free local quota plus the quota that is available from the parent. A borrowing limit caps the
+        parent's part at the unused quota that this node lends to the parent, plus the limit. Upstream: available.
         """
         subtree_quota, usage = self.subtree_quota.get(key, 0), self.get_usage(key)
         if self.parent is None:
@@ -250,7 +250,7 @@ class CohortNode(QuotaNode):
                 self.usage[key] = add_amounts(self.usage.get(key, 0), carried)
 
 
-def find_covering_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
+def compute_covering_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
     """Return the height of the lowest enclosing subtree whose quota covers the amount, and whether it has a parent.
 
     The height is 0 if the node itself needs to borrow nothing. If no subtree covers the amount, return the root's

@@ -106,9 +106,9 @@ def kueue_admission(
 ) -> KueueAdmissionReport:
     """Run cycles of Kueue's admission on the Workloads of a cluster.
 
-    ``now`` is the RFC 3339 time of the first cycle; each cycle takes a second. ``configuration`` has keys of Kueue's
-    Configuration: ``featureGates``, ``fairSharing`` and ``resources``. No Workload ends meanwhile.
-    ``keeps_former_admission`` lets evicted Workloads keep their former admission, as in upstream's own tests; a real
+    ``now`` is the RFC 3339 time of the first cycle, and each cycle takes a second. ``configuration`` has keys of
+    Kueue's Configuration: ``featureGates``, ``fairSharing`` and ``resources``. No Workload ends meanwhile.
+    ``keeps_former_admission`` lets evicted Workloads keep their former admission, as in upstream's own tests. A real
     API server removes it. Raises InputError for malformed objects or configuration.
 
     >>> str(kueue_admission(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))

@@ -232,7 +232,7 @@ class AdmissionScheduler:
                 rejected.append(entry)
                 continue
             assert queue is not None
-            entry.record_assignment(self._find_assignment(info, queue))
+            entry.record_assignment(self._compute_assignment(info, queue))
             nominated.append(entry)
         return nominated, rejected
 
@@ -249,7 +249,7 @@ class AdmissionScheduler:
         error = self._queues.find_admissibility_error(info, selector, is_adjusted=True)
         return _Rejection(error, QuotaReason.MISCONFIGURED) if error else None
 
-    def _find_assignment(self, info: WorkloadInfo, queue: QueueSnapshot) -> _AssignmentOutcome:
+    def _compute_assignment(self, info: WorkloadInfo, queue: QueueSnapshot) -> _AssignmentOutcome:
         """Find flavors for a Workload, a place in the topology and, if necessary, Workloads to preempt.
 
         Outdated progress of an earlier search for flavors is cleared. Upstream: getAssignments.
@@ -257,7 +257,7 @@ class AdmissionScheduler:
         if self._is_progress_outdated(info, queue):
             info.last_assignment = None
         assigner = self._build_assigner(info, queue)
-        outcome = self._find_initial_assignment(assigner)
+        outcome = self._compute_initial_assignment(assigner)
         self._reserve_topology(assigner, outcome)
         return outcome
 
@@ -291,7 +291,7 @@ class AdmissionScheduler:
                 return False
         return queue.generation > progress.generation
 
-    def _find_initial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome:
+    def _compute_initial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome:
         """Find flavors for all pods or, if they do not fit and partial admission is allowed, for as many as possible.
 
         If no number of pods fits, return the assignment for all pods, with no preemption targets. Upstream:
@@ -480,7 +480,7 @@ class AdmissionScheduler:
         self._admit_entry(entry, queue, assignment)
 
     def _skip_entry(self, entry: _Entry, message: str) -> None:
-        """Leave an entry for the next cycle, with a message why it was skipped in this one."""
+        """Leave an entry for the next cycle, with a message that says why it was skipped in this cycle."""
         entry.status = EntryStatus.SKIPPED
         entry.message = message
         entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
@@ -534,7 +534,7 @@ class AdmissionScheduler:
             for pod_set in entry.assignment.pod_sets
         }
 
-        entry.record_assignment(self._find_assignment(entry.info, queue))
+        entry.record_assignment(self._compute_assignment(entry.info, queue))
 
         entry.info.nominated_flavors = None
         for victim in victims:

@@ -511,7 +511,8 @@ def _compute_admitted_requests(
 
 
 def build_shape_key(workload: WorkloadState, pod_sets: Sequence[PodSetRequests]) -> bytes:
-    """Return a key for what decides how a Workload is scheduled: its pod sets, their requests, and its priority.
+    """Return a key of the fields that decide how a Workload is scheduled: its pod sets, their requests, and its
+    priority.
 
     Workloads with equal keys are treated alike in a ClusterQueue. Upstream: computeSchedulingHash.
     """

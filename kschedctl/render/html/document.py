@@ -19,7 +19,7 @@ import jinja2
 from markupsafe import Markup
 
 from kschedctl.api.copying import replace
-from kschedctl.render.fixes import TITLE, TITLE_OF_INCOMPLETE, TITLE_WITH_RIVALS
+from kschedctl.render.fixes import TITLES
 from kschedctl.render.html.sections import HtmlSection, Words, split_camel_case, split_into_sections, truncate
 from kschedctl.render.page import Page, Style
 from kschedctl.render.renderers import get_document_kind
@@ -149,7 +149,7 @@ def _arrange_sections(
         remainder = HtmlSection("", parts[0].blocks[len(texts) :])
         parts[:1] = [section for section in (answer, remainder) if section.blocks]
 
-    fixes = [section for section in parts[1:] if section.title in (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INCOMPLETE)]
+    fixes = [section for section in parts[1:] if section.title in TITLES]
     evidence = [section for section in parts[1:] if section not in fixes]
     if get_document_kind(document) == "Explanation":
         return [*parts[:1], *fixes, *widgets, *evidence]

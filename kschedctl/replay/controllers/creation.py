@@ -55,8 +55,9 @@ _DEFAULT_MIN_REPLICAS = 1
 
 
 def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
-    """Return the pod as the API server would create it. Raises InputError if its PriorityClass or RuntimeClass
-    forbids it.
+    """Return the pod as the API server would create it.
+
+    Raises InputError if its PriorityClass or RuntimeClass forbids it.
     """
     (pod,) = PodDefaults(cluster).fill_in_pods(f"Pod {pod.key}", [pod])
     return _apply_classes(pod, cluster)
@@ -97,8 +98,9 @@ class Creation:
     """Notes about the defaults and claims of pods."""
 
     def apply_to(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with the created objects but without the pods, or the same cluster if there are no
-        objects.
+        """Return the cluster with the created objects but without the pods.
+
+        If there are no created objects, return the same cluster.
         """
         return cluster.with_objects(self.objects) if self.objects else cluster
 
@@ -308,10 +310,9 @@ class _AutoscaledWorkload(NamedTuple):
 
 
 def clamp_replicas_to_autoscaler(cluster: Cluster, workload: Struct) -> _AutoscaledWorkload:
-    """Return the workload with its replicas within the bounds of its HorizontalPodAutoscaler, and a note if they
-    changed.
+    """Return the workload with its replicas within its HorizontalPodAutoscaler's bounds, and a note if they changed.
 
-    An autoscaler applies its bounds at once, whatever the metrics are. The workload is returned unchanged if it has no
+    An autoscaler applies its bounds at once, regardless of the metrics. The workload is returned unchanged if it has no
     autoscaler, or if it has 0 replicas, which turns autoscaling off.
     """
     owner = get_identity(workload)

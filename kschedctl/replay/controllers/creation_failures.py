@@ -300,7 +300,7 @@ def add_headline(not_created: NotCreated) -> NotCreated:
 def _render_headline(not_created: NotCreated) -> str:
     """Return the headline, such as ``1 of 6 pods (6 wanted, 5 exist): exceeded quota: …``.
 
-    If the failures are past, it is such as ``some could not be created 5 min ago, all exist now: exceeded quota: …``.
+    If the failures are past, an example is ``some could not be created 5 min ago, all exist now: exceeded quota: …``.
     The reason is that of the newest failure, followed by a clause about the older ones, if there are any.
     """
     newest, *older = not_created.failures

@@ -246,11 +246,10 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 
 
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield a step that sets the required security context or drops access to the host, and one that enforces a weaker
-    level.
+    """Yield a step that makes the pod meet the Pod Security level, and one that enforces a weaker level.
 
-    Access to the host is dropped only if the security context alone would not satisfy the level. The weaker level is
-    the strictest one that admits the pod. Nothing is yielded if the namespace was not read.
+    The first step sets the required security context. If this alone would not satisfy the level, it drops access to the
+    host. The weaker level is the strictest one that admits the pod. Nothing is yielded if the namespace was not read.
     """
     namespace = _find_namespace(denied)
     if namespace is None:

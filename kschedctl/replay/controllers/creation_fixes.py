@@ -180,11 +180,11 @@ class MissingPods:
     def _iter_states_with_smaller_pods(
         self, state: FixState, stored: AdmissionRequest, replay: CreationReplay
     ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
-        """Yield the state in which all pods of a new workload request so little that quotas admit them, with a pod's
-        request.
+        """Yield the state in which all pods of a new workload request so little that quotas admit them.
 
-        The pods that were admitted before are created again from the changed template. Nothing is yielded if the
-        workload keeps older pods, if an earlier step changes objects, or if no smaller requests are found.
+        It comes with the admission request of one pod. The pods that were admitted before are created again from the
+        changed template. Nothing is yielded if the workload keeps older pods, if an earlier step changes objects, or if
+        no smaller requests are found.
         """
         if self.admitted is None or self.kept or any(step.objects for step in state.steps):
             return

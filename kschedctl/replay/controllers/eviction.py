@@ -89,31 +89,34 @@ class Evictions:
         return [view.pods.objects[position] for position in positions]
 
     def evict(self, position: Position) -> None:
-        """Evict a pod: remove it from its node, and count the eviction for its budgets."""
+        """Evict a pod: remove it from its node, and record the eviction in its budgets."""
         self.simulation.remove([position])
-        self.count_eviction(position)
+        self.record_eviction(position)
 
-    def count_eviction(self, position: Position) -> None:
-        """Count a pod's eviction for its budgets, unless the pod was unhealthy."""
+    def record_eviction(self, position: Position) -> None:
+        """Record a pod's eviction in its budgets, unless the pod was unhealthy."""
         if not self._ignores_budgets(position) and _is_ready(self._get_pod(position)):
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
 
     def undo_eviction(self, position: Position, *, runs: bool) -> None:
-        """Undo the counting of an eviction that did not happen after all.
+        """Undo what was recorded about an eviction that did not happen after all.
 
-        ``runs`` says whether the pod's successor was already counted as healthy. An eviction of an unhealthy pod was
-        not counted; then only the count of its successor is undone.
+        ``runs`` says whether the pod's successor was already recorded as healthy. An eviction of an unhealthy pod was
+        not recorded, so only the recovery of its successor is undone.
         """
         was_counted = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
         if was_counted and not runs:
-            self.count_recovery(position)
+            self.record_recovery(position)
         elif runs and not was_counted:
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
 
-    def count_recovery(self, position: Position) -> None:
-        """Count the successor of an evicted pod as healthy. This gives back the disruption that the eviction used."""
+    def record_recovery(self, position: Position) -> None:
+        """Record that the successor of an evicted pod is healthy.
+
+        This gives back the disruption that the eviction used.
+        """
         self.simulation.budgets.record_running_pods([position])
         self.change_allowed_disruptions([position], 1)
 
@@ -208,7 +211,7 @@ ObjectNames = frozenset[tuple[str, str]]
 
 
 def find_jobs_awaiting_termination(cluster: Cluster) -> ObjectNames:
-    """Return the Jobs that create a replacement only after the old pod is gone."""
+    """Return the namespaces and names of the Jobs that create a replacement only after the old pod is gone."""
     return frozenset(
         (job.metadata.namespace, job.metadata.name)
         for job in cluster.jobs

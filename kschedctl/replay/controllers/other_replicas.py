@@ -175,11 +175,11 @@ def _run_on_node(pod: Pod, node: str) -> Pod:
 
 
 def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
-    """Create all pods of the target's workload except for the target. Return the cluster with their claims, and the
-    pods.
+    """Create all pods of the target's workload except for the target.
 
-    No pods are created if the target does not stand for a workload, or if the workload already has pods. None are
-    created for a DaemonSet either, because its pods do not compete for nodes.
+    Return the cluster with their claims, and the pods. No pods are created if the target does not stand for a workload,
+    or if the workload already has pods. None are created for a DaemonSet either, because its pods do not compete for
+    nodes.
     """
     workload, cluster = target.workload, target.scheduler.cluster
     if workload is None or isinstance(workload, Pod | DaemonSet):

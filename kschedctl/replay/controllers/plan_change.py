@@ -71,9 +71,9 @@ class ExistingPods:
         """Return the workload's pods that are not being deleted."""
         if kind == "Pod":
             pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
-        elif any(is_pod_of(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
+        elif any(is_pod_of_workload(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
             # The search through all pods takes long, so it is made only if one pod per owner shows that there are some
-            pods = select_pods(self.cluster, lambda pod: is_pod_of(pod, kind, namespace, name))
+            pods = select_pods(self.cluster, lambda pod: is_pod_of_workload(pod, kind, namespace, name))
         else:
             pods = []
         return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
@@ -87,10 +87,11 @@ class ExistingPods:
         return replace(workload, spec=replace(spec, replicas=count)) if count else workload
 
     def find_current_revisions(self, workload: Struct) -> frozenset[object] | None:
-        """Return the revisions whose stored template equals the manifest's, or None if no template was read.
+        """Return the pod revisions that have the manifest's template, or None if they are unknown.
 
-        If all pods of a StatefulSet or DaemonSet have one revision, they have the stored template. If they have
-        several, it is unknown which revision has it.
+        Each ReplicaSet of a Deployment stores the template of its revision. A StatefulSet or DaemonSet stores only its
+        newest template. If this equals the manifest's template and all pods have one revision, that revision is
+        returned. In all other cases, and if the stored objects were not read, the result is None.
         """
         template = getattr(workload.spec, "template", None)  # type: ignore[attr-defined]
         owner = get_identity(workload)
@@ -349,7 +350,7 @@ def _remove_labels(pod: Pod, names: Container[str]) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, labels=labels))
 
 
-def is_pod_of(pod: Pod, kind: str, namespace: str, name: str) -> bool:
+def is_pod_of_workload(pod: Pod, kind: str, namespace: str, name: str) -> bool:
     """Return whether the workload controls the pod, by itself or through a Deployment's ReplicaSet."""
     owner = find_controller(pod.metadata)
     if owner is None or pod.metadata.namespace != namespace:
@@ -381,8 +382,8 @@ def rank_for_removal(pods: Iterable[Pod]) -> list[Pod]:
 def _build_removal_key(pod: Pod, pods_on_node: int) -> tuple[bool, int, bool, int, tuple[int, ...]]:
     """Return the sort key that orders pods for removal. The pod with the lowest key is removed first.
 
-    Pods without a node go first, followed by pods that do not run or are not ready. Then pods go first that share their
-    node with more pods, and last, younger pods.
+    Pods without a node go first, followed by pods that do not run or are not ready. Among equal pods, those that share
+    their node with more pods go first, and then the younger ones.
     """
     # False sorts before True, and lower numbers before higher ones
     has_node = bool(pod.spec.node_name)

@@ -110,9 +110,7 @@ class PodDefaults:
         return replace(spec, tolerations=(*spec.tolerations, *added)) if added else spec
 
     def _get_limit_ranges(self, namespace: str) -> tuple[LimitRange, ...]:
-        """Return the LimitRanges of a namespace with the API's defaults, or () if the admission plugin LimitRanger is
-        disabled.
-        """
+        """Return the LimitRanges of a namespace with the API's defaults, or () if LimitRanger is disabled."""
         if namespace not in self._ranges:
             is_enabled = "LimitRanger" not in self.cluster.api_server.disabled
             limit_ranges = self.cluster.list_in_namespace("limit_ranges", namespace) if is_enabled else ()
@@ -132,8 +130,7 @@ class PodDefaults:
     def _describe_changes_by_limit_range_order(
         self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod
     ) -> list[str]:
-        """Describe each change that an order of the LimitRanges makes to the pod, or return [] if all orders make the
-        same.
+        """Describe the different changes that orders of the LimitRanges make to the pod, or return [] if all are equal.
 
         The first few possibilities are described, and the others only counted.
         """

@@ -110,7 +110,7 @@ class WorkloadPodCounts:
         owners = frozenset(self._owners)
         controllers = {self._find_workload_controller(owner) or owner for owner in owners}
         owners_named_by_pods = {
-            find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_owners_of(pod)
+            find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_pod_owners(pod)
         }
         top_owners = controllers | owners_named_by_pods
         created = {created for top_owner in top_owners for created in self.find_created_workloads(top_owner)}
@@ -118,9 +118,9 @@ class WorkloadPodCounts:
 
         pods_by_owner: dict[Owner, list[Pod]] = {}
         for pod in select_pods(
-            self._cluster, lambda pod: not relevant_owners.isdisjoint(_find_owners_of(pod)), include_ended=True
+            self._cluster, lambda pod: not relevant_owners.isdisjoint(_find_pod_owners(pod)), include_ended=True
         ):
-            for owner in relevant_owners & _find_owners_of(pod):
+            for owner in relevant_owners & _find_pod_owners(pod):
                 pods_by_owner.setdefault(owner, []).append(pod)
         return pods_by_owner
 
@@ -134,7 +134,7 @@ def find_pod_creators(cluster: Cluster) -> dict[Owner, Any]:
     }
 
 
-def _find_owners_of(pod: Pod) -> set[Owner]:
+def _find_pod_owners(pod: Pod) -> set[Owner]:
     """Return the pod's controller and the workload behind it, or an empty set for a bare pod."""
     controller = find_controller(pod.metadata)
     if controller is None:

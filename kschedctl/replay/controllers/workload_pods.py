@@ -43,7 +43,7 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import create_objects
-from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of
+from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of_workload
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -106,7 +106,7 @@ def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
 
         It may do so through a ReplicaSet or, for a CronJob, through a Job.
         """
-        if is_pod_of(pod, kind, namespace, name):
+        if is_pod_of_workload(pod, kind, namespace, name):
             return True
         pod_owner = find_owner(pod)
         if pod_owner.namespace != namespace:

@@ -86,11 +86,11 @@ def iter_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
 
 
 def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
-    """Replay Kueue, and return the queues with the predicted outlook, or without one if an object kind it needs is
-    missing.
+    """Replay Kueue, and return the queues with the predicted outlook.
 
-    A kind that is merely incomplete in files does not prevent the replay. The replay then assumes that there are no
-    other objects of the kind, and adds this to the assumptions.
+    There is no outlook if a kind of objects that Kueue needs was not read, or if Kueue's objects are malformed. A kind
+    that is merely incomplete in files does not prevent the replay. The replay then assumes that there are no other
+    objects of the kind, and adds this to the assumptions.
     """
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.find_gap(kind)) is not None}
     unread = find_kinds_preventing_replay(cluster)
@@ -494,9 +494,9 @@ def _iter_resource_shortages(
 def _iter_shortages_in_group(
     pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Take the requests from the first flavor that satisfies all of them.
+    """Subtract the requests from the first flavor in ``quotas`` that satisfies all of them.
 
-    Without one, yield the resources that are short.
+    If no flavor does, yield the resources that are short, and leave ``quotas`` unchanged.
     """
     flavors = [flavor.name for flavor in group.flavors]
     nothing = _Quota(NOTHING, NOTHING)

@@ -453,9 +453,9 @@ def _build_outlook(
 
 
 def _find_job_wait_reason(shown: KueueWorkload | None, queues: WaitingQueues) -> WaitReason:
-    """Return what a job waits for, judged by the Workload that its report shows.
+    """Return the reason why a job waits, judged by the Workload that its report shows.
 
-    If Kueue will admit this Workload once it has preempted others, that is the reason, in place of what the Workload
+    If Kueue will admit this Workload once it has preempted others, the reason says so, in place of what the Workload
     waits for now. `shown` is None for a job without Workloads, which has no pods.
     """
     if shown is None:

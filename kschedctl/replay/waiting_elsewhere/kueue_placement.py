@@ -71,7 +71,7 @@ def _iter_new_workload_pods(
 ) -> Iterable[Pod]:
     """Yield new pods for a Workload, with the node labels and tolerations of their flavors.
 
-    Pods to which topology-aware scheduling assigned a host select it.
+    A pod that topology-aware scheduling assigned to a host gets a node selector for that host.
     """
     templates = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
     namespace = workload.metadata.namespace
@@ -120,7 +120,11 @@ def build_started_pods(
 
 
 def find_workload_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | None) -> list[Pod]:
-    """Return the existing pods of a Workload: the pods that own it or, if there are none, the pods of its job."""
+    """Return the existing pods of a Workload.
+
+    These are the pods that own the Workload, as the pods of a plain pod group do. If no pod owns it, these are the pods
+    of its job, or [] if the job is unknown.
+    """
     owner_names = [reference.name for reference in workload.metadata.owner_references if reference.kind == "Pod"]
     candidates = (cluster.pod(workload.metadata.namespace, name) for name in owner_names)
     owners = [pod for pod in candidates if pod is not None]

@@ -97,7 +97,7 @@ class _PodIndex:
         self._namespaces: dict[str, list[tuple[frozenset[str], int]]] | None = None
 
     def count_pods(self, kind: str, resource: OperatorResource) -> int:
-        """Return how many pods belong to the resource: an owner or a label value is the resource's name or UID."""
+        """Return how many pods belong to the resource, judged by owners and label values that are its name or UID."""
         if self._namespaces is None:
             self._namespaces = _index_pods(self._pods)
         meta = resource.metadata

@@ -173,7 +173,7 @@ class _WaitReason(NamedTuple):
 
 
 def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
-    """Return what a PodGroup waits for: its pods, a missing or closed Queue, or resources of its Queue."""
+    """Return the reason why a PodGroup waits: for its pods, a missing or closed Queue, or resources of its Queue."""
     if group.status.phase == "Inqueue":
         return _WaitReason(f"is admitted by {VOLCANO}'s queue, but none of its pods exists yet")
     name = group.spec.queue or DEFAULT_QUEUE

@@ -167,14 +167,14 @@ def build_profile(
     registry = {**registry, **foreign}
     by_point = _expand_plugins(plugins, registry)
     has_unknown_points = any(plugin.name in foreign for plugin in plugins.multi_point.enabled)
-    _validate_points(name, by_point, has_unknown_points=has_unknown_points)
+    _validate_plugin_counts(name, by_point, has_unknown_points=has_unknown_points)
     return Profile(
         scheduler_name=name,
         plugins=by_point,
-        weights=_compute_weights("score", "score", plugins, registry),
-        placement_weights=_compute_weights("placementScore", "placement score", plugins, registry),
+        weights=_compute_plugin_weights("score", "score", plugins, registry),
+        placement_weights=_compute_plugin_weights("placementScore", "placement score", plugins, registry),
         args=args,
-        origins={point: _find_origins(point, names, custom) for point, names in by_point.items()},
+        origins={point: _find_plugin_origins(point, names, custom) for point, names in by_point.items()},
         percentage_of_nodes_to_score=percentage_of_nodes_to_score,
         foreign=tuple(sorted(foreign)),
     )
@@ -193,7 +193,7 @@ def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]
     return {name: frozenset(points) for name, points in points_by_name.items()}
 
 
-def _validate_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_unknown_points: bool) -> None:
+def _validate_plugin_counts(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_unknown_points: bool) -> None:
     """Raise ConfigurationError for a wrong number of plugins that sort the queue, bind or generate placements.
 
     Exactly one plugin must sort the queue, at least one must bind, and at most one may generate placements.
@@ -212,7 +212,7 @@ def _validate_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_
         raise ConfigurationError(f'{message} "{name}"')
 
 
-def _compute_weights(
+def _compute_plugin_weights(
     point: str, label: str, plugins: Plugins, registry: Mapping[str, frozenset[str]]
 ) -> dict[str, int]:
     """Return the weight of each plugin at a scoring point, which errors call `label`.
@@ -242,7 +242,7 @@ def _wrap_int64(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
-def _find_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
+def _find_plugin_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
     """Return, by plugin name, what enabled the plugin at this point: the point itself, multiPoint or the defaults."""
     enabled_at_point = custom.map_sets_by_point()[point].enabled_names
     enabled_at_multi_point = custom.multi_point.enabled_names

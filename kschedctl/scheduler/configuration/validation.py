@@ -78,8 +78,9 @@ def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
 
 
 def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -> Iterator[str]:
-    """Yield the errors in the profiles' names, percentages, plugins and arguments, and differences between QueueSort
-    plugins.
+    """Yield the errors in the profiles' names, percentages, plugins and arguments.
+
+    Profiles that differ in their QueueSort plugin or its arguments are an error, too.
     """
     index_by_name: dict[str, int] = {}
     for i, profile in enumerate(profiles):

@@ -402,8 +402,7 @@ class Filtering:
     def run_filters(
         self, delta: Delta = NO_CHANGE, known_verdicts: Verdicts | None = None, nodes_to_judge: Bools | None = None
     ) -> FilterOutcome:
-        """Run all Filter plugins on all nodes, first without and then with the nominated pods that this pod must yield
-        to.
+        """Run all Filter plugins on all nodes, first without and then with the nominated pods that count for this pod.
 
         A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothetical
         change of pods on nodes. `known_verdicts` are verdicts without this change, which are reused for plugins that do
@@ -460,7 +459,7 @@ class Filtering:
         return [plugin for plugin in self.plugins if self.get_dependency(plugin) is Reads.OWN_ROW]
 
     def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject whatever pods run there.
+        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
         Verdicts in `known_verdicts` are reused. Raises PluginError if a plugin fails.
         """

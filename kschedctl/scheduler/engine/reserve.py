@@ -103,4 +103,4 @@ def release(plugins: Iterable[ReservePlugin], view: Fork, positions: Sequence[in
 def _replace_objects(changes: Iterable[Changes], view: Fork) -> None:
     """Replace the objects of the view that the plugins changed."""
     for objects in changes:
-        view.objects.replace(objects)
+        view.objects.replace_objects(objects)

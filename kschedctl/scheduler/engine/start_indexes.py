@@ -380,9 +380,9 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
     # Each window's places before and after the shared places. The last and the first window have none, respectively.
     if count > 1:
         nothing = np.zeros((len(columns), 1), np.int64)
-        tops, sums = _find_best_of_prefixes(scores[count - 2 :: -1], columns[:, count - 2 :: -1])
+        tops, sums = _find_best_per_prefix(scores[count - 2 :: -1], columns[:, count - 2 :: -1])
         parts.append(Best(np.append(tops[::-1], LOWEST), np.hstack((sums[:, ::-1], nothing))))
-        tops, sums = _find_best_of_prefixes(scores[width:], columns[:, width:])
+        tops, sums = _find_best_per_prefix(scores[width:], columns[:, width:])
         parts.append(Best(np.insert(tops, 0, LOWEST), np.hstack((nothing, sums))))
 
     best = np.max([part.top for part in parts], axis=0)
@@ -390,7 +390,7 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
     return Best(best, best_sums)
 
 
-def _find_best_of_prefixes(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
+def _find_best_per_prefix(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
     """Find the best of the first 1, 2, … scores. Sum the columns over the places in each prefix with the best score."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])

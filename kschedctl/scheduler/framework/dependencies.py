@@ -71,9 +71,7 @@ class DoubtfulPlugin(Plugin, Protocol):
     """A plugin whose answers depend on something that no object records."""
 
     def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield an unknown for each thing besides objects on which the answer depends, such as the scheduler's
-        memory.
-        """
+        """Yield the unknowns of an answer that no object records, such as the scheduler's memory."""
 
 
 ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EITHER))

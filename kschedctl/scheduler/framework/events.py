@@ -206,9 +206,7 @@ def list_pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
 
 
 def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionType:
-    """Return the requested pod actions, together with all updates if the version lacks one of the requested kinds of
-    updates.
-    """
+    """Return the requested pod actions, and all updates if the version lacks a requested kind of update."""
     known_updates = UPDATES_OF_PODS.at(gates.release)
     requested_updates = [action for action in ActionType if action in ActionType.UPDATE and action in requested]
     if all(update.label in known_updates for update in requested_updates):

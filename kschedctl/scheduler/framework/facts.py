@@ -1,7 +1,7 @@
 """Facts behind a plugin's rejection of a node, as data: one struct for each kind of fact.
 
 Amounts are integers in base units: millicores of CPU, bytes, and counts of anything else. Pods and claims are named
-`namespace/name`. `words()` describes a fact in a few exact words.
+`namespace/name`. `describe()` describes a fact in a few exact words.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Fact(
     nominated: bool = False
     """Whether the fact counts the pods that are nominated for the node."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return a short description."""
         raise NotImplementedError
 
@@ -48,18 +48,18 @@ class Fact(
 
         `node` is the name of the node with the fact. `scope` says in parentheses which nodes have such a fact.
         """
-        return f"{self.words_with_nominations()}{scope}"
+        return f"{self.describe_with_nominations()}{scope}"
 
-    def demands(self) -> tuple[LabelDemand, ...]:
+    def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels, with their values, that a node must have to meet the requirement.
 
         By default, there are none.
         """
         return ()
 
-    def words_with_nominations(self) -> str:
+    def describe_with_nominations(self) -> str:
         """Return the description, with a note if nominated pods were counted."""
-        return f"{self.words()}, after reserving room for nominated pods" if self.nominated else self.words()
+        return f"{self.describe()}, after reserving room for nominated pods" if self.nominated else self.describe()
 
 
 class Detail(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -71,7 +71,7 @@ class Said(Fact, frozen=True):
 
     text: str
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the plugin's own text."""
         return self.text
 
@@ -141,7 +141,7 @@ class TopologyLabelMissing(Fact, frozen=True):
 
     key: str
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the missing label."""
         return f"the node has no label {self.key}"
 
@@ -152,4 +152,4 @@ def describe_fact(fact: Fact | None) -> str:
     >>> describe_fact(TopologyLabelMissing("zone", nominated=True)), describe_fact(None)
     ('the node has no label zone, after reserving room for nominated pods', '')
     """
-    return "" if fact is None else fact.words_with_nominations()
+    return "" if fact is None else fact.describe_with_nominations()

@@ -174,7 +174,7 @@ class FeatureGates:
     """Behavior taken from another version; then overrides are accepted without validation."""
 
     def __post_init__(self) -> None:
-        faults = list(self._validate()) if self.mix is None else []
+        faults = list(self._validate_overrides()) if self.mix is None else []
         if faults:
             hint = self._find_version_hint(faults[0].removeprefix("unrecognized feature gate: "))
             raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
@@ -232,7 +232,7 @@ class FeatureGates:
                 states[name] = states[successor]
         return states
 
-    def _validate(self) -> Iterator[str]:
+    def _validate_overrides(self) -> Iterator[str]:
         """Yield the errors that the scheduler reports for the overrides, sorted by gate.
 
         In newer versions, enabled gates that depend on disabled gates follow.

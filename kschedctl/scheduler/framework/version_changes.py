@@ -38,7 +38,8 @@ def _import_with_submodules(name: str) -> list[ModuleType]:
     """Import a module and return it with all its submodules, sorted by name."""
     module = import_module(name)
     submodules = pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}.")
-    return [module, *(import_module(submodule) for submodule in sorted(info.name for info in submodules))]
+    submodule_names = sorted(submodule.name for submodule in submodules)
+    return [module, *map(import_module, submodule_names)]
 
 
 RELEASE_NOTE_KIND = "ReleaseNote"

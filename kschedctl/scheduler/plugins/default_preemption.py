@@ -56,9 +56,7 @@ class DefaultPreemptionArgs(PluginArgs, frozen=True):
     min_candidate_nodes_absolute: Int32 = 100
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield an error for each number that is out of range. If both numbers are 0, also yield an error for each of
-        them.
-        """
+        """Yield an error for each number that is out of range, and one error for each number if both are 0."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if not 0 <= percentage <= 100:
             yield invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")

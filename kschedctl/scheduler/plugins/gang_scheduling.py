@@ -213,8 +213,7 @@ class GangScheduling(DeclaredPlugin):
         return Status(Code.WAIT, (NO_QUORUM,))
 
     def check_placement_feasibility(self, group: AnyGroup, progress: GroupProgress) -> Status:
-        """Return Success if enough pods of the group are placed, and Wait if the remaining pods may still make up the
-        number.
+        """Return Success if enough pods of the group are placed, and Wait if the remaining pods may still suffice.
 
         Return Unschedulable if the placed and all remaining pods together are too few. For a group of groups, child
         groups are counted instead of pods.
@@ -353,7 +352,7 @@ def _find_lowest_group_priority(view: Fork) -> float:
 def _iter_group_priorities(view: Fork) -> Iterator[int]:
     """Yield, for each group, the lowest priority of its pods and, if it has one, the priority of its root group."""
     pods = view.pods
-    for key, positions in pods.by_group.items():
+    for key, positions in pods.positions_by_group.items():
         pod_priorities = pods.priority[pods.info[positions]]
         yield int(pod_priorities.min())
         group_priority = find_preemption_role(view, key, as_groups=True).priority

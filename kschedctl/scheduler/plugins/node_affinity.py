@@ -82,12 +82,12 @@ class NodeAffinityUnmet(Fact, frozen=True):
     terms: tuple[tuple[Wanted, ...], ...] = ()
     """The unmet requirements of each required term."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe what the node needs and has, for at most MAX_TERMS_SHOWN terms.
 
-        >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).words()
+        >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).describe()
         'needs disk=ssd and gpu=yes; has disk=hdd and no label gpu'
-        >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",), "c"),), (Wanted("pool", "Exists"),))).words()
+        >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",), "c"),), (Wanted("pool", "Exists"),))).describe()
         'needs zone=a; has zone=c; or needs a label pool; has no label pool'
         """
         if self.selector:
@@ -100,25 +100,29 @@ class NodeAffinityUnmet(Fact, frozen=True):
             shown.append(_describe_omitted_terms(len(unmet_terms) - MAX_TERMS_SHOWN))
         return "; or ".join(shown)
 
-    def demands(self) -> tuple[LabelDemand, ...]:
+    def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels that the pod demands of its node, with the acceptable values.
 
         These are the labels of the nodeSelector that the node lacks. If there are none, they are the labels for which
         every required term has an unmet In requirement.
 
-        >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",)),), (Wanted("zone", "In", ("b",)),))).demands()
+        >>> zone_a, zone_b = Wanted("zone", "In", ("a",)), Wanted("zone", "In", ("b",))
+        >>> NodeAffinityUnmet(terms=((zone_a,), (zone_b,))).list_label_demands()
         (LabelDemand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
         """
         if self.selector:
             return tuple(LabelDemand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)
         if not self.terms:
             return ()
-        terms = [{unmet.key: unmet.values for unmet in term if unmet.operator == "In"} for term in self.terms]
+        accepted_by_term: list[dict[str, tuple[str, ...]]] = []  # label key -> the values that the term accepts
+        for term in self.terms:
+            accepted_by_term.append({unmet.key: unmet.values for unmet in term if unmet.operator == "In"})
+        first_term, *other_terms = accepted_by_term
         demands = []
-        for key in terms[0]:
-            if all(key in values_by_key for values_by_key in terms):
-                accepted = tuple(value for values_by_key in terms for value in values_by_key[key])
-                demands.append(LabelDemand("its node affinity", key, accepted))
+        for key in first_term:
+            if all(key in accepted for accepted in other_terms):
+                values = tuple(value for accepted in accepted_by_term for value in accepted[key])
+                demands.append(LabelDemand("its node affinity", key, values))
         return tuple(demands)
 
 

@@ -65,7 +65,7 @@ class FeaturesNotDeclared(Fact, frozen=True):
 
     features: tuple[str, ...]
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """List the missing features."""
         return f"not declared: {', '.join(self.features)}"
 

@@ -30,7 +30,7 @@ class AnotherNodeNamed(Fact, frozen=True):
 
     node: str
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which node the pod requests."""
         return f"the pod requests node {self.node}"
 

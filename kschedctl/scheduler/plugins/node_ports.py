@@ -49,10 +49,10 @@ class HostPortHeld(Fact, frozen=True):
     holder: str = ""
     """The pod that uses the port, as namespace/name."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which port is held by which pod.
 
-        >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").words()
+        >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").describe()
         'TCP port 80 is held by shop/web'
         """
         if not self.holder:

@@ -40,7 +40,7 @@ REGISTERS_TOLERATION_EVENTS = ByVersion(
 class Cordoned(Fact, frozen=True):
     """The fact that the node is marked unschedulable."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say that the node is cordoned."""
         return "the node is cordoned"
 

@@ -72,14 +72,14 @@ class UntoleratedTaint(Fact, frozen=True):
         """True if every node still has the taint of uninitialized nodes."""
         return 0 < self.nodes == self.uninitialized_nodes
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the taint and, if it marks uninitialized nodes, who should remove it.
 
-        >>> UntoleratedTaint("dedicated", "batch", "NoSchedule").words()
+        >>> UntoleratedTaint("dedicated", "batch", "NoSchedule").describe()
         'taint dedicated=batch:NoSchedule is not tolerated'
-        >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=1, nodes=5).words())
+        >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=1, nodes=5).describe())
         taint uninitialized:NoSchedule is not tolerated: the cloud controller manager has not initialized the node
-        >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=5, nodes=5).words())
+        >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=5, nodes=5).describe())
         taint uninitialized:NoSchedule is on every node: the cloud controller manager is not running, or fails
         """
         key_and_value = f"{self.key}={self.value}" if self.value else self.key
@@ -182,9 +182,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _count_untolerated_taints(
         self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
     ) -> list[int]:
-        """Return, for each list of taints in `taint_sets`, the number of untolerated taints that have one of the
-        `effects`.
-        """
+        """Return, for each list in `taint_sets`, the number of untolerated taints that have one of the `effects`."""
         counts = []
         for taints in taint_sets:
             relevant = [taint for taint in taints if taint.effect in effects]

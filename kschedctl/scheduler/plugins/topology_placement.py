@@ -60,8 +60,7 @@ class TopologyPlacementGenerator(DeclaredPlugin):
 
 
 def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str | None:
-    """Return the value of the label `key` on the nodes of the group's running pods, or None if no pod of the group
-    runs.
+    """Return the topology domain, by the label `key`, of the group's running pods, or None if no pod runs.
 
     Raises PluginError if the node of a pod is missing or lacks the label, or if the pods are in several domains.
     """

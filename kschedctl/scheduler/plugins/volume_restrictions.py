@@ -75,10 +75,10 @@ class DiskMounted(Fact, frozen=True):
     disk: str = ""
     pod: str = ""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which disk is mounted by which pod.
 
-        >>> DiskMounted("GCE disk d1", "shop/web").words(), DiskMounted().words()
+        >>> DiskMounted("GCE disk d1", "shop/web").describe(), DiskMounted().describe()
         ('GCE disk d1 is mounted by shop/web', 'the disk is mounted by a nominated pod')
         """
         if not self.pod:
@@ -93,12 +93,12 @@ class ClaimInUse(Fact, frozen=True):
     pod: str = ""
     node: str = ""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which claim is used by which pod on which node.
 
-        >>> ClaimInUse("shop/data", "shop/db", "w1").words()
+        >>> ClaimInUse("shop/data", "shop/db", "w1").describe()
         'only one pod may use claim shop/data (ReadWriteOncePod): shop/db on w1 does'
-        >>> ClaimInUse().words()
+        >>> ClaimInUse().describe()
         'the claim is used by a nominated pod'
         """
         if not self.pod:
@@ -135,7 +135,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     without = "volumes for one node or pod are used by several"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter"}
     next_step_within_reach = NextStep(
-        "EndVolumeUser", "The volume is for one pod at a time: the pod that uses it must end first"
+        "EndVolumeUser", "Only one pod at a time may use the volume: wait for the other pod to end, or stop it"
     )
     next_step = LOOK_AT_CLAIM
     kinds = ("PersistentVolumeClaim",)

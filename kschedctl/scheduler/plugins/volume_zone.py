@@ -64,17 +64,17 @@ class VolumeInOtherZone(Fact, frozen=True):
     found: str | None
     """The node's value of the label, or None if it has no such label."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say in which zones or regions the volume is, and in which the node is.
 
-        >>> VolumeInOtherZone("pv1", "shop/data", "zone", ("a", "b"), "c").words()
+        >>> VolumeInOtherZone("pv1", "shop/data", "zone", ("a", "b"), "c").describe()
         'PersistentVolume pv1 of claim shop/data is in zone=a or b, the node is in c'
         """
         place = "has no such label" if self.found is None else f"is in {self.found}"
         allowed = f"{self.key}={' or '.join(self.values)}"
         return f"PersistentVolume {self.volume} of claim {self.claim} is in {allowed}, the node {place}"
 
-    def demands(self) -> tuple[LabelDemand, ...]:
+    def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the zone or region label with the values that the volume demands of its node."""
         return (LabelDemand("its volume", self.key, self.values, self.claim),)
 
@@ -227,9 +227,7 @@ def _find_nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns)
 def _find_volume_in_other_zone(
     topologies: list[VolumeTopology], nodes: NodeColumns, row: int
 ) -> VolumeInOtherZone | None:
-    """Return the fact about the first of the volumes' zones or regions that the node is not in, or None if it is in
-    all.
-    """
+    """Return the fact about the first zone or region of a volume that the node is not in, or None if there is none."""
     labels = nodes.objects[row].metadata.labels
     for topology in topologies:
         stable_key = STABLE_LABELS.get(topology.key, topology.key)

@@ -50,7 +50,7 @@ class QueuedPodGroups:
     @cached_property
     def members(self) -> frozenset[Position]:
         """The positions of the pods that belong to a pod group."""
-        groups = self._scheduler.view.pods.by_group.values() if self._is_enabled else ()
+        groups = self._scheduler.view.pods.positions_by_group.values() if self._is_enabled else ()
         return frozenset(Position(position) for positions in groups for position in positions.tolist())
 
     def schedule_group(self, run: QueueReplay, popped: QueuedPod) -> None:

@@ -106,7 +106,7 @@ def choose_strategy(
 
 
 def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
-    """Return whether an event could put a pod back into the queue, whatever plugins rejected it."""
+    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it."""
     event = occurrence.event
     plugins = registrations.find_registered_plugins(event)
     if not plugins:

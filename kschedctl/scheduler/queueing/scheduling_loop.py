@@ -124,7 +124,7 @@ class SchedulingLoop(ABC):
         try:
             choice = self.search.find_node(position, framework)
             if choice is None:
-                self._handle_no_fit(position, framework)
+                self._handle_unschedulable_pod(position, framework)
                 return
             self.prepare_moves((position,), ())
             self.pods.bind(position, choice.row, choice.before)
@@ -215,7 +215,7 @@ class SchedulingLoop(ABC):
         self.queue.flush_backoff()
         return [waiting.pod.position for waiting in ended]
 
-    def _handle_no_fit(self, position: Position, framework: Framework) -> None:
+    def _handle_unschedulable_pod(self, position: Position, framework: Framework) -> None:
         """Run PostFilter for a pod without feasible nodes, put the pod back, and preempt its victims.
 
         If the plugin of the pod's gang gives up, the gang's waiting pods leave their nodes.

@@ -31,7 +31,7 @@ FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
 """Labels of moves that no event causes."""
 ACTIVATION_LASTS = ByVersion("a pod activated during its own attempt is tried again", (("", False), ("1.32", True)))
 ACTIVATE = None
-"""In place of an event: the pod is tried again whatever rejected it. Upstream: EventForceActivate."""
+"""In place of an event: the pod is tried again no matter what rejected it. Upstream: EventForceActivate."""
 
 
 class QueueAdvice(Protocol):

@@ -180,7 +180,7 @@ class PermitWaits:
 
         removed: dict[Position, QueuedPod] = {}
         for gang in gangs:
-            for position in map(Position, self._view.pods.by_gang[gang].tolist()):
+            for position in map(Position, self._view.pods.positions_by_gang[gang].tolist()):
                 pod = queue.delete(position)
                 if pod is not None:
                     removed[position] = pod

@@ -165,7 +165,7 @@ def _load_declaration(point: EntryPoint) -> Declaration:
     guarded plugin. `make` is None if none of the plugin's extension points is replayed.
     """
     plugin_label = f'plugin "{point.name}" of {_describe_package(point)}'
-    loaded: tuple[Declaration, Any] = _guard(_load_target, f"{plugin_label} cannot be loaded")(point)
+    loaded: tuple[Declaration, Any] = _guard_method(_load_target, f"{plugin_label} cannot be loaded")(point)
     declaration, target = loaded
     if not any(EXTENSION_POINTS[name].methods for name in declaration.points):
         return declaration
@@ -180,7 +180,7 @@ def _load_declaration(point: EntryPoint) -> Declaration:
             raise TypeError(f"it runs at {', '.join(sorted(undeclared))}, which it does not declare")
         return _guard_plugin(plugin, declaration, plugin_label)
 
-    return replace(declaration, make=_guard(make, f"{plugin_label} cannot be built"))
+    return replace(declaration, make=_guard_method(make, f"{plugin_label} cannot be built"))
 
 
 def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
@@ -190,7 +190,7 @@ def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
     """
     target = point.load()
     points = _read_names(target, "points", EXTENSION_POINTS) | find_extension_points(target)
-    error = _find_incomplete_point(target)
+    error = _describe_incomplete_point(target)
     if error:
         raise TypeError(error)
     if not points:
@@ -205,7 +205,7 @@ def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
     return Declaration(point.name, points, kinds=kinds, args_type=args_type), target
 
 
-def _find_incomplete_point(target: object) -> str:
+def _describe_incomplete_point(target: object) -> str:
     """Return an error if the plugin implements an extension point only in part, otherwise an empty string."""
     for name, point in EXTENSION_POINTS.items():
         missing = [method for method in point.methods if not callable(getattr(target, method, None))]
@@ -245,7 +245,7 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
     for method, check in checks.items():
         function = getattr(plugin, method, None)
         if callable(function):
-            guarded = _guard(_add_check(function, check), f"{plugin_label} fails in {method}", method)
+            guarded = _guard_method(_add_check(function, check), f"{plugin_label} fails in {method}", method)
             members[method] = staticmethod(guarded)
     if "dependencies" not in members:
         declared_kinds = [Dependency(kind, Effect.EITHER) for kind in declared.kinds]
@@ -261,7 +261,7 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> P
     return guarded_plugin
 
 
-def _guard(method: Method, failure: str, name: str = "") -> Method:
+def _guard_method(method: Method, failure: str, name: str = "") -> Method:
     """Wrap a method so that its errors become ThirdPartyErrors that begin with `failure`.
 
     A PluginError is passed on if the method with this `name` may raise it. The method's output goes to stderr.
@@ -350,10 +350,7 @@ def _build_score_check(argument: int) -> Method:
 def _check_and_guard_rejections(
     plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
-    """Check the rejections that a plugin's Filter returned, and return them with guarded facts.
-
-    Raises TypeError for an invalid rejection.
-    """
+    """Return the rejections of a plugin's Filter with guarded facts. Raises TypeError for an invalid rejection."""
     rejections = list(answer or ())
     nodes = len(view.nodes)
     for rejection in rejections:
@@ -375,7 +372,7 @@ def _guard_fact(rejection: Rejection, plugin_label: str) -> Rejection:
     """Return the rejection with its fact function checked and guarded. Without a fact, it stays unchanged."""
     if rejection.fact is None:
         return rejection
-    guarded = _guard(_add_check(rejection.fact, _check_fact), f"{plugin_label} fails in a fact", "fact")
+    guarded = _guard_method(_add_check(rejection.fact, _check_fact), f"{plugin_label} fails in a fact", "fact")
     return rejection._replace(fact=guarded)
 
 
@@ -392,8 +389,7 @@ def _check_fact(value: object, *_: object) -> object:
 
 
 def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
-    """Check the dependencies that a plugin's method returned, and return them. Raises TypeError for an item of another
-    type.
+    """Return the dependencies that a plugin's method returned. Raises TypeError for an item of another type.
 
     The arguments of the plugin's method are ignored.
     """
@@ -407,9 +403,7 @@ def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[De
 def _check_and_guard_events(
     plugin_label: str, answer: Iterable[ClusterEventWithHint] | None, *_: object
 ) -> Iterator[ClusterEventWithHint]:
-    """Check the events that a plugin registers, and return them with guarded hints. Raises TypeError for an invalid
-    event.
-    """
+    """Return the events that a plugin registers, with guarded hints. Raises TypeError for an invalid event."""
     events = list(answer or ())
     for event in events:
         if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
@@ -421,12 +415,12 @@ def _guard_hint(hint: HintFunction | None, plugin_label: str) -> HintFunction | 
     """Return the hint with its errors guarded and its result converted to bool, or None if there is no hint."""
     if hint is None:
         return None
-    guarded = _guard(hint, f"{plugin_label} fails in a hint", "hint")
+    guarded = _guard_method(hint, f"{plugin_label} fails in a hint", "hint")
     return lambda *arguments: bool(guarded(*arguments))
 
 
 def _check_changes(by_kind: object, *_: object) -> Changes:
-    """Check the changes by kind that a plugin's method returned, and return them.
+    """Return the changes that a plugin's method returned, by kind.
 
     Raises TypeError unless they are API objects of kinds that can be reserved. The arguments of the plugin's method are
     ignored.

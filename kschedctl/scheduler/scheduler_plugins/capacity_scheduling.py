@@ -77,7 +77,7 @@ class _QuotaVictims:
         """Whether the pod's quota would use more than its min if the pod were scheduled."""
         quota = self.quota
         return quota is not None and quota.would_be_over_min(
-            self.use.sum_namespace(quota.namespace), self.claim.same_quota
+            self.use.sum_namespace_requests(quota.namespace), self.claim.same_quota
         )
 
     def find_potential_victims(self, nodes: Bools) -> Positions:
@@ -107,7 +107,7 @@ class _QuotaVictims:
             return info.priority < self.info.priority
         if self.quota is None or quota is None:
             return False
-        return not self.is_borrowing and quota.is_over_min(self.use.sum_namespace(quota.namespace))
+        return not self.is_borrowing and quota.is_over_min(self.use.sum_namespace_requests(quota.namespace))
 
     def _build_arrival_keys(self, pods: Positions) -> Positions:
         """Return, for each pod, a key that orders pods of equal importance by their arrival.
@@ -142,7 +142,9 @@ class _QuotaVictims:
         group_start = np.maximum.accumulate(np.where(starts_group, np.arange(len(pods)), 0))
 
         # A pod can be evicted if its quota still borrows some resource after the evictions before it on the node.
-        usage_and_min = [(self.use.sum_namespace(namespace), quota.min_amounts) for namespace, quota in quotas.items()]
+        usage_and_min = [
+            (self.use.sum_namespace_requests(namespace), quota.min_amounts) for namespace, quota in quotas.items()
+        ]
         still_borrows = np.zeros(len(pods), np.bool_)
         for resource, requests in self.use.requests.items():
             borrowed = np.array([usage.get(resource, 0) - minimum.get(resource, 0) for usage, minimum in usage_and_min])
@@ -179,8 +181,7 @@ class _QuotaVictims:
     def _find_nodes_over_quota(
         self, quota: Quota, removed: Positions, same_quota: Requests, all_quotas: Requests
     ) -> Bools:
-        """Return a mask (N,) of the nodes on which evicting the pods at `removed` does not bring the quotas within
-        their limits.
+        """Return a mask (N,) of the nodes on which quotas stay exceeded even if the `removed` pods are evicted.
 
         The limits are the max of the pod's quota, and the sum of all mins for all quotas together. `same_quota` and
         `all_quotas` are the requests to add to the usage of the pod's quota and to the usage of all quotas.
@@ -192,7 +193,7 @@ class _QuotaVictims:
         # The max of the pod's quota, if it has any.
         over = np.zeros(len(view.nodes), np.bool_)
         if quota.max_amounts is not None:
-            used = self.use.sum_namespace(quota.namespace)
+            used = self.use.sum_namespace_requests(quota.namespace)
             over |= self._find_nodes_over_limits(
                 add_requests(used, same_quota),
                 self._sum_requests_by_node(removed_of_quota),
@@ -201,7 +202,7 @@ class _QuotaVictims:
 
         # The sum of all mins.
         total_min = add_requests(*(quota.min_amounts for quota in self.use.quotas.values()))
-        used_by_all = add_requests(self.use.sum_all_namespaces(), all_quotas)
+        used_by_all = add_requests(self.use.sum_all_requests(), all_quotas)
         return over | self._find_nodes_over_limits(
             used_by_all, self._sum_requests_by_node(removed), find_applicable_limits(used_by_all, total_min, 0)
         )
@@ -268,7 +269,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
         )
 
         # Check the namespace's own max.
-        used_by_namespace = use.sum_namespace(info.namespace)
+        used_by_namespace = use.sum_namespace_requests(info.namespace)
         if resource := quota.find_resource_over_max(used_by_namespace, claim.same_quota):
             limit_name = f"the max of {quota.name}"
             max_amounts = quota.max_amounts or {}
@@ -276,7 +277,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
             return _build_rejection(info, claim, f"ElasticQuota {quota.namespace} is more than Max", fact)
 
         # Check the sum of the mins, which all namespaces share.
-        used_by_all = use.sum_all_namespaces()
+        used_by_all = use.sum_all_requests()
         total_min = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
         if resource := find_exceeded_resource(add_requests(used_by_all, claim.all_quotas), {}, total_min, 0):
             limit_name = "the sum of the mins of all quotas"
@@ -360,7 +361,7 @@ def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[
             continue
 
         if quota.namespace not in stays_within_min:
-            stays_within_min[quota.namespace] = not quota.is_over_min(use.sum_namespace(quota.namespace))
+            stays_within_min[quota.namespace] = not quota.is_over_min(use.sum_namespace_requests(quota.namespace))
         if stays_within_min[quota.namespace]:
             other_quotas.append(sum_effective_requests(pod))
     return same_quota, other_quotas

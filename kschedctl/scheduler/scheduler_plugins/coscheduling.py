@@ -23,7 +23,7 @@ from kschedctl.scheduler.engine.pod_groups.gangs import (
     GangPods,
     find_coscheduling_group,
     find_gang_pods,
-    find_gang_terms,
+    get_gang_minimum,
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
@@ -166,7 +166,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
         # While no pod of the group has a node, the first pod that gets one wakes the others.
         pods = find_gang_pods(view, key)
-        missing_count = max((find_gang_terms(view, key).least or 0) - pods.size, 0)
+        missing_count = max((get_gang_minimum(view, key).least or 0) - pods.size, 0)
         if not len(pods.assigned) and missing_count + len(pods.waiting) > 1:
             first_pod = f"a first pod of {key.name}"
             if missing_count:
@@ -304,10 +304,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             return _build_group_rejection(FAILED.format(gang.name))
 
         pods = find_gang_pods(view, gang.key)
-        if reason := self._find_pod_shortage(info, view, pods, gang.group):
+        if reason := self._describe_pod_shortage(info, view, pods, gang.group):
             return _build_group_rejection(reason)
 
-        if gang.group.spec.min_resources is None or (history and history.has_granted_resources(gang.key)):
+        is_check_skipped = history is not None and history.has_granted_resources(gang.key)
+        if gang.group.spec.min_resources is None or is_check_skipped:
             return PreFilterResult()
         if gap := find_resource_gap(gang.group, view, pods):
             return _build_group_rejection(gap.message, gap.fact)
@@ -315,7 +316,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             history.grant_resources(gang.key, self.args.permit_waiting_time_seconds or GRANTED_SECONDS)
         return PreFilterResult()
 
-    def _find_pod_shortage(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
+    def _describe_pod_shortage(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
         """Return the message that the group has too few pods, or "" if it has enough.
 
         Since 1.34, pods with scheduling gates count as missing.

@@ -15,7 +15,7 @@ from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.errors import InputError
-from kschedctl.snapshot.pod_info import to_amounts
+from kschedctl.snapshot.pod_info import convert_to_amounts
 
 Requests = Mapping[str, int]
 """Resource -> amount: millicores, bytes or units."""
@@ -55,7 +55,7 @@ def _max_requests(first: Requests, second: Requests) -> dict[str, int]:
 def _parse_amounts(pod: Pod, resources: Mapping[str, str | int | float]) -> Requests:
     """Parse resource quantities. Raises InputError that names the pod if an amount is invalid."""
     try:
-        return to_amounts(parse_quantities(dict(resources)))
+        return convert_to_amounts(parse_quantities(dict(resources)))
     except QuantityError as error:
         raise InputError(error.what, where=f"Pod {pod.key}", hint=error.hint) from None
 
@@ -106,7 +106,9 @@ def _determine_qos_class(containers: Iterable[ResourceRequirements]) -> QualityO
 
 def _add_positive_amounts(total: dict[str, int], quantities: Quantities) -> Mapping[str, int]:
     """Add the positive amounts of cpu and memory to `total` in place, and return these amounts."""
-    positive = {name: amount for name, amount in to_amounts(quantities).items() if name in (CPU, MEMORY) and amount > 0}
+    positive = {
+        name: amount for name, amount in convert_to_amounts(quantities).items() if name in (CPU, MEMORY) and amount > 0
+    }
     for name, amount in positive.items():
         total[name] = total.get(name, 0) + amount
     return positive

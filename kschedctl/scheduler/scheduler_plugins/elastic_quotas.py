@@ -17,7 +17,7 @@ from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.errors import InputError
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, sum_effective_requests
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pod_info import to_amounts
+from kschedctl.snapshot.pod_info import convert_to_amounts
 
 KIND = "ElasticQuota"
 ALWAYS_LIMITED = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -35,7 +35,7 @@ class Quota:
     def _parse_amounts(self, field: str, resources: Resources) -> Requests:
         """Parse the amounts in a field of the spec. Raises InputError for an invalid amount."""
         try:
-            return to_amounts(parse_quantities(resources))
+            return convert_to_amounts(parse_quantities(resources))
         except QuantityError as error:
             location = f"{KIND} {self.namespace}/{self.name}, spec.{field}"
             raise InputError(error.what, where=location, hint=error.hint) from None
@@ -89,13 +89,13 @@ class QuotaUse:
     def __init__(self, view: Fork, quotas: Mapping[str, Quota]) -> None:
         self.view, self.quotas = view, quotas
 
-    def sum_namespace(self, namespace: str) -> dict[str, int]:
+    def sum_namespace_requests(self, namespace: str) -> dict[str, int]:
         """Return, by resource, the total requests of the pods on nodes in one namespace that has a quota."""
-        return self._sum_namespaces(frozenset((namespace,)))
+        return self._sum_requests_in_namespaces(frozenset((namespace,)))
 
-    def sum_all_namespaces(self) -> dict[str, int]:
+    def sum_all_requests(self) -> dict[str, int]:
         """Return, by resource, the total requests of the pods on nodes in all namespaces that have a quota."""
-        return self._sum_namespaces(frozenset(self.quotas))
+        return self._sum_requests_in_namespaces(frozenset(self.quotas))
 
     @property
     def requests(self) -> dict[str, Counts]:
@@ -117,7 +117,7 @@ class QuotaUse:
         """Return the number of a namespace's quota in the order of `quotas`, or -1 if it has none."""
         return list(self.quotas).index(namespace) if namespace in self.quotas else -1
 
-    def _sum_namespaces(self, namespaces: frozenset[str]) -> dict[str, int]:
+    def _sum_requests_in_namespaces(self, namespaces: frozenset[str]) -> dict[str, int]:
         """Return, by resource, the total requests of the pods in these namespaces that are on nodes."""
         sums = {}
         for name, requests_by_info in self._get_requests_by_info(namespaces).items():

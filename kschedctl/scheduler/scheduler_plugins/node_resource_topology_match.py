@@ -150,9 +150,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return np.where(numa.single[rows], scores, 0)
 
     def _score_by_numa_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
-        """Score the nodes in `rows`: higher if the pod needs fewer and closer NUMA nodes, and 0 if the node has no
-        topology.
-        """
+        """Score the nodes in `rows` higher if the pod needs fewer and closer NUMA nodes, and 0 without a topology."""
         numa = _get_cached_numa_list(view).subtract(self._get_reserved_amounts(view)).select_rows(rows)
         by_container = score_containers((requests for _, requests in _list_container_demands(info)), numa)
         scores = np.where(numa.by_pod, score_pod(sum_effective_requests(info.pod), numa), by_container)
@@ -247,8 +245,11 @@ def _get_cached_numa_list(view: Fork) -> NumaList:
 def _depends_on_amounts(info: PodInfo, numa: NumaNodes) -> bool:
     """Return whether the available amounts on NUMA nodes can decide if the pod fits."""
     is_shared = compute_qos_class(info.pod) is not QualityOfService.GUARANTEED
-    requested = {name for demand in _list_container_demands(info) for name, amount in demand.requests.items() if amount}
-    return any(name in numa.available and not (is_shared and is_affine(name)) for name in requested)
+    for demand in _list_container_demands(info):
+        for name, amount in demand.requests.items():
+            if amount and name in numa.available and not (is_shared and is_affine(name)):
+                return True
+    return False
 
 
 class ContainerKind(StrEnum):

@@ -135,7 +135,7 @@ class OverReserve:
         key = self.plugin, self.settings, profiles
         return view.objects.index(
             key,
-            lambda topologies: self._compare_with_pods(topologies, view, profiles),
+            lambda topologies: self._compare_topologies_with_pods(topologies, view, profiles),
             KIND,
             of=(view.nodes, view.pods),
         )
@@ -153,7 +153,7 @@ class OverReserve:
                 np.add.at(amounts[resource], rows, amount)
         return amounts
 
-    def _compare_with_pods(
+    def _compare_topologies_with_pods(
         self, topologies: Iterable[NodeResourceTopology], view: Fork, profiles: frozenset[str]
     ) -> PublishedPods:
         """Compare the published topologies with the pods of the cluster, by the fingerprints of the pods on each node.

@@ -20,7 +20,7 @@ from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.resource_names import CPU, HUGE_PAGES_PREFIX, MEMORY
 from kschedctl.errors import InputError
-from kschedctl.snapshot.pod_info import to_amounts
+from kschedctl.snapshot.pod_info import convert_to_amounts
 
 KIND = "NodeResourceTopology"
 SINGLE_NUMA_NODE, POD_SCOPE, CONTAINER_SCOPE = "single-numa-node", "pod", "container"
@@ -267,7 +267,7 @@ def _parse_numa_number(name: str) -> int | None:
 def _parse_available_amounts(topology: NodeResourceTopology, zone: TopologyZone) -> Mapping[str, int]:
     """Parse the available amounts of a zone. Raises InputError for an invalid amount."""
     try:
-        return to_amounts(parse_quantities({resource.name: resource.available for resource in zone.resources}))
+        return convert_to_amounts(parse_quantities({resource.name: resource.available for resource in zone.resources}))
     except QuantityError as error:
         location = f"{KIND} {topology.metadata.name}, zone {zone.name}"
         raise InputError(error.what, where=location, hint=error.hint) from None

@@ -364,7 +364,7 @@ class AlikePods:
         return allowed
 
     def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject whatever pods run there."""
+        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there."""
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}

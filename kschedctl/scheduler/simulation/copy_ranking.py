@@ -50,7 +50,7 @@ class CopyRanking:
     def find_best_rows(self) -> tuple[Rows, int] | None:
         """Return the rows that share the highest score in ascending order, and the number of feasible rows.
 
-        Return None if anything else than one copy moved since the last call. Raises PluginError if a plugin fails.
+        Return None if anything other than one copy moved since the last call. Raises PluginError if a plugin fails.
         """
         new_moves = len(self._trail) - self._seen
         if new_moves > 1 or (new_moves and not self._has_copy_arrived()):

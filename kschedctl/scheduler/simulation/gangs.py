@@ -86,7 +86,7 @@ class Gangs:
         self.scheduler, self.placements, self.pods, gates = pods.scheduler, placements, pods, pods.scheduler.gates
         self.places_groups_together = schedules_groups_together(gates)
         """Whether pods of Kubernetes' own groups are placed together."""
-        self.has_groups = self.places_groups_together or bool(self.view.pods.by_gang)
+        self.has_groups = self.places_groups_together or bool(self.view.pods.positions_by_gang)
         """Whether any pod may belong to a group."""
         self.is_gang_scheduling_enabled = gates.enabled(GangScheduling.gate)
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
@@ -286,7 +286,7 @@ class Gangs:
         """
         if isinstance(key, GangKey) or not self.is_gang_scheduling_enabled:
             return list(members)
-        completing = find_completing_pod(self.view, key, self.view.pods.by_group[key].tolist())
+        completing = find_completing_pod(self.view, key, self.view.pods.positions_by_group[key].tolist())
         if completing is None:
             return list(members)
         priority = self.view.pods.priority[self.view.pods.info]

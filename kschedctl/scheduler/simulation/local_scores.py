@@ -35,7 +35,7 @@ from kschedctl.snapshot.fork import Fork, NodeView, OwnRows
 from kschedctl.snapshot.pod_info import PodInfo
 
 INFEASIBLE = -(2**61)
-"""Score of an infeasible node. It stays below zero whatever scores are added to it."""
+"""Score of an infeasible node. It stays below zero no matter which scores are added to it."""
 
 LOOKAHEAD = 4
 """Number of further such pods for which the scores of a node are computed ahead."""
@@ -236,7 +236,7 @@ class LocalScores:
     def _use_precomputed_score(self, row: int) -> bool:
         """Set the score of a row to the precomputed score, after a pod with these requests joined the row.
 
-        Return False if no score was precomputed.
+        Return whether a score was precomputed. If not, nothing changes.
         """
         step = self.step[row]
         if step == LOOKAHEAD:

@@ -188,7 +188,7 @@ class QueuedPods:
         if victims:
             self.move_after_evictions(victims)
 
-    def find_rejectors_before_moves(self, arriving: Iterable[Position], leaving: Iterable[Position]) -> None:
+    def determine_rejectors_before_moves(self, arriving: Iterable[Position], leaving: Iterable[Position]) -> None:
         """Determine which plugins reject the waiting pods that upcoming moves may wake.
 
         After the moves, the plugins might answer differently. The woken pods are put into the scheduling queue.
@@ -212,7 +212,7 @@ class QueuedPods:
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
             self.scheduling_queue.add_unschedulable_pod(pod, rejectors, pod.timestamp)
 
-    def find_rejectors_before_nomination_loss(self, position: Position) -> None:
+    def determine_rejectors_before_nomination_loss(self, position: Position) -> None:
         """Determine the unknown rejectors of all pods with at most this pod's priority.
 
         This must be called before the pod loses its nomination. The nomination takes up room only for pods of at most
@@ -409,9 +409,9 @@ class _SharedQueuePlugins(QueuePlugins):
     def find_woken_infos(self, info_numbers: Set[int], additions: int, occurrence: Occurrence) -> list[int]:
         """Return the numbers of the PodInfos whose pods the event may put back into the queue, in ascending order.
 
-        A PodInfo is returned if any plugin would requeue its pods, whatever plugins rejected them. The caller removes
-        the returned numbers from `info_numbers`. `additions` counts all numbers that the caller has added so far. If
-        the count is unchanged, the same event can wake nothing new.
+        A PodInfo is returned if any plugin would requeue its pods, no matter which plugins rejected them. The caller
+        removes the returned numbers from `info_numbers`. `additions` counts all numbers that the caller has added so
+        far. If the count is unchanged, the same event can wake nothing new.
         """
         # The last call for this very event returned all woken numbers, so only numbers added since can be woken.
         event_id = self._get_event_id(occurrence)

@@ -118,7 +118,7 @@ class RankedGroups:
             group = self._add_group(self._build_key(int(members[0])))
             fitting = members[self.score[members] >= 0]
             self.count[group] = len(fitting)
-            self._list_best_rows(group, fitting)
+            self._store_best_rows(group, fitting)
 
     def __len__(self) -> int:
         return len(self._lists)
@@ -298,7 +298,7 @@ class RankedGroups:
             return
         lists = self._lists[group]
         if not lists:
-            self._list_best_rows(group, ((self.group == group) & (self.score >= 0)).nonzero()[0])
+            self._store_best_rows(group, ((self.group == group) & (self.score >= 0)).nonzero()[0])
             return
         top = max(lists) if len(lists) > 1 else next(iter(lists))  # the usual single list needs no comparison
         self.top[group] = top
@@ -307,7 +307,7 @@ class RankedGroups:
             self.example[group] = example
             self._is_selection_outdated = True
 
-    def _list_best_rows(self, group: int, rows: Rows) -> None:
+    def _store_best_rows(self, group: int, rows: Rows) -> None:
         """Store the best of the group's feasible `rows` in one list per score, and update the group's top.
 
         The other rows are not listed until all listed rows have left the group.

@@ -61,7 +61,7 @@ class Preemptors:
         self._low_priority_pod: Position | None = None
 
     def may_preempt(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
-        """Return whether the pod may preempt at all, whatever pods are on nodes.
+        """Return whether the pod may preempt at all, no matter which pods are on nodes.
 
         A pod may not preempt if its preemptionPolicy is Never, if its preemption is futile, or if no pod has a lower
         priority. If a plugin preempts regardless of priorities, a pod may no longer preempt once it was preempted

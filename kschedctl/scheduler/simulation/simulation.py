@@ -155,7 +155,7 @@ class SettlingLoop(SchedulingLoop):
         self.queued_pods = QueuedPods(attempts, waiting)
         super().__init__(attempts, self.queued_pods.scheduling_queue, attempts.search, self.queued_pods.waits)
         attempts.search.gang_pods = self.queued_pods.gangs
-        attempts.nominations.before_loss = self.queued_pods.find_rejectors_before_nomination_loss
+        attempts.nominations.before_loss = self.queued_pods.determine_rejectors_before_nomination_loss
         self._nominated_before: set[Position] = set()
         if self.queued_pods.gangs:
             view = self.view
@@ -254,16 +254,16 @@ class SettlingLoop(SchedulingLoop):
     def _try_group(self, key: AnyGroupKey) -> None:
         """Try the waiting pods of a group together, evict their victims, and record the outcomes.
 
-        Pods that keep waiting come back after the next move.
+        Pods that keep waiting are put back into the queue after the next move.
         """
         members = self.queued_pods.take_group_members(key)
-        self.queued_pods.find_rejectors_before_moves(members, ())
+        self.queued_pods.determine_rejectors_before_moves(members, ())
         outcomes, attempt = self.attempts.try_group(members, queued=True)
 
         # Evict the victims, and nominate the members.
         victims: Sequence[Position] = tuple(chain(*attempt.victims.values()))
         if victims:
-            self.queued_pods.find_rejectors_before_moves((), victims)
+            self.queued_pods.determine_rejectors_before_moves((), victims)
             victims = self._evict_victims(victims, members[0])
         nominated = {position: failure.nominated for position, failure in attempt.failed.items()}
         self.pods.nominations.nominate_group(nominated, attempt.nominated_rows)
@@ -294,7 +294,7 @@ class SettlingLoop(SchedulingLoop):
             self._nominated_before.update(
                 position for position in coming if self.view.get_nominated_row(position) != NO_ROW
             )
-        self.queued_pods.find_rejectors_before_moves(coming, leaving)
+        self.queued_pods.determine_rejectors_before_moves(coming, leaving)
 
     def record_bound_pod(self, position: Position, choice: Choice) -> None:
         """Record the outcome of a pod that is bound to the chosen node."""

@@ -67,7 +67,7 @@ class Expressions:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Expressions:
-        """Find the expressions, attributes and drivers in a cluster that have to be kept."""
+        """Determine which expressions, attributes and drivers in a cluster have to keep their strings."""
         expressions = {s.cel.expression for s in _iter_selectors(cluster) if s.cel and s.cel.expression}
         attributes = frozenset(get_local_name(key) for key in _iter_qualified_names(cluster))
         kept_expressions = {expression for expression in expressions if computes_with_texts(expression)}

@@ -42,7 +42,7 @@ class BuiltObject(NamedTuple):
         return make_relative_path(patched_field.file) if patched_field else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Return line and column (from 1) of the field in the file that ``find_file`` returns.
+        """Return the line and column (from 1) of the field in the file that ``find_file`` returns.
 
         If the file does not contain the field, return the position of its nearest ancestor or of the beginning of the
         file. In a chart's template, a field is found only if its name occurs once.

@@ -209,7 +209,7 @@ def _find_repository_top(folder: str) -> str:
 
 
 def _pop_kustomize_annotations(value: JsonDict) -> tuple[str, str]:
-    """Remove Kustomize's annotations from the object, and return its file and its annotation with transformations.
+    """Remove Kustomize's annotations from the object, and return its file and its transformations annotation.
 
     The file is "" if the annotation names no file or a file in another repository.
     """
@@ -306,7 +306,7 @@ def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _iter_chart_settings(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the prefix of field names in messages, and the settings, for each mapping with Helm settings.
+    """Yield each mapping with Helm settings, preceded by the prefix of its field names in messages.
 
     The mappings are the document if it is a chart generator, the Helm globals, each chart, and the settings of inline
     plugins.

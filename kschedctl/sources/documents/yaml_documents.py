@@ -115,7 +115,10 @@ class _DocumentBuilder:
         self.root: Json = None
 
     def build(self, stream: Iterator[Event]) -> Json:
-        """Return the value of the document whose start event was read last. Raises InputError if it is malformed."""
+        """Read the events of the document whose start event has just been read, and return its value.
+
+        Raises InputError if the document is malformed.
+        """
         for event in stream:
             if type(event) is ScalarEvent:
                 self._add_scalar(event)

@@ -67,7 +67,7 @@ class EditableText:
         return self._build_field_removal(parent, index)
 
     def _get_child_node(self, node: object, step: str | int) -> object:
-        """Return the node at a key or index of a node.
+        """Return the child of a node at a key or index.
 
         Raises NotEditableError if an anchor shares the node, or if there is no such child.
         """

@@ -49,7 +49,7 @@ class YamlPositions:
         self._positions: dict[int, FieldPosition] = {}
 
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
-        """Return line and column (from 1) of a field in a document, or of the field's nearest existing ancestor."""
+        """Return the line and column (from 1) of a field in a document, or of the field's nearest existing ancestor."""
         if number not in self._positions:
             self._positions |= self._parse_document(number) or _parse_positions(self._text, 0)
         position = self._positions[number]
@@ -154,7 +154,7 @@ class _PositionBuilder:
         self.root: FieldPosition | None = None
 
     def build(self, stream: Iterator[Event]) -> FieldPosition:
-        """Return the position of the document whose start event was read last, and read its remaining events."""
+        """Read the events of the document whose start event has just been read, and return its position."""
         for event in stream:
             if type(event) is DocumentEndEvent:
                 break

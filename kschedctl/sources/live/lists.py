@@ -337,7 +337,7 @@ class PodCollector:
             try:
                 rows = self._items.build_rows(page.items, None)
                 validate_stored_names(chain(rows.namespaces, rows.names))
-                self._builder.extend(rows)
+                self._builder.add_rows(rows)
                 return len(page.items)
             except msgspec.ValidationError:
                 pass  # A field of a pod is null, so the page has to be decoded again.
@@ -345,7 +345,7 @@ class PodCollector:
         # Decode the whole page again, without nulls.
         pods = _decode_items(page._replace(items=None), Pod)
         validate_stored_names(chain.from_iterable(map(get_key, pods)))
-        self._builder.add(pods)
+        self._builder.add_pods(pods)
         return len(pods)
 
     def build_objects(self) -> PodTable:

@@ -56,10 +56,10 @@ def test_room_that_a_nominated_pod_will_take_is_not_free() -> None:
     assert (found["free"], found["nominated"]) == (1000, True)
 
 
-def test_each_sort_of_fact_has_words() -> None:
+def test_each_sort_of_fact_describes_itself() -> None:
     facts = get_args(AnyFact)
     assert {each for each in Fact.__subclasses__() if each.__module__.startswith("kschedctl.")} == set(facts)
-    assert [fact for fact in facts if fact.words is Fact.words] == []
+    assert [fact for fact in facts if fact.describe is Fact.describe] == []
 
 
 PORT = {"hostPort": 80, "containerPort": 80, "hostIP": "10.0.0.1"}

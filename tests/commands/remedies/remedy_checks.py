@@ -13,7 +13,7 @@ import kschedctl
 from kschedctl.api.arrays import Row
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.document import iter_object_changes
-from kschedctl.fixes.proposals import get_plugin_remedies, iter_fixes_anywhere, iter_fixes_at_node
+from kschedctl.fixes.proposals import get_plugin_remedies, iter_fixes_at_node, iter_node_independent_fixes
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
@@ -31,7 +31,9 @@ def trials(world: World) -> Trials:
 
 def found(asked: Trials, most: int) -> list[RemedyTrial]:
     """Search for all fixes with up to this many changes, until all are tried."""
-    search = RemedySearch(asked, iter_fixes_at_node, iter_fixes_anywhere, RemedyWishes(max_changes=most), seconds=1e9)
+    search = RemedySearch(
+        asked, iter_fixes_at_node, iter_node_independent_fixes, RemedyWishes(max_changes=most), seconds=1e9
+    )
     result = search.run()
     assert search.exhausted
     return result
@@ -113,7 +115,7 @@ def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tupl
 def space(asked: Trials) -> list[Fix]:
     """Return all fixes that are proposed against any obstacle in the trial without changes."""
     base = asked.base
-    offered: dict[Fix, None] = dict.fromkeys(iter_fixes_anywhere(TriedNode(base, None)))
+    offered: dict[Fix, None] = dict.fromkeys(iter_node_independent_fixes(TriedNode(base, None)))
     assert base.cycle is not None
     for row in range(len(base.cycle.view.nodes)):
         offered |= dict.fromkeys(_offered_at(TriedNode(base, Row(row))))

@@ -82,6 +82,17 @@ def test_why_a_kind_of_remedy_cannot_exist() -> None:
     ]
 
 
+def test_a_request_cut_to_less_than_half_says_how_much_remains() -> None:
+    """1.2 CPUs are free: 80% of 1.5 CPUs, and 30% of 4."""
+    drawbacks = {}
+    for cpu in ("1500m", "4"):
+        documents = [node("n1", cpu="1200m"), pod("p", cpu=cpu)]
+        wishes = RemedyWishes(1, only=frozenset({"LowerRequest"}))
+        (fix,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
+        drawbacks[cpu] = fix.drawbacks
+    assert drawbacks == {"1500m": (), "4": ("the container keeps only 30% of its CPU request",)}
+
+
 def test_a_larger_node_has_room_for_what_runs_on_each() -> None:
     """3 cores, and a half for the agent's pod there: 4."""
     agent = pod("agent-x", "n1", "500m", owner={"kind": "DaemonSet", "name": "agent"})

@@ -95,6 +95,20 @@ def test_the_first_line_names_the_groups_that_grow(run: Run) -> None:
     )
 
 
+def test_each_pod_without_a_group_stands_once_above_its_reasons(run: Run, write: Write) -> None:
+    """Two pods need more CPUs than a node of either group has."""
+    nodes = [node(f"{crew}-1", "1") for crew in ("blue", "green")]
+    for crew, each in zip(("blue", "green"), nodes, strict=True):
+        each["metadata"]["labels"]["example.com/crew"] = crew
+    unschedulable = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+    waiting = [pod(name, "9") | {"status": {"phase": "Pending", "conditions": unschedulable}} for name in ("p", "q")]
+    file = write(*nodes, *waiting)
+    output = run("scale", "up", "-f", file, "--pool-label", "example.com/crew", "--assume-complete").out
+    table = output.split("No group grows for\n")[1]
+    assert table.count("default/p") == table.count("default/q") == 1
+    assert table.count("blue, green: needs 9 CPUs") == 1
+
+
 @pytest.mark.parametrize("form", [(), ("--brief",)])
 def test_running_pods_that_the_autoscaler_ignores_are_named(run: Run, form: tuple[str, ...]) -> None:
     """The demo's trainers have priority -100, which is below the autoscaler's default cutoff of -10."""

@@ -47,7 +47,10 @@ def event(tmp_path: Path, *documents: object) -> str:
 def test_one_pod(run: Run, cluster: str) -> None:
     code, out, err = run("wakes", "waits", "-f", cluster)
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "default/waits rejected by NodeResourcesFit; 5 kinds of change wake it"
+    assert (
+        out.splitlines()[0]
+        == "default/waits rejected by NodeResourcesFit; 5 kinds of changes would make the scheduler retry it"
+    )
     assert "  - a node that offers 3 CPUs is added" in out
     assert document(run("wakes", "waits", "-f", cluster, "-o", "json").out, "WakeUps")["queue"] == "unschedulable"
     assert run("wakes", "fits", "-f", cluster).out == "default/fits fits now: nothing has to wake it\n"

@@ -87,7 +87,7 @@ def test_a_gang_that_fits() -> None:
 def test_a_pod_more_than_a_gang_needs() -> None:
     """Two have to have a node, three get one: the fourth waits for room as a pod alone does."""
     report = find_wakes("d", *map(of_coscheduling, "abcd"), group(COSCHEDULING, 2))
-    assert report.headline == "rejected by NodeResourcesFit; 5 kinds of change wake it"
+    assert report.headline == "rejected by NodeResourcesFit; 5 kinds of changes would make the scheduler retry it"
 
 
 def test_a_group_that_does_not_exist() -> None:

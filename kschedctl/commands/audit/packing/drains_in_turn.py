@@ -494,7 +494,7 @@ class DrainsInTurn:
             evictions.evict(position)
             simulation.gone.discard(position)
             simulation.bind(position, target)
-            evictions.count_recovery(position)
+            evictions.record_recovery(position)
         for position in drain.initial_pods:
             if position not in targets:
                 evictions.evict(position)

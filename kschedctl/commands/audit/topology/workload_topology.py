@@ -257,7 +257,7 @@ def _explain_unusable_domain(
     emptiest = find_emptiest_domain(domain_counts, info, view, comparison_operators=False, fewest=constraint.least_pods)
     if emptiest is None or not emptiest.policy:
         return constraint
-    reason = emptiest.words(constraint.least_pods)
+    reason = emptiest.describe(constraint.least_pods)
     return replace(constraint, least=emptiest.domain, least_why=reason, least_policy=emptiest.policy)
 
 

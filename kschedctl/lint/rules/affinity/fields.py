@@ -30,9 +30,7 @@ _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
 
 def find_workloads_without_spread(workload: Workload) -> Iterator[Problem]:
-    """Report a serving workload with several replicas that neither anti-affinity, spread constraints nor host ports
-    keep apart.
-    """
+    """Report a serving workload with several replicas that no affinity, constraint or host port keeps apart."""
     has_anti_affinity = any("podAntiAffinity" in path for path, _ in iter_pod_affinity_terms(workload))
     are_kept_apart = has_anti_affinity or any(iter_host_ports(workload)) or workload.spec.topology_spread_constraints
     if workload.is_serving_replicas and not are_kept_apart:
@@ -161,9 +159,7 @@ def _uses_own_keys_with_other_values(workload: Workload, selector: Selector) -> 
 
 
 def _may_selector_match_pods(context: LintContext, workload: Workload, selector: Selector) -> bool:
-    """Return whether the selector matches a workload or a pod in the workload's namespace, or may match a pod that was
-    not read.
-    """
+    """Return whether the selector matches a workload or pod of the workload's namespace, or may match an unread pod."""
     if context.select_workloads(workload.namespace, selector) or not context.are_all_read("Pod"):
         return True
     pods = context.facts.view.pods if context.cluster else None

@@ -157,7 +157,10 @@ def _iter_disruption_errors(subject: Subject) -> Iterator[Problem]:
 
 
 def _validate_disruption(subject: Subject) -> Iterator[FieldError]:
-    """Yield the errors in spec.disruption of a NodePool. Upstream: the CRD of pkg/apis/v1/nodepool.go (v1.6)."""
+    """Yield the errors in spec.disruption of a NodePool. Unknown API versions are not checked.
+
+    Upstream: the CRD of pkg/apis/v1/nodepool.go (v1.6).
+    """
     policies = _NODE_POOL_POLICIES.get(subject.api_version)
     disruption = field_at(subject.document, "spec", "disruption")
     if policies is None or not isinstance(disruption, Mapping):
@@ -338,7 +341,7 @@ API_VERSION_DEPRECATED = Rule(
 
 
 def _iter_objects_with_expiring_version(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
-    """Yield each linted object whose API version not every release serves, with the lifecycle of the version."""
+    """Yield each linted object with an API version that some releases do not serve, and the version's lifecycle."""
     for subject in context.subjects:
         version = LIFECYCLES.get((subject.api_version, subject.kind))
         if version is not None:

@@ -158,7 +158,7 @@ class _DeployedObjects:
     def validate_claim_templates(
         self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]
     ) -> ValidationErrors:
-        """Yield errors if the pods or claims of a StatefulSet were created from other claim templates than these."""
+        """Yield errors if the pods or claims of a StatefulSet were created from claim templates other than these."""
         path = ("spec", "volumeClaimTemplates")
         error = forbidden(("spec",), updates.STATEFUL_SET_RULE)
 
@@ -171,7 +171,9 @@ class _DeployedObjects:
             deployed_names = {
                 name for name, claim_name in claim_names.items() if claim_name == f"{name}-{pod.metadata.name}"
             }
-            if deployed_names != template_names and (deployed_names or not claim_names):
+            # If the pod has claims, but none is named after a template, its claims prove nothing.
+            are_names_known = bool(deployed_names) or not claim_names
+            if are_names_known and deployed_names != template_names:
                 yield error._replace(at=path)
 
         for i, template in enumerate(templates):

@@ -45,11 +45,11 @@ def find_unmatched_expander_priorities(context: LintContext) -> Iterator[Problem
     Finds nothing unless all node groups of the cluster are known.
     """
     from kschedctl.autoscaling.cluster_autoscaler.expanders import matches_any_pattern, read_priorities  # noqa: PLC0415
-    from kschedctl.autoscaling.node_groups.discovery import find_node_groups  # noqa: PLC0415
+    from kschedctl.autoscaling.node_groups.discovery import discover_node_groups  # noqa: PLC0415
 
     assert context.cluster is not None
     for subject, config_map in _iter_priority_config_maps(context):
-        node_groups = find_node_groups(context.cluster)
+        node_groups = discover_node_groups(context.cluster)
         if not node_groups.are_certain or not node_groups.groups:
             continue
         try:
@@ -88,10 +88,10 @@ def find_node_groups_with_untolerated_taints(context: LintContext) -> Iterator[P
     Finds nothing unless all pods are known.
     """
     from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups  # noqa: PLC0415 - few clusters have them
-    from kschedctl.autoscaling.node_groups.machines import find_machine_groups  # noqa: PLC0415 - few clusters have them
+    from kschedctl.autoscaling.node_groups.machines import build_machine_groups  # noqa: PLC0415 - few clusters have them
 
     assert context.cluster is not None
-    groups = read_autoscaled_groups(find_machine_groups(context.cluster).groups).all
+    groups = read_autoscaled_groups(build_machine_groups(context.cluster).groups).all
     if not groups or not context.are_all_read("Pod"):
         return
     toleration_sets = {info.spec.tolerations for info in context.facts.view.pods.infos}

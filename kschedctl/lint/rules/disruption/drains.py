@@ -99,7 +99,7 @@ DRAIN_ORDER_DEADLOCK = Rule(
 
 
 def _find_blocking_budgets(context: LintContext) -> dict[int, list[Subject]]:
-    """Return the PodDisruptionBudgets that allow no disruptions and cover a pod on a node, by the node's row."""
+    """Return, by node row, the PodDisruptionBudgets that allow no disruptions and cover a pod on the node."""
     assert context.cluster is not None
     view = context.facts.view
     pods = view.pods

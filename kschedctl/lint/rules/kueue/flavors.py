@@ -187,15 +187,14 @@ def _list_external_flavors(context: LintContext) -> set[str]:
         for check in context.list_all_objects(AdmissionCheck)
         if check.spec.controller_name in _NODE_PROVIDERS
     }
+    external_flavors: set[str] = set()
     if not provider_checks:
-        return set()
-    return {
-        flavor
-        for queue in list_cluster_queues(context)
-        for check, flavors in read_queue_settings(queue).checks.items()
-        if check in provider_checks
-        for flavor in flavors
-    }
+        return external_flavors
+    for queue in list_cluster_queues(context):
+        for check, flavors in read_queue_settings(queue).checks.items():
+            if check in provider_checks:
+                external_flavors.update(flavors)
+    return external_flavors
 
 
 def _select_flavor_nodes(flavor: ResourceFlavor, nodes: Iterable[Node]) -> list[Node]:

@@ -42,7 +42,7 @@ class KueueReference(NamedTuple):
     """The namespace of the named object, or "" for cluster-scoped kinds."""
 
 
-def find_missing_names(context: LintContext, references: Iterable[KueueReference]) -> Iterator[Problem]:
+def find_references_to_missing_objects(context: LintContext, references: Iterable[KueueReference]) -> Iterator[Problem]:
     """Yield a problem for each reference to an object that does not exist.
 
     If not all objects of the kind are known, only names that look misspelt are reported. Empty names are ignored.
@@ -66,7 +66,7 @@ def find_missing_names(context: LintContext, references: Iterable[KueueReference
 
 
 def _are_all_objects_known(context: LintContext, kind: str, namespace: str = "") -> bool:
-    """Return whether all objects of a kind in a namespace are known, so that any other object does not exist.
+    """Return whether all objects of a kind in a namespace are known, so that an unknown object does not exist.
 
     Returns False without a cluster, or if the manifests describe the cluster but have no object of the kind.
     """
@@ -121,7 +121,7 @@ def build_queue_cache(context: LintContext) -> QueueCache:
 
 def find_missing_references(context: LintContext) -> Iterator[Problem]:
     """Find ClusterQueues, Cohorts and flavors that name a missing ResourceFlavor, AdmissionCheck or Topology."""
-    yield from find_missing_names(context, _iter_kueue_references(context))
+    yield from find_references_to_missing_objects(context, _iter_kueue_references(context))
 
 
 KQ_MISSING_REFERENCE = Rule(
@@ -169,7 +169,7 @@ def find_missing_cluster_queues(context: LintContext) -> Iterator[Problem]:
         KueueReference(subject, ("spec", "clusterQueue"), "ClusterQueue", queue.spec.cluster_queue)
         for subject, queue in context.list_linted_objects(LocalQueue)
     )
-    yield from find_missing_names(context, references)
+    yield from find_references_to_missing_objects(context, references)
 
 
 KQ_NO_CLUSTER_QUEUE = Rule(

@@ -22,7 +22,7 @@ from kschedctl.lint.rule import ERROR, WARNING, Rule, build_label_replacement
 from kschedctl.lint.rules.kueue.references import (
     KueueReference,
     build_queue_cache,
-    find_missing_names,
+    find_references_to_missing_objects,
 )
 from kschedctl.queueing.kueue.amounts import (
     UNLIMITED,
@@ -80,7 +80,7 @@ def find_missing_local_queues(context: LintContext) -> Iterator[Problem]:
         if not owners & labelled_objects and not _has_condition(workload, "Finished"):
             queue_name = workload.spec.queue_name
             references.append(KueueReference(subject, ("spec", "queueName"), "LocalQueue", queue_name, namespace))
-    yield from find_missing_names(context, references)
+    yield from find_references_to_missing_objects(context, references)
 
 
 KQ_NO_LOCAL_QUEUE = Rule(
@@ -94,7 +94,7 @@ KQ_NO_LOCAL_QUEUE = Rule(
 )
 
 
-def find_misspelt_labels(context: LintContext) -> Iterator[Problem]:
+def find_misspelt_kueue_labels(context: LintContext) -> Iterator[Problem]:
     """Find workload labels that Kueue does not have but that look like misspellings of its labels."""
     for subject, path, labels in _iter_label_sets(context):
         for key in labels:
@@ -108,7 +108,7 @@ def find_misspelt_labels(context: LintContext) -> Iterator[Problem]:
 KQ_LABEL_MISSPELT = Rule(
     "kq-label-misspelt",
     WARNING,
-    find_misspelt_labels,
+    find_misspelt_kueue_labels,
     summary="A label that looks like a misspelt label of Kueue",
     why="Kueue ignores the label: the workload starts at once without quota, or goes to the default queue.",
     fix="Correct the label",

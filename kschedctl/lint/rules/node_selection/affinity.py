@@ -55,15 +55,12 @@ NA_NO_NODE_MATCHES = Rule(
 
 def _suggest_label_value(facts: ClusterFacts, workload: Workload) -> str:
     """Return "Did you mean KEY=VALUE?" for the first misspelt node label that the pod requires, or ""."""
-    required = list(workload.spec.node_selector.items())
-    required += [
-        (expression.key, value)
-        for term in get_required_node_terms(workload)
-        for expression in term.match_expressions
-        if expression.operator == "In"
-        for value in expression.values or ()
-    ]
-    for key, value in required:
+    required_labels = list(workload.spec.node_selector.items())
+    for term in get_required_node_terms(workload):
+        for expression in term.match_expressions:
+            if expression.operator == "In":
+                required_labels += [(expression.key, value) for value in expression.values or ()]
+    for key, value in required_labels:
         existing_values = facts.view.nodes.label(key).values
         similar_value = "" if value in existing_values else find_similar_name(value, existing_values)
         if similar_value:

@@ -320,7 +320,8 @@ def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
         if value in known_values:
             continue
         correct_value = _find_correct_value(value, known_values)
-        if correct_value in listed_values or (not correct_value and key not in _STANDARD_LABELS):
+        may_be_defined_by_provider = not correct_value and key not in _STANDARD_LABELS
+        if correct_value in listed_values or may_be_defined_by_provider:
             continue
         message = f"{requirement.key} never has the value {value}"
         fix = f"Write {correct_value}" if correct_value else f"Write one of {', '.join(known_values[:3])}"
@@ -378,7 +379,10 @@ _OS_NAME, _WINDOWS_OPTIONS = "spec.os", "securityContext.windowsOptions"
 
 
 def _find_pod_os(workload: Workload) -> tuple[str, str]:
-    """Return the field that implies the pods' operating system, and this system, or ("", "") without such a field."""
+    """Return the name of the field that implies the pods' operating system, and the operating system.
+
+    Both are "" if no field implies it.
+    """
     spec = workload.written_spec
     name = field_at(spec, "os", "name")
     if isinstance(name, str):

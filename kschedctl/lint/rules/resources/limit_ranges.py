@@ -100,7 +100,8 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount) -> 
         if other is not subject and not context.are_in_same_namespace(other, subject):
             continue
         for limit in limit_range.spec.limits:
-            if limit.type not in CONTAINING_TYPES.get(item.type, ()) or (is_default and limit is item):
+            is_own_maximum = is_default and limit is item
+            if is_own_maximum or limit.type not in CONTAINING_TYPES.get(item.type, ()):
                 continue
             maximum = parse_valid_quantities(limit.max).get(required.name)
             if maximum is not None and maximum < required.amount:

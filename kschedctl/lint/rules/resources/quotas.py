@@ -12,7 +12,7 @@ from functools import partial, reduce
 
 import msgspec
 
-from kschedctl.admission.limit_ranger import Breach, iter_breaches, iter_claim_breaches, with_api_defaults
+from kschedctl.admission.limit_ranger import Breach, iter_claim_breaches, iter_limit_range_breaches, with_api_defaults
 from kschedctl.admission.resource_quota import REQUIRED_RESOURCES, compute_pod_quota_usage
 from kschedctl.api.objects import (
     Container,
@@ -293,15 +293,15 @@ def _find_limit_breaches_of_containers(workload: Workload, items: _LimitRangeIte
     """
     pod = _change_containers(workload.pod, partial(_add_default_amounts, items=items))
     containers = (*pod.spec.containers, *pod.spec.init_containers)
-    for (container_path, written), container in zip(workload.containers, containers, strict=True):
+    for (container_path, authored_container), container in zip(workload.containers, containers, strict=True):
         requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
         for limit_range, item in items:
             if item.type != "Container":
                 continue
-            default_breaches = _iter_requests_over_default_limit(item, written, requests)
-            for breach in (*iter_breaches(item, requests, limits), *default_breaches):
+            default_breaches = _iter_requests_over_default_limit(item, authored_container, requests)
+            for breach in (*iter_limit_range_breaches(item, requests, limits), *default_breaches):
                 path: Path = container_path
-                if breach.name in getattr(written.resources, breach.part):
+                if breach.name in getattr(authored_container.resources, breach.part):
                     path = (*container_path, "resources", breach.part, breach.name)
                 yield workload.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} denies the pods")
 
@@ -317,7 +317,7 @@ def _find_limit_breaches_of_pods(workload: Workload, items: _LimitRangeItems) ->
     for limit_range, item in items:
         if item.type != "Pod":
             continue
-        for breach in iter_breaches(item, compute_pod_requests(pod), pod_limits):
+        for breach in iter_limit_range_breaches(item, compute_pod_requests(pod), pod_limits):
             message = f"{breach.message}: LimitRange {limit_range.name} denies the pods"
             yield workload.build_problem(("containers",), message)
 
@@ -350,14 +350,15 @@ def _add_api_defaults_to_item(item: LimitRangeItem) -> LimitRangeItem:
 
 
 def _iter_requests_over_default_limit(
-    item: LimitRangeItem, written: Container, requests: Quantities
+    item: LimitRangeItem, authored_container: Container, requests: Quantities
 ) -> Iterator[Breach]:
     """Yield a breach for each request that exceeds the default limit.
 
     Only amounts that the container requests explicitly and does not limit are compared.
     """
+    authored = authored_container.resources
     for name, limit in parse_quantities(item.default).items():
-        if name in written.resources.limits or name not in written.resources.requests:
+        if name in authored.limits or name not in authored.requests:
             continue
         if limit < requests[name]:
             message = f"the {name} request is {requests[name]}, above the default limit of {limit}"

@@ -275,7 +275,7 @@ TS_MLK_WITHOUT_SELECTOR = Rule(
     "ts-mlk-without-selector",
     ERROR,
     find_invalid_match_label_keys,
-    summary="matchLabelKeys without labelSelector, or with a key that labelSelector has or that is not a valid label",
+    summary="matchLabelKeys without labelSelector, with a key that is also in labelSelector, or with an invalid key",
     why="The API server rejects the pods, although it accepts a template with the same key in both.",
     fix="Add a labelSelector without the keys in matchLabelKeys",
     source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
@@ -337,7 +337,7 @@ def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[
     """Find hard spread constraints that also count the pods of another workload, which differs only in one label.
 
     Both workloads have the same constraint, and matchLabelKeys does not tell their pods apart. Workloads with different
-    constraints are left to ``ts-inconsistent-group``.
+    constraints are left to ``ts-inconsistent-group``. Only the first ``_MAX_COMPARED`` selected workloads are compared.
     """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)

@@ -42,9 +42,7 @@ class HardSpread(NamedTuple):
 
 
 def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
-    """Yield the hard spread constraints that count the pods of their own workload, with masks of eligible and counted
-    nodes.
-    """
+    """Yield the hard spread constraints that count their own workload's pods."""
     facts = context.facts
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)
@@ -148,7 +146,10 @@ MAX_PLACED = 50
 
 
 def find_unreachable_min_domains(context: LintContext) -> Iterator[Problem]:
-    """Find minDomains above the number of domains that leave replicas without a node, confirmed by a replay."""
+    """Find hard spread constraints with fewer domains than minDomains, which leaves replicas without a node.
+
+    A replay confirms each case.
+    """
     for spread in iter_hard_spread_constraints(context):
         workload = spread.workload
         min_domains = spread.constraint.min_domains or 1

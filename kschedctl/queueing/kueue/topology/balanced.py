@@ -50,7 +50,7 @@ def place_slices_evenly(
 
     # If slices share a domain of a lower level, the even distribution is over the level below the requested one
     if request.level < request.slice_level:
-        chosen = _choose_domains(search, level, domains, by_entropy=True)
+        chosen = _choose_fewest_domains(search, level, domains, by_entropy=True)
         if chosen is None:
             return None
         domains = best.counts.list_children(level, chosen)
@@ -182,8 +182,8 @@ def _clear_domains_below_threshold(
 ) -> None:
     """Set to zero the counts of the domains at a level that hold fewer than ``threshold`` slices.
 
-    A domain that can take the leader of a request (``needs_leader``) must hold ``threshold`` slices beside it, too. If
-    it only fails at that, only its counts with the leader are set to zero.
+    A domain that can take the leader of a request (``needs_leader``) must hold ``threshold`` slices beside the leader,
+    too. If it holds enough slices only without a leader, only its counts with the leader are set to zero.
     """
     for domain in domains:
         takes_leader = needs_leader and counts.leaders[level][domain] > 0
@@ -209,7 +209,9 @@ def _clear_domain_counts(counts: DomainCapacities, level: int, domain: int, *, o
             start, end = int(domains.child_starts[start]), int(domains.child_ends[end - 1])
 
 
-def _choose_domains(search: DomainSearch, level: int, domains: Sequence[int], *, by_entropy: bool) -> list[int] | None:
+def _choose_fewest_domains(
+    search: DomainSearch, level: int, domains: Sequence[int], *, by_entropy: bool
+) -> list[int] | None:
     """Return the fewest domains that hold all slices, with the least spare capacity, or None if the slices do not fit.
 
     With ``by_entropy``, domains with more leaders, more slices and a more even split are preferred. Otherwise, domains
@@ -290,7 +292,7 @@ def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], thr
     the slices or leaders do not fit. Upstream: placeSlicesOnDomainsBalanced.
     """
     counts, request = search.counts, search.request
-    chosen = _choose_domains(search, level, domains, by_entropy=False)
+    chosen = _choose_fewest_domains(search, level, domains, by_entropy=False)
     if chosen is None or request.slices < len(chosen) * threshold:
         return None
     chosen = search.sort_domains_for_leader(level, chosen)

@@ -92,7 +92,7 @@ class DomainSearch:
         keys.append(-self.counts.leaders[level][indexes])
         return indexes[np.lexsort(keys)]
 
-    def find_level_and_domains(self, level: int) -> tuple[int, list[int]]:
+    def choose_level_and_domains(self, level: int) -> tuple[int, list[int]]:
         """Find domains at one level that hold all slices, and return the level and the domains.
 
         The search starts at ``level``. If one domain at this or a higher level is large enough, it is chosen.
@@ -117,7 +117,7 @@ class DomainSearch:
                 fitting = int(counts.slices[level][domains[0]])
             raise self._build_placement_error(level, fitting)
         if level > 0 and not request.is_unconstrained:
-            return self.find_level_and_domains(level - 1)
+            return self.choose_level_and_domains(level - 1)
         return level, self._choose_several_domains(level, domains.tolist())
 
     def _find_tightest_domain(self, level: int, domains: Indexes) -> int | None:
@@ -145,7 +145,9 @@ class DomainSearch:
             return None
         # The search is limited to domains with the affinity score of the first one
         remaining_domains = domains[first_fitting:]
-        return self._find_best_fitting_domain(level, remaining_domains, request.slices, request.leaders, by_slices=True)
+        return self._choose_best_fitting_domain(
+            level, remaining_domains, request.slices, request.leaders, by_slices=True
+        )
 
     def _choose_several_domains(self, level: int, domains: list[int]) -> list[int]:
         """Choose domains of a level that together hold all leaders and slices. `domains` are sorted for leaders.
@@ -169,7 +171,7 @@ class DomainSearch:
         while remaining_leaders > 0 and used < len(leader_order) and leaders[leader_order[used]] > 0:
             domain = leader_order[used]
             if not self._least_free_first and slices_with_leader[domain] >= remaining:
-                domain = self._find_best_fitting_domain(
+                domain = self._choose_best_fitting_domain(
                     level, leader_order[used:], remaining, remaining_leaders, by_slices=True
                 )
             chosen.append(domain)
@@ -186,14 +188,14 @@ class DomainSearch:
                 break
             domain = next_domain
             if not self._least_free_first and slices[domain] >= remaining:
-                domain = self._find_best_fitting_domain(level, worker_order[position:], remaining, 0, by_slices=True)
+                domain = self._choose_best_fitting_domain(level, worker_order[position:], remaining, 0, by_slices=True)
             chosen.append(domain)
             remaining -= int(slices[domain])
         if remaining > 0:
             raise self._build_placement_error(level, request.slices - remaining)
         return chosen
 
-    def _find_best_fitting_domain(
+    def _choose_best_fitting_domain(
         self, level: int, domains: Sequence[int] | Indexes, needed: int, leaders: int, *, by_slices: bool
     ) -> int:
         """Return the domain with the least room that still suffices, or the first domain if none suffices.
@@ -270,7 +272,7 @@ class DomainSearch:
             if usable_room[domain] >= remaining and leader_counts[domain] >= remaining_leaders:
                 last = domain
                 if not self._least_free_first:
-                    last = self._find_best_fitting_domain(
+                    last = self._choose_best_fitting_domain(
                         level, domains[position:], remaining, remaining_leaders, by_slices=by_slices
                     )
                 room[last] = remaining

@@ -30,7 +30,7 @@ def place_pods(
         balanced = place_slices_evenly(counts, request, gates)
     if balanced is None:
         search = DomainSearch(counts, request, gates, exclusions)
-        level, domains = search.find_level_and_domains(request.level)
+        level, domains = search.choose_level_and_domains(request.level)
     else:
         counts, level, domains = balanced
         search = DomainSearch(counts, request, gates, exclusions)

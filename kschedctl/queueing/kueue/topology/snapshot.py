@@ -417,7 +417,7 @@ class TopologySnapshot:
             uncounted = uncounted & ~is_short
 
     def _match_nodes(self, spec: PodSpec) -> _NodeMatches:
-        """Return which leaves a pod may use. Pods with the same constraints share a cached result."""
+        """Return the leaves that a pod may use. Pods with the same constraints share a cached result."""
         key = _build_match_key(spec)
         if key not in self._matches:
             self._matches[key] = self._compute_matches(spec)

@@ -325,11 +325,10 @@ class PodGroupCycle:
         return self.assume_member(view, cycle, member)
 
     def assume_member(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
-        """Assume a pod on its node, and run Reserve and Permit plugins for it. Permit is skipped if PlacementFeasible
-        decides.
+        """Assume a pod on its node, and run the Reserve and Permit plugins for it.
 
-        Return the pod's result and the fork to continue with. If Reserve or Permit rejects the pod, this fork does not
-        have it.
+        Permit is skipped if PlacementFeasible plugins decide. Return the pod's result and the fork to continue with. If
+        Reserve or Permit rejects the pod, this fork does not have it.
         """
         position, row = member.position, member.row
         info = self.infos[position]

@@ -17,7 +17,7 @@ from kschedctl.scheduler.engine.pod_groups.gangs import (
     find_ended_pods,
     find_gang_plugin,
     find_gang_pods,
-    find_gang_terms,
+    get_gang_minimum,
 )
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
 from kschedctl.scheduler.framework import Code
@@ -51,7 +51,7 @@ def find_blocking_gangs(
     view = cycle.view
     if not is_half_placed(view, cycle.key):
         return []
-    gangs: list[AnyGroupKey] = [*(view.pods.by_group if own_groups else ()), *view.pods.by_gang]
+    gangs: list[AnyGroupKey] = [*(view.pods.positions_by_group if own_groups else ()), *view.pods.positions_by_gang]
     half_placed = [key for key in gangs if key != cycle.key and is_half_placed(view, key)]
     return [key for key in half_placed[:MAX_TRIED] if fits(cycle.run(_remove_gang(view, key), post_filter=False))]
 
@@ -59,7 +59,7 @@ def find_blocking_gangs(
 def _get_min_pod_count(view: Fork, key: AnyGroupKey) -> int:
     """Return how many pods of a gang need nodes at once, or 0 if the number is unknown or the group is not a gang."""
     if isinstance(key, GangKey):
-        return find_gang_terms(view, key).least or 0
+        return get_gang_minimum(view, key).least or 0
     group = find_pod_group(view, key)
     gang = group.spec.scheduling_policy.gang if group else None
     return gang.min_count if gang else 0

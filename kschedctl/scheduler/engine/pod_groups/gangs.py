@@ -58,7 +58,7 @@ def find_gang_plugin(framework: FrameworkLike) -> GangPlugin | None:
     return next((plugin for plugin in framework.plugins_at("permit") if offers(plugin, GangPlugin)), None)
 
 
-class GangTerms(NamedTuple):
+class GangMinimum(NamedTuple):
     """The minimum numbers of pods of a gang that need nodes at the same time."""
 
     least: int | None
@@ -88,7 +88,7 @@ class GangPods(NamedTuple):
 
 def find_gang_pods(view: Fork, key: GangKey) -> GangPods:
     """Return the pods of a gang that have not ended, divided into pods without a node and pods on nodes."""
-    positions = view.pods.by_gang.get(key, NO_MEMBERS)
+    positions = view.pods.positions_by_gang.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
     assigned = mask_placed_pods(view, positions)
@@ -125,50 +125,50 @@ def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
         yield key, EndedPods(succeeded_rows, failed_rows)
 
 
-def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
-    """Return how many pods a gang needs at once.
+def get_gang_minimum(view: Fork, key: GangKey) -> GangMinimum:
+    """Return the minimum number of pods that a gang needs at once.
 
     The number comes from the gang's object or, for Kueue, from an annotation on each pod. If the number is missing or
     invalid, the result names the problem.
     """
     if key.project is GangProject.KUEUE:
-        return _find_kueue_terms(view, key)
+        return _get_kueue_minimum(view, key)
     gang = find_gang_object(view, key)
     if gang is None:
         gap = view.cluster.find_gap(GROUP_KINDS[key.project], key.namespace)
-        return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "its PodGroup does not exist")
+        return GangMinimum(None, problem=f"PodGroups {gap.why}" if gap else "its PodGroup does not exist")
 
     tasks = gang.spec.min_task_member if isinstance(gang, VolcanoPodGroup) else {}
     # Volcano ignores the tasks if they need more pods than the gang.
     are_tasks_counted = gang.spec.min_member >= sum(tasks.values())
-    return GangTerms(gang.spec.min_member, tasks if are_tasks_counted else {})
+    return GangMinimum(gang.spec.min_member, tasks if are_tasks_counted else {})
 
 
-def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
-    """Return how many pods a Kueue group needs, which every pod has to state in an annotation.
+def _get_kueue_minimum(view: Fork, key: GangKey) -> GangMinimum:
+    """Return the minimum number of pods that a Kueue group needs, which every pod has to state in an annotation.
 
-    With fast admission, the group needs only the pods that exist. If the pods' annotations disagree, the result names
-    that as a problem.
+    With fast admission, the group needs only the pods that exist. If an annotation is missing or invalid, or if the
+    annotations disagree, the result names the problem.
     """
-    positions = view.pods.by_gang.get(key, NO_MEMBERS).tolist()
+    positions = view.pods.positions_by_gang.get(key, NO_MEMBERS).tolist()
     annotations = [view.pods.objects[position].metadata.annotations for position in positions]
     counts: set[int] = set()
     for text in dict.fromkeys(annotation.pod_group_total_count for annotation in annotations):
         count = _parse_go_int(text)
         if count is None or count <= 0:
             fault = f'have "{text[:MAX_SHOWN]}" in' if text else "lack"
-            return GangTerms(None, problem=f"its pods {fault} annotation {KUEUE_TOTAL_COUNT}")
+            return GangMinimum(None, problem=f"its pods {fault} annotation {KUEUE_TOTAL_COUNT}")
         counts.add(count)
 
     if not counts:
-        return GangTerms(None, problem=f"its pods lack annotation {KUEUE_TOTAL_COUNT}")
+        return GangMinimum(None, problem=f"its pods lack annotation {KUEUE_TOTAL_COUNT}")
     if len(counts) > 1:
-        return GangTerms(
+        return GangMinimum(
             None, problem=f"its pods have both {min(counts)} and {max(counts)} in annotation {KUEUE_TOTAL_COUNT}"
         )
     (total,) = counts
     is_admitted_early = any(annotation.pod_group_fast_admission == "true" for annotation in annotations)
-    return GangTerms(min(total, len(positions)) if is_admitted_early else total)
+    return GangMinimum(min(total, len(positions)) if is_admitted_early else total)
 
 
 def _parse_go_int(text: str) -> int | None:

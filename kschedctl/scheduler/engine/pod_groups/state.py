@@ -70,7 +70,7 @@ def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
     While preemption is tried for the group, its pods that would be evicted count as placed. The reason is that
     upstream's selectVictimsOnDomain removes them only from NodeInfos.
     """
-    positions = view.pods.by_group.get(key, NO_MEMBERS)
+    positions = view.pods.positions_by_group.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
     scheduled = mask_placed_pods(view, positions)

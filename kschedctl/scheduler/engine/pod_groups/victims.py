@@ -60,7 +60,7 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
     the earliest start time of its pods in v1.37.
     """
     as_groups = AS_GROUPS.at(release)
-    roles = {key: find_preemption_role(view, key, as_groups=as_groups) for key in view.pods.by_group}
+    roles = {key: find_preemption_role(view, key, as_groups=as_groups) for key in view.pods.positions_by_group}
     priorities = find_preemption_priorities(view, roles)
 
     # Collect the pods by what is evicted as a whole with them: a group or the pod alone.
@@ -86,7 +86,7 @@ def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRo
     priorities: Counts = view.pods.priority[view.pods.info]
     for key, role in roles.items():
         if role.priority is not None:
-            priorities[view.pods.by_group.get(key, NO_MEMBERS)] = role.priority
+            priorities[view.pods.positions_by_group.get(key, NO_MEMBERS)] = role.priority
     return priorities
 
 

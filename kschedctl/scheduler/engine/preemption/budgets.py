@@ -219,7 +219,7 @@ class Budgets:
                 changed[budget] = None
         if changed:
             updated = [self._build_updated_budget(budget) for budget in changed]
-            self.view.objects.replace({"PodDisruptionBudget": updated})
+            self.view.objects.replace_objects({"PodDisruptionBudget": updated})
 
     def _build_updated_budget(self, budget: str) -> PodDisruptionBudget:
         """Build the PDB with the number of disruptions that it allows now."""

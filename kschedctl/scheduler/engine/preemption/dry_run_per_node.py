@@ -82,13 +82,12 @@ def _drop_outdated_results(cached: DryRunState, view: Fork, nominated: Delta) ->
 def _try_until_best(
     state: DryRunState, trial: _Trial, potential: Bools, rejected: Bools, cache: VictimCache
 ) -> DryRunState:
-    """Try potential nodes until the best candidates have been tried.
+    """Try potential nodes until the best candidates have been tried, and return `state` extended by the results.
 
-    Nodes in the mask `rejected` (N,) cannot be candidates.
-
-    The best candidates have the fewest PDB violations, usually none. Of two nodes without violations, the one whose
-    most important victim has the lower priority is better. Dry runs that evict all pods up to a given priority find the
-    lowest such priority. All nodes with pods whose eviction violates a PDB are tried.
+    Nodes in the mask `rejected` (N,) cannot be candidates. The best candidates have the fewest PDB violations, usually
+    none. Of two nodes without violations, the one whose most important victim has the lower priority is better. Dry
+    runs that evict all pods up to a given priority find the lowest such priority. All nodes with pods whose eviction
+    violates a PDB are tried. Raises PluginError if a plugin fails.
     """
     # Nodes whose pods violate PDBs are few, and are tried in any case.
     with_violations = trial.find_nodes_with_violations(potential & ~state.tried)

@@ -240,8 +240,7 @@ class Search:
         """Whether devices that consume counters can be allocated without DRAPartitionableDevices."""
 
     def run(self) -> Allocation | None:
-        """Search the node for devices for all claims, and return the devices allocated to each claim, in the order of
-        claims.
+        """Search the node for devices for all claims, and return each claim's devices, in the order of the claims.
 
         Return None if not all claims can get their devices on the node. Raises AllocationError for a faulty claim or
         pool, and SearchTimeoutError if the search takes too long. If nothing is found and the node sees an invalid
@@ -603,7 +602,7 @@ class Search:
             return False
 
         # Check the taints, and add the device to the constraints.
-        if self._is_tainted(position, device) or not self._add_to_constraints(position, device):
+        if self._is_tainted(position, device) or not self._add_device_to_constraints(position, device):
             if charged and self.undoes_all:
                 self.counters.give_back_counters(pool, device)
             return False
@@ -680,7 +679,7 @@ class Search:
             return False
         return self._get_request(position).find_untolerated_taint(device.device) is not None
 
-    def _add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
+    def _add_device_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Add the device to all constraints of the claim, and return True.
 
         If the device violates a constraint, remove it from the constraints to which it was already added, and return

@@ -137,14 +137,14 @@ def _apply_request_policy(
     if policy is None:
         return requested
     if policy.valid_range is not None and policy.valid_range.min is not None:
-        return _round_up(requested, policy.valid_range, arithmetic)
+        return _round_up_to_range(requested, policy.valid_range, arithmetic)
     for valid_value in map(_parse_quantity, policy.valid_values):  # in ascending order
         if requested <= valid_value:
             return valid_value
     return requested
 
 
-def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
+def _round_up_to_range(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
     """Round a requested amount up to the range's minimum or, if the range has steps, to its next step.
 
     Raises _BeyondRangeError if the version checks amounts and the amount cannot be represented.

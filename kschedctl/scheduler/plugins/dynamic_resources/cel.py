@@ -138,12 +138,12 @@ def _convert_attribute(name: str, attribute: DeviceAttribute, lists: bool) -> ob
     Raises EvaluationError, which names the attribute, for an invalid version or an unsupported type.
     """
     try:
-        return _convert_value(attribute, lists)
+        return _convert_attribute_value(attribute, lists)
     except ValueError as error:
         raise EvaluationError(f"attribute {name}: {error}") from None
 
 
-def _convert_value(attribute: DeviceAttribute, lists: bool) -> object:
+def _convert_attribute_value(attribute: DeviceAttribute, lists: bool) -> object:
     """Return the CEL value of an attribute. It is a list if ``lists`` is True and the attribute has a list of values.
 
     Raises ValueError for an invalid version and for an attribute without a value of a supported type.

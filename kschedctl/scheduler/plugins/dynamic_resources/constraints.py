@@ -166,10 +166,10 @@ def find_attribute(device: PooledDevice, name: str) -> Value | None:
     attribute = attributes.get(name)
     if attribute is None and slash and domain == device.slice.spec.driver:
         attribute = attributes.get(identifier)
-    return None if attribute is None else _read_value(attribute)
+    return None if attribute is None else _read_attribute_value(attribute)
 
 
-def _read_value(attribute: DeviceAttribute) -> Value:
+def _read_attribute_value(attribute: DeviceAttribute) -> Value:
     """Return the type and value of an attribute, or UNKNOWN if the value is not a string, int, bool or version."""
     for kind in ("string", "int_", "bool_", "version"):
         value = getattr(attribute, kind)

@@ -308,8 +308,7 @@ class Devices:
             ) from None
 
     def _build_pooled_device(self, resource_slice: ResourceSlice, device: Device) -> PooledDevice:
-        """Build a device of the slice, with the counters that it consumes and with two numbers that identify equal
-        devices.
+        """Build a device of the slice, with the counters that it consumes and two numbers that identify equal devices.
 
         Devices that differ at most in their names and allocations have the same `twin` number, and devices that
         selectors cannot tell apart have the same `kind` number. Raises QuantityError for an invalid quantity, and for a

@@ -137,8 +137,7 @@ class Evaluation:
         return np.logical_or.reduce(masks) if masks else np.zeros(len(self.inventory.nodes), np.bool_)
 
     def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
-        """Return one rejection for each code and reason: the mask (N,) of the rejected nodes, and their first node's
-        verdict.
+        """Return, for each code and reason, the mask (N,) of the rejected nodes and the verdict for the first of them.
 
         Rejections are ordered by their first nodes. Raises PluginError if the node selector of a slice cannot be read.
         """
@@ -251,7 +250,8 @@ class Evaluation:
         except LookupError:
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot fit resource", settled=True)
         is_extended_allocated = extended is not None and extended.status.allocation is not None
-        if not self.claims.own_claims and (not resources or is_extended_allocated):
+        needs_extended_claim = bool(resources) and not is_extended_allocated
+        if not self.claims.own_claims and not needs_extended_claim:
             return NOTHING_TO_DO
 
         outcome = self._search_devices(row, resources) if self.claims.to_allocate else NOTHING_TO_ALLOCATE
@@ -383,8 +383,7 @@ class SharedVerdicts:
             self._evaluate_nodes(self.example.inventory.visible.find_rows_seeing_pool(pool))
 
     def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
-        """Return one rejection for each code and reason: the mask (N,) of the rejected nodes, and the verdict that
-        began it.
+        """Return, for each code and reason, the mask (N,) of the rejected nodes and the verdict for one of them.
 
         Rejections are ordered by their first nodes. The result is cached until a verdict changes.
         """

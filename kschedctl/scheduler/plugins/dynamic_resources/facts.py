@@ -22,10 +22,10 @@ class ClaimsUnusable(Fact, frozen=True):
 
     claims: tuple[UnusableClaim, ...]
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe why each claim cannot be used.
 
-        >>> ClaimsUnusable((UnusableClaim("shop/gpu"),)).words()
+        >>> ClaimsUnusable((UnusableClaim("shop/gpu"),)).describe()
         'claim shop/gpu has its devices on other nodes'
         """
         return "; ".join(
@@ -38,7 +38,7 @@ class ResourceNotOffered(Fact, frozen=True):
 
     resource: str
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the missing resource."""
         return f"{self.resource} is offered neither by the node nor by a DeviceClass"
 
@@ -96,11 +96,11 @@ class DevicesUnfit(Fact, frozen=True):
     pools: tuple[PoolTrouble, ...] = ()
     """The pools that cannot be used."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the requests, the constraints that they cannot meet together, and the unusable pools.
 
         >>> taken = DeviceFault("Allocated", devices=1)
-        >>> DevicesUnfit((RequestedDevices("shop/gpu", "r", 2, devices=2, free=1, faults=(taken,)),)).words()
+        >>> DevicesUnfit((RequestedDevices("shop/gpu", "r", 2, devices=2, free=1, faults=(taken,)),)).describe()
         'request r of claim shop/gpu needs 2 devices; 1 of 2 fits (1 allocated)'
         """
         parts = list(map(_render_request, self.requests))
@@ -121,10 +121,10 @@ class DeviceSearchFailed(Fact, frozen=True):
     why: str
     expression: str = ""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the error. If it comes from a CEL selector, only its first line is given, followed by the selector.
 
-        >>> DeviceSearchFailed("no such key: x", "device.x").words()
+        >>> DeviceSearchFailed("no such key: x", "device.x").describe()
         'no such key: x, in device.x'
         """
         return f"{self.why.splitlines()[0]}, in {self.expression}" if self.expression else self.why

@@ -269,7 +269,8 @@ class VisibleDevices:
         pools = self.get_pools(row)
 
         # Pools of equal names matter, the names themselves do not: ["a", "b", "a"] becomes (0, 1, 0).
-        pool_names = [name for _, name in (pool.id for pool in pools)]
+        pool_ids = [pool.id for pool in pools]
+        pool_names = [name for _driver, name in pool_ids]
         name_pattern = tuple(map(pool_names.index, pool_names))
 
         availability = tuple(

@@ -20,7 +20,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocatedDevi
 from kschedctl.scheduler.plugins.helper.resource_allocation import Usage
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pod_info import PodInfo, to_amounts
+from kschedctl.snapshot.pod_info import PodInfo, convert_to_amounts
 
 Rejections = list[tuple[Bools, DeviceVerdict]]
 """Masks of nodes (N,), each with the verdict for them."""
@@ -101,7 +101,7 @@ def _list_resource_rejections(demand: Quantities, usage: Usage) -> Rejections:
     resources are left out.
     """
     rejections: Rejections = []
-    for name, amount in to_amounts(demand).items():
+    for name, amount in convert_to_amounts(demand).items():
         if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
             offered, used = usage.get_column(name)
             short = amount > offered - used

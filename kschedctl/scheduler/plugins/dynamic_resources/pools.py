@@ -84,7 +84,8 @@ class Pool:
     @property
     def fault(self) -> str:
         """The error message for an invalid pool."""
-        return f"pool {self.id[1]} is invalid: {self.invalid}"
+        _, name = self.id
+        return f"pool {name} is invalid: {self.invalid}"
 
     @property
     def label(self) -> str:
@@ -95,7 +96,8 @@ class Pool:
     def shape(self) -> object:
         """A key that is equal for pools that differ only in their allocations."""
         counters = tuple(sorted(self.counters.items())) if self.counters else ()
-        return self.id[0], self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
+        driver, _ = self.id
+        return driver, self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
 
     @property
     def has_binding_conditions(self) -> bool:
@@ -220,7 +222,7 @@ def _build_pool_with_slice_counters(visible_slices: Sequence[IndexedSlice], part
     """
     id = visible_slices[0].pool
     devices = tuple(device for indexed_slice in visible_slices for device in indexed_slice.devices)
-    fault = _find_duplicate_name(devices)
+    fault = _describe_duplicate_name(devices)
     if fault:
         return Pool(id, invalid=fault)
     if not partitionable:
@@ -255,7 +257,7 @@ def _build_complete_pool(
         if not (partitionable and indexed_slice.slice.spec.shared_counters)
     ]
     devices = tuple(device for indexed_slice in slices_with_devices for device in indexed_slice.devices)
-    name_fault = _find_duplicate_name(devices)
+    name_fault = _describe_duplicate_name(devices)
     if name_fault:
         return Pool(id, invalid=name_fault)
     if not partitionable:
@@ -264,7 +266,7 @@ def _build_complete_pool(
     counters, counter_fault = _read_shared_counters(visible_slices)
     invisible_devices = tuple(device for indexed_slice in invisible_slices for device in indexed_slice.devices)
     all_devices = (*devices, *invisible_devices)
-    counter_fault = counter_fault or _find_unknown_counter(all_devices, counters)
+    counter_fault = counter_fault or _describe_unknown_counter(all_devices, counters)
     if counter_fault:
         return Pool(id, invalid=counter_fault)
     return Pool(id, devices, counters, tuple(device for device in all_devices if device.consumes))
@@ -296,7 +298,7 @@ def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeV
     return remaining
 
 
-def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
+def _describe_duplicate_name(devices: Iterable[PooledDevice]) -> str:
     """Return an error message if two devices have the same name, otherwise an empty string."""
     names: set[str] = set()
     for device in devices:
@@ -323,7 +325,7 @@ def _read_shared_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str
     return counters, ""
 
 
-def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
+def _describe_unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
     """Return an error message if a device consumes a counter that is not `available`, otherwise an empty string."""
     set_names = {set_name for set_name, _ in available}
     for device in devices:

@@ -40,14 +40,14 @@ class NoPodToJoin(Fact, frozen=True):
     other_namespaces: tuple[str, ...] = ()
     """Namespaces in which the term does not look and in which pods with these labels run, if it selects no pod."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which pods are missing in the node's domain, or in all domains.
 
-        >>> NoPodToJoin("app=db", "zone", "a").words(), NoPodToJoin("", "zone", "a").words()
+        >>> NoPodToJoin("app=db", "zone", "a").describe(), NoPodToJoin("", "zone", "a").describe()
         ('no pod in zone=a matches app=db', 'no pod runs in zone=a')
-        >>> NoPodToJoin("app=db", "zone", "a", ("web",), ("shop",)).words()
+        >>> NoPodToJoin("app=db", "zone", "a", ("web",), ("shop",)).describe()
         'no pod in namespace web matches app=db (pods in namespace shop do, but the term does not look there)'
-        >>> NoPodToJoin(None, "zone", "a").words()
+        >>> NoPodToJoin(None, "zone", "a").describe()
         'a term without labelSelector matches no pod'
         """
         if self.selector is None:
@@ -72,7 +72,7 @@ def _describe_namespaces(namespaces: Sequence[str]) -> str:
 class NoPodForAllTerms(Fact, frozen=True):
     """A domain in which each affinity term selects some pod, but no pod is selected by all terms."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say that no pod matches all terms."""
         return "no pod matches all affinity terms here"
 
@@ -93,14 +93,14 @@ class PodInTheWay(Fact, frozen=True):
     of_existing_pod: bool = False
     """Whether the term belongs to the existing pod, not to the incoming pod."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the pods in the way and the anti-affinity term that rejects the node.
 
-        >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).words())
+        >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).describe())
         the anti-affinity of shop/web and 2 more pods in zone=a keeps out pods matching app=db
-        >>> PodInTheWay("shop/web", 0, "zone", "a", "app=web").words()
+        >>> PodInTheWay("shop/web", 0, "zone", "a", "app=web").describe()
         'its anti-affinity (app=web) keeps it away from shop/web in zone=a'
-        >>> PodInTheWay().words()
+        >>> PodInTheWay().describe()
         'a nominated pod is in the same topology'
         """
         if not self.pod:
@@ -304,7 +304,7 @@ class ForbiddenPodFacts:
         self._pods_by_key: dict[str, dict[int, ForbiddenPods]] = {}
         """A cache of `_group_forbidden_pods`."""
         self._selectors: dict[tuple[str, int], str] = {}
-        """A cache of `_find_selector`."""
+        """A cache of `_find_forbidding_selector`."""
 
     def build_fact(self, row: int) -> PodInTheWay:
         """Build the fact about the first forbidden pod in a domain of the node.
@@ -325,12 +325,12 @@ class ForbiddenPodFacts:
                     others=pods.num_pods - 1,
                     key=key,
                     domain=column.values[domain],
-                    selector=self._find_selector(key, int(self.view.pods.info[pods.first])),
+                    selector=self._find_forbidding_selector(key, int(self.view.pods.info[pods.first])),
                     of_existing_pod=self.of_running_pods,
                 )
         return PodInTheWay()
 
-    def _find_selector(self, key: str, info_number: int) -> str:
+    def _find_forbidding_selector(self, key: str, info_number: int) -> str:
         """Return the selector of the term that forbids the pods of the PodInfo, or "" if no term does."""
         cache_key = key, info_number
         if cache_key not in self._selectors:

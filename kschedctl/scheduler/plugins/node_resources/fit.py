@@ -115,16 +115,16 @@ class Insufficient(Fact, frozen=True):
         """True if the request is larger than any node, even an empty one."""
         return self.requested > self.largest
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the requested and the free amounts, and the deferred resizes that reserve part of the resource.
 
-        >>> Insufficient("cpu", requested=6000, free=2260, offered=8000, largest=8000).words()
+        >>> Insufficient("cpu", requested=6000, free=2260, offered=8000, largest=8000).describe()
         'needs 6 CPUs; 2.26 of 8 free'
-        >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).words()
+        >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).describe()
         'needs 9 CPUs; 2 of 4 free; no node is that large'
-        >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).words())
+        >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).describe())
         needs 2 CPUs; 0 of 12 free; shop/big reserves 12 for a deferred resize but runs with 1
-        >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).words()
+        >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).describe()
         'needs 1 nvidia.com/gpu; the node has none'
         """
         (requested, free, offered), unit = names.format_for_sentence(
@@ -146,11 +146,10 @@ class Insufficient(Fact, frozen=True):
     def describe_cause_with_full_node(
         self, node: str, scope: str, full_node: str = "", full: Insufficient | None = None
     ) -> str:
-        """Describe the requested amount and the largest free amount, which is on `node`, not counting a node full of
-        pods.
+        """Describe the requested amount and the largest free amount, without counting a node that is full of pods.
 
-        `full_node` has more of the resource free but cannot run one more pod, and `full` is the fact about it. `scope`
-        is appended to the description. Without `full`, no full node is mentioned.
+        The amount is free on `node`. `full_node` has more of the resource free but cannot run one more pod, and `full`
+        is the fact about it. `scope` is appended to the description. Without `full`, no full node is mentioned.
 
         >>> full = Insufficient("cpu", 3500, 2200, 3900, 3900)
         >>> print(Insufficient("cpu", 3500, 600, 3900, 3900).describe_cause_with_full_node("a4", "", "a6", full))
@@ -191,7 +190,7 @@ class TooManyPods(Fact, frozen=True):
     limit: int
     """The maximum number of pods of the node."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the number of pods on the node together with its limit."""
         return f"the node runs {self.pods:,} of at most {counted(self.limit, 'pod')}"
 

@@ -26,8 +26,7 @@ ANY_OWN_RESIZE_COUNTS = ByVersion(
 def is_schedulable_after_pod_event(
     info: PodInfo, change: ChangedObject, view: Fork, *, resizes: bool, counts_nominated: bool, any_own_resize: bool
 ) -> bool:
-    """Return whether a deleted pod freed room on a node, or a resized pod freed a resource that the waiting pod
-    requests.
+    """Return whether a pod's deletion freed room, or a pod's resize freed a resource that the waiting pod requests.
 
     Resizes are considered only if `resizes` (InPlacePodVerticalScaling) is True. With `counts_nominated`, deleted pods
     that were only nominated for a node are considered as well. With `any_own_resize`, any resize of the waiting pod

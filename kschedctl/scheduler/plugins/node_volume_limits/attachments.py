@@ -224,9 +224,7 @@ class AttachedVolumes:
         )
 
     def _get_volume_number(self, volume: AttachedVolume) -> int:
-        """Return the number of the volume. A new volume gets the next free number, and the number of its driver is
-        recorded.
-        """
+        """Return the number of the volume. A new volume gets the next free number, and its driver is recorded."""
         if volume not in self.numbers:
             self.numbers[volume] = len(self.numbers)
             self._drivers.append(self._driver_numbers.setdefault(volume.driver, len(self._driver_numbers)))
@@ -413,9 +411,7 @@ def find_nodes_with_limits(view: Fork) -> NodesWithLimits:
 
 
 def find_node_limits(view: Fork, resource: str) -> Counts:
-    """Return each node's allocatable amount of a resource that limits volumes, or NO_LIMIT if the node does not declare
-    it.
-    """
+    """Return each node's allocatable amount of a resource that limits volumes, or NO_LIMIT if a node declares none."""
     declares_limit = find_nodes_with_limits(view).by_resource.get(resource)
     if declares_limit is None:
         return np.full(len(view.nodes), NO_LIMIT)
@@ -454,10 +450,10 @@ class TooManyVolumes(Fact, frozen=True):
 
     drivers: tuple[DriverLimit, ...]
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe each driver's attached volumes, its limit, and the volumes that the pod adds.
 
-        >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).words()
+        >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).describe()
         'driver csi has 2 of 2 volumes attached, the pod brings 1 more'
         """
         return "; ".join(

@@ -355,9 +355,7 @@ def _is_translatable(volume: Volume, field: str) -> bool:
 
 
 def _index_limits_by_driver(node: CSINode) -> dict[str, int]:
-    """Return the number of volumes that each driver can attach to the node, by driver name, or 0 for no declared
-    limit.
-    """
+    """Return the number of volumes that each driver can attach to the node, or 0 without a declared limit."""
     limits = {}
     for driver in node.spec.drivers:
         limit = driver.allocatable.count if driver.allocatable else None

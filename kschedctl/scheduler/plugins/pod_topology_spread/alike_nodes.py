@@ -71,9 +71,9 @@ class EquallySpreadNodes:
                 key[place] = int(domains.tally.bring_up_to_date(self._trail)[row])
         group = self._find_or_add_group(tuple(key))
         self.group[row] = group
-        self._change_size(old_group, -1)
+        self._change_group_size(old_group, -1)
         if is_feasible:
-            self._change_size(group, 1)
+            self._change_group_size(group, 1)
         else:
             self._feasible_count -= 1
             self._are_groups_outdated = True
@@ -87,7 +87,7 @@ class EquallySpreadNodes:
             self._sizes = np.append(self._sizes, 0)
         return group
 
-    def _change_size(self, group: int, change: int) -> None:
+    def _change_group_size(self, group: int, change: int) -> None:
         """Add `change` to the number of feasible nodes of a group.
 
         If the group gets its first feasible node or loses its last one, the values that `_prepare_feasible_groups`

@@ -105,7 +105,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
             SpreadConstraint(
                 constraint.max_skew,
                 constraint.topology_key,
-                self._complete_selector(constraint, info),
+                self._add_match_label_keys(constraint, info),
                 min_domains=1 if constraint.min_domains is None else constraint.min_domains,
                 honor_affinity=constraint.node_affinity_policy != "Ignore" or not has_policies,
                 honor_taints=constraint.node_taints_policy == "Honor" and has_policies,
@@ -114,7 +114,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
             if constraint.when_unsatisfiable == action
         ]
 
-    def _complete_selector(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
+    def _add_match_label_keys(self, constraint: TopologySpreadConstraint, info: PodInfo) -> Selector:
         """Return the constraint's selector, extended by the pod's own values of the matchLabelKeys.
 
         Keys that the pod does not have are left out. A selector that matches nothing is not changed. Raises

@@ -46,16 +46,16 @@ class EmptiestDomain(Detail, frozen=True):
     taint: str = ""
     """A taint of the node that the pod does not tolerate."""
 
-    def words(self, fewest: int) -> str:
+    def describe(self, fewest: int) -> str:
         """Describe the domain and its number of matching pods, and why it counts if the pod cannot go there.
 
-        >>> EmptiestDomain("b").words(0), EmptiestDomain("b", equally_empty=2).words(0)
+        >>> EmptiestDomain("b").describe(0), EmptiestDomain("b", equally_empty=2).describe(0)
         ('the emptiest domain b has 0', 'the emptiest domains b and 2 more have 0')
-        >>> EmptiestDomain("cp1", 0, "nodeTaintsPolicy", "cp1", "master:NoSchedule").words(0)
+        >>> EmptiestDomain("cp1", 0, "nodeTaintsPolicy", "cp1", "master:NoSchedule").describe(0)
         'cp1 (taint master:NoSchedule) counts as an empty domain, since nodeTaintsPolicy is Ignore'
-        >>> EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").words(2)
+        >>> EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").describe(2)
         'c (taint sick:NoExecute of node n3) and 1 more count with 2, since nodeTaintsPolicy is Ignore'
-        >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").words(0)
+        >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").describe(0)
         'c (the pod does not select node n3) counts as an empty domain, since nodeAffinityPolicy is Ignore'
         """
         others = self.equally_empty
@@ -101,12 +101,12 @@ class TooSkewed(Fact, frozen=True):
         """True if the minimum counts as 0 because there are fewer domains than minDomains."""
         return self.domains < self.min_domains
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the number of pods in the domain, the resulting skew, and the reason for the low minimum.
 
-        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, emptiest=EmptiestDomain("b")).words()
+        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, emptiest=EmptiestDomain("b")).describe()
         'zone=a has 1 matching pod, the emptiest domain b has 0: skew would be 2, at most 1 is allowed'
-        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, min_domains=3).words().partition("; ")[2]
+        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, min_domains=3).describe().partition("; ")[2]
         '2 domains, fewer than minDomains 3, so the minimum counts as 0: skew would be 2, at most 1 is allowed'
         """
         pods = f"{self.key}={self.domain} has {counted(self.pods, 'matching pod')}"
@@ -117,7 +117,7 @@ class TooSkewed(Fact, frozen=True):
         if self.emptiest is None:
             return f"{pods}, the emptiest domain {self.fewest}: {skew}"
         separator = ";" if self.emptiest.policy else ","
-        return f"{pods}{separator} {self.emptiest.words(self.fewest)}: {skew}"
+        return f"{pods}{separator} {self.emptiest.describe(self.fewest)}: {skew}"
 
 
 REASON = "node(s) didn't match pod topology spread constraints"
@@ -260,18 +260,14 @@ class SpreadVerdicts:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """For each hard constraint, the topology domains that distinguish nodes, and a function for the domains'
-        current counts.
-        """
+        """The topology domains that distinguish nodes, with their current counts, for each hard constraint."""
         return [
             Distinction(counted.column, partial(counted.tally.bring_up_to_date, self._trail))
             for counted in self._tallies
         ]
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes that a hard constraint rejects, including nodes without its topology
-        label.
-        """
+        """Return a mask over `rows` of the nodes that a hard constraint rejects or that lack its label."""
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:
             counts = constraint.tally.bring_up_to_date(self._trail)

@@ -261,8 +261,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[DomainCounts]]:
-        """Count the matching pods in each domain of each hard constraint, or skip Filter if there are no hard
-        constraints.
+        """Count the matching pods in each domain of each hard constraint, or skip Filter if there is no constraint.
 
         Raises PluginError for invalid selectors.
         """

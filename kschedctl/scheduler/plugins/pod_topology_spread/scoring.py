@@ -225,16 +225,14 @@ class SpreadRowScores:
 
     @property
     def distinctions(self) -> list[Distinction]:
-        """For each soft constraint, the topology domains that distinguish nodes, and a function for the domains'
-        current counts.
-        """
+        """The topology domains that distinguish nodes, with their current counts, for each soft constraint."""
         distinctions: list[Distinction] = []
         for scored_domains in self._scored_domains:
             distinctions += self._iter_distinctions(scored_domains)
         return distinctions
 
     def _iter_distinctions(self, scored_domains: ScoredDomains) -> Iterator[Distinction]:
-        """Yield the domains that distinguish nodes for one constraint, with a function for the domains' current counts.
+        """Yield the domains that distinguish nodes for one constraint, with the domains' current counts.
 
         For hostnames, each node is distinguished by its count, and nodes without the label are distinguished from nodes
         with it.
@@ -257,7 +255,7 @@ class SpreadRowScores:
         if self._labelled is not None:
             is_labelled = self._labelled[rows]
             rows, counts = rows[is_labelled], counts[is_labelled]
-        self._encode_rows(rows)
+        self._look_up_domain_codes(rows)
         sizes = []
         for place, scored_domains in enumerate(self._scored_domains):
             size = self._distinct_codes[place]
@@ -266,7 +264,7 @@ class SpreadRowScores:
             sizes.append(size)
         return sizes
 
-    def _encode_rows(self, rows: Rows) -> None:
+    def _look_up_domain_codes(self, rows: Rows) -> None:
         """Look up the domain codes of the nodes in `rows`, unless `rows` is the same array as in the latest call.
 
         For identical pods that follow each other, it mostly is.
@@ -285,7 +283,7 @@ class SpreadRowScores:
 
         `sizes` has the number of scored domains of each constraint, as `count_domains` returns it.
         """
-        self._encode_rows(rows)
+        self._look_up_domain_codes(rows)
         score: Points = np.zeros(len(rows))
         for constraint, scored_domains, size, codes in zip(
             self.constraints, self._scored_domains, sizes, self._codes, strict=True

@@ -173,10 +173,10 @@ class PodVolumes:
         self._active = np.ones(num_nodes, np.bool_)
         """A mask (N,) of the nodes that take part in the next step."""
 
-        self._check_bound_claims(claims.bound)
+        self._record_unreachable_claims(claims.bound)
         being_provisioned = self._exclude_unselected_nodes()
         self._find_matching_volumes([i for i in self._delayed if i not in being_provisioned])
-        self._check_provisioning(being_provisioned)
+        self._record_unprovisionable_claims(being_provisioned)
 
     def is_any_volume_bound(self, rows: Rows) -> bool:
         """Return whether an existing volume would be bound to a claim on one of the nodes at `rows`."""
@@ -196,9 +196,8 @@ class PodVolumes:
 
     # -- bound claims --------------------------------------------------------------------------------------------
 
-    def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
-        """Record, for each node, the index of the first bound claim whose volume is missing or cannot be reached from
-        the node.
+    def _record_unreachable_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
+        """Record, for each node, the index of the first bound claim whose volume is missing or out of reach.
 
         As in upstream, later claims are not checked once a volume is missing.
         """
@@ -236,11 +235,10 @@ class PodVolumes:
     # -- unbound claims ------------------------------------------------------------------------------------------
 
     def _exclude_unselected_nodes(self) -> list[int]:
-        """Exclude, for each claim that is being provisioned, all nodes except the selected one, and return these
-        claims' indices.
+        """Exclude all nodes except the selected one for each claim that is being provisioned.
 
-        All nodes are excluded if the selected node does not exist. Excluded nodes get a bind conflict and are no longer
-        active.
+        Excluded nodes get a bind conflict and are no longer active. All nodes are excluded if the selected node does
+        not exist. Return the indices of the claims that are being provisioned.
         """
         being_provisioned = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
         for i in being_provisioned:
@@ -254,8 +252,7 @@ class PodVolumes:
         return being_provisioned
 
     def _find_matching_volumes(self, claim_indices: list[int]) -> None:
-        """Choose existing volumes for the claims with these indices, smallest claim first, and append them to
-        `bindings`.
+        """Append to `bindings` the existing volumes for the claims with these indices, smallest claim first.
 
         The index of each of these claims is appended to `_matched`. If the selector of a claim is invalid, the search
         ends with an error for all active nodes.
@@ -271,7 +268,7 @@ class PodVolumes:
             self.bindings.append(binding)
             self._matched.append(i)
 
-    def _check_provisioning(self, being_provisioned: list[int]) -> None:
+    def _record_unprovisionable_claims(self, being_provisioned: list[int]) -> None:
         """Record, for each node, the index of the first claim that gets no volume there and cannot be provisioned.
 
         The index is recorded in `bind_conflict` or `not_enough_space`, depending on the reason. Every claim that has to
@@ -287,7 +284,7 @@ class PodVolumes:
         for i, lacks_volume in nodes_without_volume:
             claim = self.claims[i]
             class_ = self.listers.classes[get_claim_class(claim)]
-            pools, capacity = self._find_pools(claim, class_)
+            pools, capacity = self._find_storage_pools(claim, class_)
 
             not_provisionable = lacks_volume & ~self._find_provisionable_nodes(class_)
             self.bind_conflict[undecided & not_provisionable] = i
@@ -305,7 +302,7 @@ class PodVolumes:
             return np.zeros(len(self._active), np.bool_)
         return self.listers.topology.find_allowed_nodes(class_.allowed_topologies)
 
-    def _find_pools(
+    def _find_storage_pools(
         self, claim: PersistentVolumeClaim, class_: StorageClass
     ) -> tuple[tuple[StoragePool, ...] | None, ClaimIndices]:
         """Return the class's storage pools and, for each node, the index of the first pool that can hold the claim.

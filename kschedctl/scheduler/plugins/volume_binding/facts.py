@@ -34,10 +34,10 @@ class UnboundClaim(Detail, frozen=True):
     provisioner: str = ""
     """The provisioner of its class, empty if the class has no provisioner."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe why the claim is not bound: the volume, class or provisioner that it waits for.
 
-        >>> UnboundClaim("shop/data", storage_class="fast").words()
+        >>> UnboundClaim("shop/data", storage_class="fast").describe()
         'claim shop/data is not bound: its StorageClass fast does not exist'
         """
         class_name = self.storage_class
@@ -64,9 +64,9 @@ class ClaimsUnbound(Fact, frozen=True):
         """Whether a claim is not bound because its StorageClass does not exist."""
         return any(claim.storage_class and not claim.class_exists and not claim.volume for claim in self.claims)
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe what each claim waits for."""
-        return "; ".join(claim.words() for claim in self.claims)
+        return "; ".join(claim.describe() for claim in self.claims)
 
 
 class VolumeOutOfReach(Fact, frozen=True):
@@ -77,10 +77,10 @@ class VolumeOutOfReach(Fact, frozen=True):
     wanted: tuple[Wanted, ...]
     """The requirements of its required terms, empty if the terms match nothing."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the requirements of the volume and the node's labels.
 
-        >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).words()
+        >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).describe()
         'PersistentVolume pv1 of claim shop/data needs zone=a; the node has zone=b'
         """
         requirements = (
@@ -89,7 +89,7 @@ class VolumeOutOfReach(Fact, frozen=True):
         text = "; ".join(dict.fromkeys(requirements)) or "a node that cannot exist: its terms match nothing"
         return f"PersistentVolume {self.volume} of claim {self.claim} needs {text}"
 
-    def demands(self) -> tuple[LabelDemand, ...]:
+    def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the label that the volume demands of its node, with the acceptable values.
 
         The result is empty unless all requirements are on the same label and have the operator In.
@@ -109,7 +109,7 @@ class ProvisionedElsewhere(Fact, frozen=True):
     claim: str
     node: str
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say for which node the claim is being provisioned."""
         return f"claim {self.claim} is being provisioned for node {self.node}"
 
@@ -128,10 +128,10 @@ class NoVolume(Fact, frozen=True):
     topologies: tuple[tuple[Wanted, ...], ...] = ()
     """The topologies in which the class provisions volumes."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say which volume is missing, and why none can be provisioned on the node.
 
-        >>> print(NoVolume("a/d", "fast", "1Gi", 1 << 30, provisions=False).words())
+        >>> print(NoVolume("a/d", "fast", "1Gi", 1 << 30, provisions=False).describe())
         no available PersistentVolume of class fast for claim a/d (1Gi requested), and the class has no provisioner
         """
         no_volume = f"no available PersistentVolume of class {self.storage_class} for claim {self.claim}"
@@ -164,14 +164,14 @@ class NotEnoughStorage(Fact, frozen=True):
     pools: int = 0
     """The number of CSIStorageCapacity objects with a capacity that the class has in the whole cluster."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Describe the requested and the published storage, with the driver if it publishes little or nothing.
 
-        >>> print(NotEnoughStorage("shop/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1", "csi.test").words())
-        claim shop/data requests 2Gi of class fast, at most 1Gi is available (CSIStorageCapacity rack-1)
-        >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, "0", 0, "r1", "csi.test").words().partition(", ")[2]
+        >>> print(NotEnoughStorage("a/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1", "csi.test").describe())
+        claim a/data requests 2Gi of class fast, at most 1Gi is available (CSIStorageCapacity rack-1)
+        >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, "0", 0, "r1", "csi.test").describe().partition(", ")[2]
         'csi.test publishes 0 for this node (CSIStorageCapacity r1), and its CSIDriver says storageCapacity: true'
-        >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, driver="csi.test").words().partition(", ")[2]
+        >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, driver="csi.test").describe().partition(", ")[2]
         'of which no CSIStorageCapacity has any, though CSIDriver csi.test says storageCapacity: true'
         """
         demand = f"claim {self.claim} requests {self.size} of class {self.storage_class}"
@@ -192,7 +192,7 @@ class VolumeMissing(Fact, frozen=True):
     claim: str
     volume: str
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say to which missing volume the claim is bound."""
         return f"claim {self.claim} is bound to PersistentVolume {self.volume}, which does not exist"
 

@@ -64,7 +64,7 @@ def choose_volume_per_node(
     search = _VolumeSearch(listers.topology, class_volumes.volumes, earlier)
     required_size = to_billionths(parse_requested_storage(claim))
     is_suitable = [
-        class_volumes.sizes[i] >= required_size and _is_usable(volume, claim, attributes_class)
+        class_volumes.sizes[i] >= required_size and _is_volume_usable(volume, claim, attributes_class)
         for i, volume in enumerate(class_volumes.volumes)
     ]
 
@@ -75,7 +75,7 @@ def choose_volume_per_node(
     for i in class_volumes.by_size:
         if not search.open_count:
             break
-        if is_suitable[i] and _is_available(class_volumes.volumes[i], claim, selector):
+        if is_suitable[i] and _is_volume_available(class_volumes.volumes[i], claim, selector):
             search.choose_unreserved_volume(i)
     return Binding(claim, class_volumes.volumes, search.chosen)
 
@@ -151,7 +151,7 @@ def _parse_volume_selector(claim: PersistentVolumeClaim, attributes_class: bool)
         raise MatchingError(problem) from None
 
 
-def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attributes_class: bool) -> bool:
+def _is_volume_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attributes_class: bool) -> bool:
     """Return whether the volume meets the conditions that apply to both reserved and unreserved volumes.
 
     The volume must not be deleted or reserved for another claim. Its mode and attributes class must be those of the
@@ -167,7 +167,7 @@ def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attribute
     return (volume.spec.volume_attributes_class_name or "") == requested_class
 
 
-def _is_available(volume: PersistentVolume, claim: PersistentVolumeClaim, selector: Selector) -> bool:
+def _is_volume_available(volume: PersistentVolume, claim: PersistentVolumeClaim, selector: Selector) -> bool:
     """Return whether the volume is unreserved and Available, and matches the claim's selector and access modes."""
     return (
         volume.spec.claim_ref is None

@@ -333,8 +333,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return {}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: BindingState | None) -> Reservation:
-        """Return the names of the volumes to which the claims would be bound on the node, and the claims to be
-        provisioned.
+        """Return the volumes to which the claims would be bound on the node, and the claims to be provisioned.
 
         Volume names are given by the claim's ``namespace/name``. The reservation is empty for a pod without claims.
         """

@@ -276,10 +276,11 @@ class CSINodes:
 
     def find_nodes_with_driver(self, driver: str) -> Bools:
         """Return a mask (N,) of the nodes on which the driver is installed according to their CSINode."""
-        return np.array(
-            [node is not None and any(entry.name == driver for entry in node.spec.drivers) for node in self.nodes],
-            np.bool_,
-        )
+        has_driver = np.zeros(len(self.nodes), np.bool_)
+        for row, node in enumerate(self.nodes):
+            if node is not None:
+                has_driver[row] = any(entry.name == driver for entry in node.spec.drivers)
+        return has_driver
 
     def find_migrated_nodes(self, plugin: str) -> Bools:
         """Return a mask (N,) of the nodes that use the volumes of the in-tree plugin through CSI."""

@@ -141,9 +141,9 @@ class Listers:
         else:
             previous = self.volumes.get(obj.metadata.name)
             self.volumes[obj.metadata.name] = obj
-            self._replace_in_class(previous, obj)
+            self._replace_volume_in_class(previous, obj)
 
-    def _replace_in_class(self, previous: PersistentVolume | None, volume: PersistentVolume) -> None:
+    def _replace_volume_in_class(self, previous: PersistentVolume | None, volume: PersistentVolume) -> None:
         """Replace the volume in the cached list of its class.
 
         If the volume is new, or if its class or size has changed, the order by size may change. The lists of all
