@@ -232,9 +232,9 @@ class View(Output):
             return super()._shorten_document(document, style)
         if self.brief or self.summary or self.output.name not in DATA_FORMATS:
             raise UsageError("--compact is a form of the full data", hint="with -o json or yaml, without --summary")
-        from kschedctl.render.renderers import to_compact  # noqa: PLC0415 - few answers need it
+        from kschedctl.render.renderers import to_compact_form  # noqa: PLC0415 - few answers need it
 
-        return to_compact(document)
+        return to_compact_form(document)
 
     def _shows_all_nodes(self) -> bool:
         """Return whether every node is listed separately."""

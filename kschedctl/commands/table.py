@@ -355,8 +355,8 @@ TABLE = (
             "PendingPods": "commands.explain.html_widgets:build_pending_widgets",
         },
         compact_forms={
-            "Explanation": "commands.explain.compact:to_compact",
-            "Explanations": "commands.explain.compact:to_compact",
+            "Explanation": "commands.explain.compact:to_compact_form",
+            "Explanations": "commands.explain.compact:to_compact_form",
         },
     ),
     CommandEntry(

@@ -43,7 +43,7 @@ def build_page(document: Document, style: Style) -> Page:
     return page
 
 
-def to_compact(document: Document) -> Document:
+def to_compact_form(document: Document) -> Document:
     """Return the document with nodes that have the same answer merged.
 
     Documents without answers per node are returned unchanged.

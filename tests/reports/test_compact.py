@@ -10,7 +10,7 @@ import pytest
 
 import kschedctl
 from kschedctl.commands.explain import one_pod as of_one_pod
-from kschedctl.commands.explain.compact import to_compact
+from kschedctl.commands.explain.compact import to_compact_form
 from kschedctl.commands.explain.one_pod import combine_explanations
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 from kschedctl.render.data import to_json
@@ -80,7 +80,7 @@ def expanded(short: Json) -> Json:
 @pytest.mark.parametrize("case", PODS)
 def test_it_expands_to_the_full_form(case: str) -> None:
     report = of_one_pod.explain(cluster(60), PODS[case])
-    short = to_compact(report).to_dict()
+    short = to_compact_form(report).to_dict()
     assert expanded(short) == report.to_dict()
     jsonschema.validate(short, build_schema(DOCUMENTS["compact-explanation"]))
     assert (short["apiVersion"], short["kind"]) == ("kschedctl.dev/v1", "CompactExplanation")
@@ -88,16 +88,16 @@ def test_it_expands_to_the_full_form(case: str) -> None:
 
 def test_of_several_pods_each() -> None:
     report = combine_explanations([of_one_pod.explain(cluster(20), incoming) for incoming in PODS.values()])
-    short = to_compact(report).to_dict()
+    short = to_compact_form(report).to_dict()
     full = report.to_dict()
     assert [expanded(each) for each in short.pop("explanations")] == full.pop("explanations")
     assert short == full | {"kind": "CompactExplanations"}
-    jsonschema.validate(to_compact(report).to_dict(), build_schema(DOCUMENTS["compact-explanations"]))
+    jsonschema.validate(to_compact_form(report).to_dict(), build_schema(DOCUMENTS["compact-explanations"]))
 
 
 def test_it_is_an_eighth_where_nodes_are_alike() -> None:
     report = of_one_pod.explain(cluster(3_000), PODS["fits nowhere"])
-    short, full = (to_json(document.to_dict()) for document in (to_compact(report), report))
+    short, full = (to_json(document.to_dict()) for document in (to_compact_form(report), report))
     assert len(short) * 8 < len(full)
-    assert json.loads(short) == to_compact(report).to_dict()
+    assert json.loads(short) == to_compact_form(report).to_dict()
     assert max(map(len, short.splitlines())) < 600  # positions fill lines; kube-scheduler's message is one

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
 from kschedctl.commands.audit.creation import build_creation_section
+from kschedctl.commands.audit.drains import build_drains_section
 from kschedctl.commands.audit.latency import build_latency_section
 from kschedctl.commands.audit.leader import build_leader_section
 from kschedctl.commands.audit.packing import build_packing_section
@@ -44,6 +45,7 @@ SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
     "leader": build_leader_section,
     "priorities": build_priorities_section,
     "topology": build_topology_section,
+    "drains": build_drains_section,
     "packing": build_packing_section,
 }
 
@@ -117,11 +119,11 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
         without_objects = {name for name, has_objects in OPTIONAL_SECTIONS.items() if not has_objects(audited)}
         selected = [name for name in SECTIONS if name not in missing_options and name not in without_objects]
 
-    sections = _run_until_interrupted(audited, selected)
+    sections = _run_sections_until_interrupted(audited, selected)
     interrupted = len(sections) < len(selected) or any(section.interrupted for section in sections)
     return Audit(
         headline=f"{_describe_lack_of_nodes(audited)}{_build_headline(sections, interrupted)}",
-        state=_combine_states(sections, interrupted),
+        state=_find_worst_state(sections, interrupted),
         sections=tuple(sections),
         at=audited.now,
         nodes=len(audited.cluster.nodes),
@@ -134,7 +136,7 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
     )
 
 
-def _run_until_interrupted(audited: AuditedCluster, names: Sequence[str]) -> list[AnySection]:
+def _run_sections_until_interrupted(audited: AuditedCluster, names: Sequence[str]) -> list[AnySection]:
     """Run sections in order, and return them. If the user interrupts, the remaining sections are missing."""
     done = audited.progress.begin("Auditing", len(names))
     sections: list[AnySection] = []
@@ -167,7 +169,7 @@ def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict
     return missing
 
 
-def _combine_states(sections: Sequence[AnySection], interrupted: bool) -> str:
+def _find_worst_state(sections: Sequence[AnySection], interrupted: bool) -> str:
     """Return the worst state of the sections. From worst to best, the states are findings, unknown and sound.
 
     If the audit was interrupted, the missing sections count as unknown.
@@ -184,9 +186,10 @@ def _describe_lack_of_nodes(audited: AuditedCluster) -> str:
 
 
 def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:
-    """Return the sections with findings, gravest first, and the unknown sections as text.
+    """Name the sections with findings, gravest first, and the sections whose state is unknown, in one line.
 
-    If all sections are sound, return a summary instead. After an interruption, they may be sound only so far.
+    If all sections are sound, summarize them instead. After an interruption, they may be sound only so far. If no
+    section is complete, or none could judge anything, the line says so.
     """
     if not sections:
         return "No section is complete"
@@ -222,7 +225,7 @@ def _get_gravity_sort_key(section: AnySection) -> tuple[int, ...]:
 
 
 def _format_finding_counts(sections: Sequence[AnySection]) -> str:
-    """Return the numbers of errors and warnings in all sections as text, such as ``1 error, 2 warnings``."""
+    """Format the numbers of errors and warnings in all sections, such as ``1 error, 2 warnings``."""
     counts = []
     for severity in SEVERITIES_BY_GRAVITY:
         number = sum(_count_findings(section, severity) for section in sections)

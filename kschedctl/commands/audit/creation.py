@@ -53,7 +53,7 @@ def _build_finding(not_created: NotCreated) -> Finding:
 
 
 def _build_headline(workloads: Sequence[NotCreated]) -> str:
-    """Return the numbers of pods and workloads with failed creations as text.
+    """Summarize how many pods of how many workloads could not be created.
 
     The number of pods is left out or called a minimum if it is unknown for some workloads.
     """

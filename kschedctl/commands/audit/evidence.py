@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kschedctl.api.resource_names import format_for_sentence
@@ -118,8 +119,8 @@ def _iter_group_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
 
 def _format_other_wake_ups(rejector: RejectorReport) -> str:
     """Return how many other changes wake a rejector's pods, as the end of a line. Return "" if there are none."""
-    further = len(rejector.wake_ups) - 1
-    return f", or {counted(further, 'other change')}" if further else ""
+    other_count = len(rejector.wake_ups) - 1
+    return f", or {counted(other_count, 'other change')}" if other_count else ""
 
 
 def build_queues_evidence(section: QueuesSection, style: Style) -> Page:
@@ -216,7 +217,7 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
 
 
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:
-    """Return a spread constraint's row of the table.
+    """Build the row of a spread constraint.
 
     The cells are the workload, the key and action, the allowed and actual skew, the fullest and emptiest domain, and
     the pods that would be stranded.
@@ -283,7 +284,10 @@ def _build_tiers_table(report: PrioritiesSection, style: Style) -> Page:
 
 
 def _build_tier_row(tier: PriorityTier, resources: tuple[str, ...]) -> tuple[Cell, ...]:
-    """Return the cells for a tier."""
+    """Build the row of a tier: its name and counts, its requests of the `resources`, and whether it preempts.
+
+    The cell of a resource is empty if the tier requests none of it.
+    """
     amounts = (format_rounded(name, tier.requests[name]) if name in tier.requests else "" for name in resources)
     name = Marked(tier.name or "no class", Tone.FAINT if tier.system else Tone.STRONG)
     counts = (f"{tier.priority:,}", f"{tier.pods:,}", f"{tier.pending:,}", f"{tier.nodes:,}")
@@ -302,8 +306,8 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
     if grown.message:
         reason, *_ = describe_message(grown.message, style)
-        others = "" if not grown.placed else "the others: "
-        outcome += f"; {others}{reason}"
+        subject = "the others: " if grown.placed else ""
+        outcome += f"; {subject}{reason}"
 
     columns = (
         Column("evicted", keep=True),
@@ -319,9 +323,11 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
 
 
 def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a workload whose pods are evicted. Wide output also has the names of the pods."""
-    fate_counts = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in EvictionFate}
-    outcomes = ", ".join(_describe_fate(fate, number) for fate, number in fate_counts.items() if number)
+    """Build the row of a workload whose pods are evicted. Wide output also has the names of the pods."""
+    pods_by_outcome = Counter(pod.fate for pod in workload.pods)
+    outcomes = ", ".join(
+        _format_outcome_count(outcome, pods_by_outcome[outcome]) for outcome in EvictionFate if pods_by_outcome[outcome]
+    )
     pods = Marked(names([pod.pod for pod in workload.pods]), Tone.FAINT) if style.wide else ""
     return (
         Stack((workload.workload, pods)),
@@ -332,14 +338,14 @@ def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | S
     )
 
 
-def _describe_fate(fate: EvictionFate, pods: int) -> str:
-    """Describe the number of evicted pods with the same fate, such as `3 get no node`."""
+def _format_outcome_count(outcome: EvictionFate, pods: int) -> str:
+    """Describe how many evicted pods met with this outcome, such as `3 get no node`."""
     words = {
         EvictionFate.MOVED: agreeing(pods, "moves", "move"),
         EvictionFate.PENDING: agreeing(pods, "gets no node", "get no node"),
         EvictionFate.LOST: agreeing(pods, "is lost", "are lost"),
     }
-    return f"{pods:,} {words[fate]}"
+    return f"{pods:,} {words[outcome]}"
 
 
 # -- what room is left -------------------------------------------------------------------------------------------------
@@ -348,7 +354,8 @@ def _describe_fate(fate: EvictionFate, pods: int) -> str:
 def build_packing_evidence(report: PackingSection, style: Style) -> Page:
     """Build tables of the room by pool, of stranded capacity, and of the nodes that were drained on trial.
 
-    The typical pods by which capacity counts as stranded are shown if capacity is stranded, and in wide output.
+    Wide output also has the typical pods, which decide what counts as stranded. Other output has them only if capacity
+    is stranded.
     """
     typical_pods: Page = ()
     if style.wide or report.stranded:
@@ -359,7 +366,7 @@ def build_packing_evidence(report: PackingSection, style: Style) -> Page:
         *_plot_use_by_pool(report.pools),
         *build_struct_table(report.stranded, style),
         *typical_pods,
-        *_build_trial_drains(report, style),
+        *_build_trial_drains_part(report, style),
         *build_struct_table(report.kept, style, {"why": lambda node: build_why_cell(node.why, style)}, limit=MAX_ROWS),
     )
 
@@ -379,19 +386,22 @@ def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
 
     Wide output has all resources. Otherwise there are only CPU, memory and resources with stranded amounts.
     """
-    rows = [
-        (
-            _format_pool(pool.pool),
-            f"{pool.nodes:,}",
-            room.resource,
-            format_rounded(room.resource, room.allocatable),
-            format_rounded(room.resource, room.free),
-            Marked(format_rounded(room.resource, room.stranded), Tone.WARNING) if room.stranded else "0",
-        )
-        for pool in pools
-        for room in pool.resources
-        if style.wide or room.resource in MAIN_RESOURCES or room.stranded
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for pool in pools:
+        for room in pool.resources:
+            is_important = room.resource in MAIN_RESOURCES or room.stranded
+            if not is_important and not style.wide:
+                continue
+            stranded = format_rounded(room.resource, room.stranded) if room.stranded else ""
+            row = (
+                _format_pool(pool.pool),
+                f"{pool.nodes:,}",
+                room.resource,
+                format_rounded(room.resource, room.allocatable),
+                format_rounded(room.resource, room.free),
+                Marked(stranded, Tone.WARNING) if room.stranded else "0",
+            )
+            rows.append(row)
     amount_columns = [Column(name, right=True) for name in ("allocatable", "free", "stranded")]
     return build_table(
         rows,
@@ -409,7 +419,8 @@ def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
     percentages = {}
     for pool in pools:
         for room in pool.resources:
-            if room.allocatable and (room.resource in MAIN_RESOURCES or room.stranded):
+            is_important = room.resource in MAIN_RESOURCES or room.stranded
+            if room.allocatable and is_important:
                 percentages[f"{_format_pool(pool.pool)} {room.resource}"] = {
                     "requested": round(100 * room.requested / room.allocatable, 1),
                     "stranded": round(100 * room.stranded / room.allocatable, 1),
@@ -420,12 +431,12 @@ def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
 
 def _format_example_workloads(pods: TypicalPods) -> str:
     """Return example workloads of typical pods, and how many more there are."""
-    further = pods.workloads - len(pods.examples)
-    suffix = f" and {further:,} more" if further else ""
+    further_count = pods.workloads - len(pods.examples)
+    suffix = f" and {further_count:,} more" if further_count else ""
     return ", ".join(pods.examples) + suffix
 
 
-def _build_trial_drains(report: PackingSection, style: Style) -> Page:
+def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
     """Build the part about trial drains: how many nodes were tried, which were emptied, and what removing them saves.
 
     If some candidates were not tried, the command that tries the others is included.

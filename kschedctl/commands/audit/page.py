@@ -144,7 +144,10 @@ COMMANDS_SHOWN = 3
 
 
 def build_section_page(section: Section, style: Style) -> Page:
-    """Build the page of a single section."""
+    """Build the page of a single section: its headline, caveats, evidence and findings.
+
+    If the section was interrupted, the page says so first.
+    """
     interruption = build_interruption_line(section.interrupted)
     answer = paragraph(Marked(section.headline, _find_section_tone(section)))
     blocks = build_section_blocks(section, style)
@@ -175,7 +178,7 @@ def build_brief_section_blocks(section: Section, style: Style) -> Page:
 def _build_evidence(section: Section, style: Style) -> Page:
     """Build the evidence of a section, depending on its type.
 
-    The sections "pending" and "creation" have only findings, so their evidence is empty.
+    The sections "pending", "creation" and "drains" have only findings, so their evidence is empty.
     """
     evidence: Page = ()
     match section:
@@ -326,7 +329,7 @@ def _iter_waiting_rows(section: PendingSection) -> Iterator[WaitingRow]:
 
 
 def _build_waiting_row(row: WaitingRow, findings_above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a row of the table of waiting pods. Fixes of the row above are not repeated.
+    """Build a row of the table of waiting pods. Fixes of the row above are not repeated.
 
     A row without pods shows the object and the message of its finding.
     """

@@ -84,7 +84,7 @@ def find_gate_holders(pod: Pod) -> tuple[GateHolder, ...]:
 
 
 def _find_gate_holder(gate: str, namespace: str) -> GateHolder:
-    """Return a gate with its holder, who is looked up by the gate's name, then by the gate's domain.
+    """Look up the holder of a gate by the gate's name, then by the gate's domain.
 
     An unknown holder is described by the domain, or left empty if the gate has no domain.
     """
@@ -262,7 +262,7 @@ def _iter_unchecked_resource_unknown(elsewhere: Sequence[WaitingElsewhere]) -> I
 
 
 def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield the missing inputs without which it is unknown since when stuck pods have not been tried.
+    """Yield the missing inputs that would show for how long stuck pods have not been tried.
 
     These are the current time and the Events. A stuck pod fits on a node, but is not scheduled. Nothing is yielded if
     no pod is stuck.
@@ -344,8 +344,8 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
         description = f"{_describe_waiting_pod(first)}{_format_other_count(group)}"
         yield rule.build_finding(
             f"Pod {first.pod.key}",
-            "; ".join((description, *_iter_waiting_times(first, audited))),
-            _find_fix(first, rule),
+            "; ".join((description, *_iter_waiting_clauses(first, audited))),
+            _choose_fix(first, rule),
             namespace=first.pod.metadata.namespace,
             severity=_choose_severity(group, rule, audited),
         )
@@ -378,7 +378,7 @@ def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: Audi
     return ERROR if any(is_retry_overdue(waiting, audited) for waiting in group) else WARNING
 
 
-def _iter_waiting_times(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
+def _iter_waiting_clauses(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
     """Yield how long a pod has waited, and for a stuck pod the scheduler's last message about it."""
     age = format_age(first.pod.metadata.creation_timestamp, audited.now)
     if age:
@@ -401,7 +401,7 @@ def _introduce_last_message(last_words: LastWords) -> str:
     return f"{attempts_text}the scheduler last said{age_text}"
 
 
-def _find_fix(pod: WaitingPod, rule: AuditRule) -> str:
+def _choose_fix(pod: WaitingPod, rule: AuditRule) -> str:
     """Return how to end the deadlock of the pod's gang or how to remove the pod's gates, otherwise the rule's fix.
 
     Without a known way to remove the gates, the fix says whom to ask.
@@ -423,13 +423,13 @@ def _format_other_count(group: Sequence[WaitingPod]) -> str:
 
     They may need other amounts than the first pod, which the text before the clause describes.
     """
-    others = len(group) - 1
-    waits = agreeing(others, "waits", "wait")
-    return f"; {counted(others, 'other pod')} {waits} for the same reason" if others else ""
+    other_count = len(group) - 1
+    waits = agreeing(other_count, "waits", "wait")
+    return f"; {counted(other_count, 'other pod')} {waits} for the same reason" if other_count else ""
 
 
 def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:
-    """Return the numbers of pending pods by cause, and of workloads held back before scheduling, as text."""
+    """Summarize the pending pods by cause, and the workloads held back before scheduling."""
     elsewhere_text = describe_state_counts(elsewhere)
     if not waiting:
         return f"no pod is pending; {elsewhere_text}" if elsewhere_text else "nothing is pending"

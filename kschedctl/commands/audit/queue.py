@@ -95,11 +95,11 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
     """Build the section about pending pods by queue, and about missed wake-ups if there is an earlier time."""
     queued = list(_iter_queued_pods(audited))
     basis = _merge_attempt_bases(queued, audited)
-    between = _find_wakes_of_stuck_pods(audited)
+    between = _find_wake_ups_of_stuck_pods(audited)
     findings: list[Finding] = []
     reported_pods: tuple[PodBetween, ...] = ()
     if between is not None:
-        stuck_pods = list(_iter_stuck_pods_with_wakes(between, audited))
+        stuck_pods = list(_iter_stuck_pods_with_wake_ups(between, audited))
         reported_pods = tuple(_with_short_headline(pod, waiting) for pod, waiting in stuck_pods)
         findings += (_build_stuck_pod_finding(pod, waiting, between, audited) for pod, waiting in stuck_pods)
     return QueueSection(
@@ -117,7 +117,7 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
 
 
 def _iter_queued_pods(audited: AuditedCluster) -> Iterator[AuditedQueuePod]:
-    """Yield every pending pod with its queue. Pods that are rejected alike follow each other.
+    """Yield every pending pod with its queue. Pods with the same rejections are adjacent.
 
     Pods that no profile serves come last, with the queue "none".
     """
@@ -181,7 +181,7 @@ def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedClust
         age=format_age(first.since, audited.now),
         attempts=max(message.attempts if message else 0 for message in last_messages),
         backs_off_until=_find_back_off_end(group, audited),
-        headline=_describe_queue(first, wake_ups),
+        headline=_explain_queue_of_first_pod(first, wake_ups),
         wakes=wake_ups.rejectors if wake_ups else (),
     )
 
@@ -207,8 +207,8 @@ def _find_back_off_end(group: Sequence[AuditedQueuePod], audited: AuditedCluster
     return subtract_seconds(max(last_attempts), -max_backoff)
 
 
-def _describe_queue(first: AuditedQueuePod, wake_ups: WakeUps | None) -> str:
-    """Return one line about why the first pod of a group is in its queue."""
+def _explain_queue_of_first_pod(first: AuditedQueuePod, wake_ups: WakeUps | None) -> str:
+    """Describe in one line why the first pod of a group is in its queue."""
     if first.queue == "unknown":
         return "fits now and was rejected before: in activeQ if something woke it, otherwise waiting for the flush"
     if first.queue == "permit":
@@ -219,7 +219,10 @@ def _describe_queue(first: AuditedQueuePod, wake_ups: WakeUps | None) -> str:
 
 
 def _merge_attempt_bases(queued: Iterable[AuditedQueuePod], audited: AuditedCluster) -> Basis:
-    """Return what the replayed attempts depend on. Pods that are rejected alike share an attempt."""
+    """Merge the unread data and the gaps of the replay on which the replayed attempts depend.
+
+    Pods with the same rejections share an attempt.
+    """
     attempts = {id(queued_pod.rejected): queued_pod.rejected for queued_pod in queued if queued_pod.rejected}
     return merge_report_bases([build_basis(audited.scheduler, attempt) for attempt in attempts.values()])
 
@@ -232,11 +235,10 @@ def _iter_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedC
         yield from between.unknown
 
 
-def _find_wakes_of_stuck_pods(audited: AuditedCluster) -> WakesBetween | None:
-    """Return what has woken stuck pods since the earlier state of the cluster, or None if there is no earlier state.
+def _find_wake_ups_of_stuck_pods(audited: AuditedCluster) -> WakesBetween | None:
+    """Return the wake-ups of stuck pods since the earlier state of the cluster, or None if there is no earlier state.
 
-    Only stuck pods and at most MAX_WAKING_CHANGES changes are examined, which limits the work if thousands of objects
-    have changed.
+    At most MAX_WAKING_CHANGES changes are examined, which limits the work if thousands of objects have changed.
     """
     if audited.earlier is None:
         return None
@@ -249,7 +251,7 @@ def _describe_time(cluster: Cluster) -> str:
     return cluster.provenance.read_at if cluster.provenance else "the earlier time"
 
 
-def _iter_stuck_pods_with_wakes(
+def _iter_stuck_pods_with_wake_ups(
     between: WakesBetween, audited: AuditedCluster
 ) -> Iterator[tuple[PodBetween, WaitingPod]]:
     """Yield the stuck pods that missed a wake-up or were woken in vain, each with its state now.
@@ -303,7 +305,7 @@ def _build_stuck_pod_finding(
 def _build_headline(
     queued: Sequence[AuditedQueuePod], between: WakesBetween | None, reported_pods: Sequence[PodBetween]
 ) -> str:
-    """Return the numbers of pods by queue as text. If there is an earlier time, also count the missed wake-ups."""
+    """Summarize the pending pods by queue. If there is an earlier time, also count the missed wake-ups."""
     if not queued:
         return "nothing is pending"
     counts = Counter(queued_pod.queue for queued_pod in queued)

@@ -49,7 +49,7 @@ class TabLine(Widget):
             self.tab = tab
 
     def render(self) -> Text:
-        """Render the tabs."""
+        """Render the numbered tabs, and highlight the current one."""
         line = Text(no_wrap=True)
         for number, tab in enumerate(TABS, 1):
             if tab != self.current_tab:
@@ -146,7 +146,7 @@ class AnswerPane(Vertical):
         self._replace_answer_by_text(text)
 
     def _replace_answer_by_text(self, text: str) -> None:
-        """Discard the explanation, and show a text in place of the verdict."""
+        """Discard the explanation and its fixes, and show a text in place of the verdict."""
         self.answered = self.remedies = None
         lines = [line for paragraph in text.splitlines() for line in wrap_text(paragraph, self.room.width, "  ", 2)]
         self._update_texts(Text("\n".join(lines)), {WHY: Text(), SCORES: Text()})

@@ -22,7 +22,7 @@ from kschedctl.commands.browse.lines import (
 )
 from kschedctl.commands.browse.report import ChangedAnswer
 from kschedctl.commands.explain.html_widgets import FITS, OTHERS, LegendEntry, NodeMap, build_node_map
-from kschedctl.commands.explain.page import build_answer, build_explanation_page
+from kschedctl.commands.explain.page import build_explanation_page, iter_verdict_blocks
 from kschedctl.commands.explain.report import Explanation, NodeReport
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.render.fixes import describe_opened_nodes
@@ -127,7 +127,7 @@ def render_verdict(answered: AnsweredQuestion, width: int, lines: int) -> Text:
 
 
 def describe_answer(report: Explanation) -> str:
-    """Describe the verdict in one line, with its headline and what it depends on."""
+    """Describe the verdict in one line, with its headline and the unread objects that could change it."""
     verdict = describe_verdict(report.verdict)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if not doubts:
@@ -136,7 +136,10 @@ def describe_answer(report: Explanation) -> str:
 
 
 def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> dict[str, Page]:
-    """Build the pages of the tabs "why" and "scores". With `in_full`, "why" repeats the whole verdict."""
+    """Build the pages of the tabs "why" and "scores", by tab. With `in_full`, "why" repeats the whole verdict.
+
+    Without scores, "scores" says why no node has a score. With assumptions, "why" starts with the changed answers.
+    """
     report = answered.report
     why: list[Block] = []
     scores: list[Block] = []
@@ -144,7 +147,7 @@ def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> 
         why += build_changes_section(compare_explanations(answered.before, report))
 
     # Distribute the sections of the page of `explain`, without the verdict, which is shown above the tabs.
-    verdict_blocks = tuple(build_answer(report, style))
+    verdict_blocks = tuple(iter_verdict_blocks(report, style))
     remaining_page = tuple(block for block in build_explanation_page(report, style) if block not in verdict_blocks)
     for title, blocks in iter_sections(remaining_page):
         tab = scores if title.startswith(SCORES_HEADING_PREFIX) else why
@@ -217,7 +220,7 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
 
 
 def describe_node(report: Explanation, name: str, width: int, lines: int) -> str:
-    """Return the reasons against a node as text wrapped to `width`, in at most `lines` lines.
+    """Describe why the node is rejected, wrapped to `width` and cut to at most `lines` lines.
 
     The text is empty if the report does not have the node.
     """

@@ -188,16 +188,16 @@ class Browser(TidyApp):
             self.has_listed = True
             self._update_header()
             self.pod_list.show(layout, Openable(POD, self.chosen_key))
-            self._note_fate_of_chosen_pod()
+            self._note_why_chosen_pod_is_not_pending()
 
-    def _note_fate_of_chosen_pod(self) -> None:
-        """Note what happened to the chosen pod if it is no longer pending.
+    def _note_why_chosen_pod_is_not_pending(self) -> None:
+        """Note why the chosen pod is no longer pending. Note nothing if it still is.
 
         If the list no longer contains the pod, choose the pod under the cursor instead, except during a search.
         """
-        fate = self.session.describe_fate(self.chosen_key) if self.chosen_key else ""
-        if fate:
-            self.note(f"{self.chosen_key} {fate}")
+        reason = self.session.describe_why_not_pending(self.chosen_key) if self.chosen_key else ""
+        if reason:
+            self.note(f"{self.chosen_key} {reason}")
         if Openable(POD, self.chosen_key) not in self.pod_list.subjects and not self.search_text:
             chosen = self.pod_list.chosen
             self._choose_pod(chosen.name if chosen and chosen.kind == POD else "")
@@ -416,7 +416,9 @@ class Browser(TidyApp):
             self.change_listing(text=name or place)
 
     def action_describe(self) -> None:
-        """Open what is chosen in the focused list, like Enter. Otherwise open the tab "why" of the chosen pod."""
+        """Open the chosen line of the focused list, like Enter. Without such a line, open the tab "why" of the chosen
+        pod.
+        """
         focused = self.focused
         if isinstance(focused, LineList) and focused.chosen is not None:
             focused.action_open()
@@ -528,7 +530,7 @@ class Browser(TidyApp):
         self.live_state = f"live {datetime.now():%H:%M:%S}"
         self.is_connection_lost = False
         self.refresh_list()
-        if self.chosen_key and not session.describe_fate(self.chosen_key):
+        if self.chosen_key and not session.describe_why_not_pending(self.chosen_key):
             self.explain_chosen_pod(self.assumptions)
         for screen in self.screen_stack:
             if isinstance(screen, DetailsScreen):

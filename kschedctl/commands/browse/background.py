@@ -73,7 +73,7 @@ class QuestionQueue:
             self._answer_question(*task)
 
     def _answer_questions_forever(self) -> None:
-        """Answer questions as they arrive, forever."""
+        """Wait for questions, and answer the most urgent one first, without end."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)

@@ -102,7 +102,7 @@ def _find_pod_obstacles(
 def _find_obstacle(scheduler: Scheduler, row: int, pod: Pod) -> str:
     """Return why a pending pod does not fit on the node in `row`, or FITS.
 
-    No pods are preempted, and extenders are not asked.
+    Preemption is not tried, and extenders are not called.
     """
     stored = scheduler.view.stored(pod)
     framework = scheduler.framework(stored.spec.scheduler_name)

@@ -1,4 +1,6 @@
-"""The screens of a node and of a workload, as lines that open each other's screens, and of what waits without pods."""
+"""The detail screens of a node, of a workload, and of an object that waits without pods, as lines that open each
+other.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ MAX_BAR = 20
 
 
 def lay_out_node(session: BrowseSession, contents: NodeContents) -> Layout:
-    """Lay out the screen of a node."""
+    """Return the layout of a node's screen: facts, free resources, pending pods that fit, pods and labels."""
     owners = {pod.pod: session.find_workload(pod.pod) for pod in contents.pods}
 
     def lay_out_lines(width: int) -> list[ListLine]:
@@ -63,7 +65,7 @@ def _list_node_facts(contents: NodeContents, width: int) -> list[ListLine]:
 
 
 def _list_labels(contents: NodeContents, width: int) -> list[ListLine]:
-    """List the node's labels."""
+    """List the node's labels below a heading. Long labels are wrapped."""
     lines: list[ListLine] = []
     for key, value in contents.labels.items():
         lines += [ListLine(line) for line in wrap_text(f" {key}={value}", width, "   ")]
@@ -139,7 +141,7 @@ def _list_pods_of_node(contents: NodeContents, owners: dict[str, Owner | None], 
 
 
 def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
-    """Lay out the screen of a workload: pods by zone, pending pods and placed pods."""
+    """Return the layout of a workload's screen: pods by zone, pending pods and placed pods."""
     pending = [pod for pod in workload_pods.pods if not pod.node and pod.phase not in ("Succeeded", "Failed")]
     placed = [pod for pod in workload_pods.pods if pod not in pending]
 
@@ -188,9 +190,10 @@ def _list_placed_pods(pods: Sequence[PodOfWorkload], width: int) -> list[ListLin
 
 
 def lay_out_details(session: BrowseSession, subject: Openable, checkpoint: Callable[[], object]) -> Layout:
-    """Lay out the screen of a node, a workload or an object without pods, or a message that the subject is gone.
+    """Return the layout of the screen of a node, a workload or an object without pods.
 
-    `checkpoint` is called before each pending pod is tried on a node.
+    If the node no longer exists, the layout is a message that says so. `checkpoint` is called before each pending pod
+    is tried on a node.
     """
     if subject.kind in (NOT_CREATED, HELD_BACK):
         return _lay_out_missing_pods(session, subject)
@@ -204,7 +207,10 @@ def lay_out_details(session: BrowseSession, subject: Openable, checkpoint: Calla
 
 
 def _lay_out_missing_pods(session: BrowseSession, subject: Openable) -> Layout:
-    """Lay out why the pods of a workload are not created, or what an object waits for before it has pods."""
+    """Return a layout that shows why a workload's pods are not created, or what an object waits for before it has pods.
+
+    If the subject no longer waits, the layout is a message that says so.
+    """
     failure, entry = session.missing_workloads.get(subject.name), session.held_back.get(subject.name)
 
     def lay_out_lines(width: int) -> list[ListLine]:

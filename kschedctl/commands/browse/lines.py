@@ -186,7 +186,7 @@ class LineList(ScrollView, can_focus=True):
 
     @property
     def chosen(self) -> Openable | None:
-        """The subject under the cursor, or None."""
+        """The subject under the cursor, or None if no line has a subject."""
         if not 0 <= self.cursor < len(self.starts):
             return None
         first_row = self.starts[self.cursor]
@@ -213,7 +213,7 @@ class LineList(ScrollView, can_focus=True):
         The cursor stays on its subject, otherwise it moves to `choose`, otherwise to the nearest subject. Post Moved if
         the subject under the cursor has changed.
         """
-        before, old_cursor = self.chosen, self.cursor
+        old_subject, old_cursor = self.chosen, self.cursor
         layout = self._layout(self._text_width)
         self.lines = layout if isinstance(layout, ListLines) else ListLines(layout)
         self.virtual_size = Size(self._text_width, len(self.lines))
@@ -229,10 +229,10 @@ class LineList(ScrollView, can_focus=True):
 
         index_by_subject = {subjects[start]: index for index, start in enumerate(self.starts)}
         nearest = min(max(old_cursor, 0), len(self.starts) - 1)
-        self.cursor = index_by_subject.get(before, index_by_subject.get(choose, nearest))
+        self.cursor = index_by_subject.get(old_subject, index_by_subject.get(choose, nearest))
         self._scroll_to_chosen()
         self.refresh_bindings()
-        if self.chosen != before:
+        if self.chosen != old_subject:
             self.post_message(self.Moved(self, self.chosen))
 
     def _scroll_to_chosen(self) -> None:

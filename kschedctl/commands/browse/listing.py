@@ -63,18 +63,19 @@ class PodListing(NamedTuple):
 
 
 def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
-    """Lay out the pending pods that `pod_listing` selects, in its order, and what waits without a pending pod.
+    """Return the layout of the pods that `pod_listing` selects, in its order, and of objects that wait without a
+    pending pod.
 
-    In a search, also lay out the matching nodes and workloads. If nothing was found, a message says so.
+    In a search, the matching nodes and workloads follow. If nothing was found, a message says so.
     """
     hits = session.search(pod_listing.text) if pod_listing.text else None
     namespace_prefix = f"{pod_listing.namespace}/" if pod_listing.namespace else ""
-    pods = {
-        pod: member
-        for group in session.pods_by_cause.groups
-        for pod, member in zip(group.pods, group.members, strict=True)
-        if (hits is None or pod in hits.pods) and pod.startswith(namespace_prefix)
-    }
+    pods = {}
+    for group in session.pods_by_cause.groups:
+        for pod, member in zip(group.pods, group.members, strict=True):
+            is_hit = hits is None or pod in hits.pods
+            if is_hit and pod.startswith(namespace_prefix):
+                pods[pod] = member
     missing = [
         Openable(NOT_CREATED, name)
         for name, failure in session.missing_workloads.items()
@@ -117,7 +118,9 @@ def _is_selected(pod_listing: PodListing, name: str, headline: str) -> bool:
 
 
 def describe_session(session: BrowseSession) -> str:
-    """Describe the session by its counts of pods, of objects that lack pods, and of nodes, and by scope and server."""
+    """Describe the session in one line: the numbers of pending pods, of waiting objects and of nodes, the scope and the
+    server.
+    """
     pods = count(len(session.pending_pods), "pending pod")
     nodes = count(len(session.cluster.nodes), "node")
     server = session.cluster.provenance.server if session.cluster.provenance else ""
@@ -135,7 +138,10 @@ def describe_session(session: BrowseSession) -> str:
 
 
 def lay_out_namespaces(session: BrowseSession) -> Layout:
-    """Lay out a line for all namespaces and one for each namespace of pending pods, with the number of pods."""
+    """Return the layout of the list of namespaces: a line for all, and one for each namespace of pending pods.
+
+    Each line has the number of pending pods.
+    """
     pod_counts: Counter[str] = Counter()
     for group in session.pods_by_cause.groups:
         for pod in group.pods:
@@ -190,7 +196,7 @@ def _list_pods_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], w
 
 
 def _build_section(title: str, subjects: Sequence[Openable], more: int, width: int) -> list[ListLine]:
-    """Build the lines of a title, the subjects below the title, and the number of further subjects, `more`.
+    """Build the lines of a section: a title, the subjects, and the number of further subjects, `more`.
 
     Without subjects, there is no section.
     """

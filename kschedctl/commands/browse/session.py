@@ -17,7 +17,7 @@ from kschedctl.commands.browse.contents import build_node_report, build_workload
 from kschedctl.commands.browse.report import NodeContents, WorkloadPods
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message
 from kschedctl.commands.explain.one_pod import explain_target
-from kschedctl.commands.explain.pending_pods import report_pending
+from kschedctl.commands.explain.pending_pods import report_pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.explain.waiting import ReplayedCluster, correct_retry_advice, drop_retry_advice
@@ -79,7 +79,7 @@ class BrowseSession:
     def pods_by_cause(self) -> PendingPods:
         """The pending pods, grouped by cause, and what is not created or waits before kube-scheduler sees a pod."""
         namespace = found_pods.get_scope_namespace(self.scope)
-        return report_pending(self.scheduler, namespace, self.scope.selector, self.now)
+        return report_pending_pods(self.scheduler, namespace, self.scope.selector, self.now)
 
     @cached_property
     def missing_workloads(self) -> Mapping[str, NotCreated]:
@@ -146,8 +146,8 @@ class BrowseSession:
         namespace, name = key.split("/", 1)
         return self.cluster.pod(namespace, name)
 
-    def describe_fate(self, key: str) -> str:
-        """Describe what happened to a pod, such as `has a node now: w1`.
+    def describe_why_not_pending(self, key: str) -> str:
+        """Describe why a pod is no longer pending, such as `has a node now: w1`.
 
         Return an empty string if the pod is still pending.
         """

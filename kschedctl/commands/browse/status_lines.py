@@ -110,7 +110,9 @@ class KeyLine(Widget):
         return line
 
     def _list_descriptions(self) -> list[tuple[ShownKey, str]]:
-        """Return each key with its description. If the line is too narrow, only the first key, help, has one."""
+        """Return each key with its description. If the line is too narrow, only the first key, help, has a
+        description.
+        """
         described = [(key, f"{key.description} ") for key in self.keys]
         if sum(Text(f" {key.symbol} {description}").cell_len for key, description in described) <= self.size.width:
             return described

@@ -144,7 +144,9 @@ def capacity(
 
 
 def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> Sequence[ShapeCapacity]:
-    """Add to each shape that Kueue manages the number of pods that Kueue admits."""
+    """Add the number of pods that Kueue admits to each shape that Kueue manages. Other shapes are returned
+    unchanged.
+    """
     if not shared.workloads:
         return capacities
     from kschedctl.commands.capacity.quota_room import find_quota_room  # noqa: PLC0415 - few clusters
@@ -152,7 +154,7 @@ def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> S
     workloads = dict(zip(shared.shapes, shared.workloads, strict=True))
     with_room = []
     for shape in capacities:
-        tried = shape.fits if shape.limited else shape.fits + 1
+        tried = shape.fits if shape.limited else shape.fits + 1  # one pod too many shows what stops the next pod
         room = find_quota_room(shared.cluster, workloads[shape.shape], tried)
         if room is None:
             with_room.append(shape)
@@ -231,7 +233,7 @@ def prepare_shapes(
 
     # The pods to try, in the flavors of their queue
     pods_by_shape = {
-        name: [_ensure_unique_name(pod, cluster) for pod in pods_of_shape]
+        name: [_prepare_additional_pod(pod, cluster) for pod in pods_of_shape]
         for name, pods_of_shape in creation.pods.items()
     }
     if queued_workloads:
@@ -259,7 +261,7 @@ def prepare_shapes(
 def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
     """Create one pod of each workload, or many if each pod needs claims of its own.
 
-    Return them with a flag for each workload: whether its pods need claims of their own.
+    Return the created objects and, for each workload, whether its pods need claims of their own.
     """
     creation = create_objects(cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True)
     has_own_claims = []
@@ -282,7 +284,8 @@ def _count_admitted_pods(
 ) -> AdmittedPods:
     """Count how many of at most `most` pods of a shape the API server creates.
 
-    If `most` is None, MAX_PODS are tried, or the existing pods if each has claims of its own.
+    If `most` is None, MAX_PODS are tried, or just the existing pods if each has claims of its own. The number is None
+    if no pod is denied.
     """
     if not pods:
         return AdmittedPods(None, ())
@@ -298,8 +301,8 @@ def _has_own_claims(workload: Struct, pod: Pod) -> bool:
     return bool(templates) or devices or any(volume.ephemeral for volume in pod.spec.volumes)
 
 
-def _ensure_unique_name(pod: Pod, cluster: Cluster) -> Pod:
-    """Return the pod without its node, and under a name that no pod of the cluster has."""
+def _prepare_additional_pod(pod: Pod, cluster: Cluster) -> Pod:
+    """Return the pod without its node, under a name that no pod of the cluster has."""
     pod = recreate_pod(pod) if pod.spec.node_name else pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         return pod
@@ -397,11 +400,13 @@ def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str,
 def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
     """Yield the points of the curve that shows how many nodes have room as pods are added.
 
-    `feasible_counts` has the number of nodes that fit each pod. With `ended`, one more pod fits on no node.
+    `feasible_counts` has the number of nodes that fit each pod. Only changes of this number are points, and if there
+    are too many changes, only some of them. With `ended`, one more pod fits on no node.
     """
+    # The numbers of placed pods at which the number of nodes changes, starting with 0
     changes = [i for i, nodes in enumerate(feasible_counts) if i == 0 or nodes != feasible_counts[i - 1]]
-    thinning = len(changes) // MAX_CURVE_POINTS + 1
-    for i in changes[::thinning]:
+    step = len(changes) // MAX_CURVE_POINTS + 1  # leaves out points if there are too many
+    for i in changes[::step]:
         yield RoomLeft(i, feasible_counts[i])
     if ended:
         yield RoomLeft(len(feasible_counts), 0)

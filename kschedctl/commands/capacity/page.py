@@ -42,8 +42,8 @@ def build_page(report: Capacity, style: Style) -> Page:
         condition = describe_missing_namespaces(report.missing_namespaces)
         shapes += _build_shape_part(report.shapes[0], style, named=True, condition=condition)
     elif report.shapes:
-        what, numbers = report.build_first_line()
-        shapes.append(paragraph(Marked(what, Tone.STRONG), numbers))
+        subject, numbers = report.build_first_line()
+        shapes.append(paragraph(Marked(subject, Tone.STRONG), numbers))
         for shape in report.shapes:
             shapes += build_subsection(shape.shape, _build_shape_part(shape, style, named=False))
     doubt_line = paragraph(Marked("Not certain:", Tone.WARNING), describe_verdict_doubts(report.unknown))
@@ -69,8 +69,10 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
     admission_line = (paragraph(Marked(shape.limit_sentence, limit_tone)),)
     quota_tone = Tone.BAD if shape.by_quota is not None and shape.by_quota < shape.fits else Tone.PLAIN
     quota_line = (paragraph(Marked(shape.quota_sentence, quota_tone)),) if shape.quota_sentence else ()
-    next_one = "The next one:" if is_limited_by_nodes else f"With {counted(shape.fits, 'pod')} the nodes are full:"
-    message_line = (paragraph(next_one, *describe_message(shape.message, style)),) if shape.message else ()
+    next_pod_label = (
+        "The next one:" if is_limited_by_nodes else f"With {counted(shape.fits, 'pod')} the nodes are full:"
+    )
+    message_line = (paragraph(next_pod_label, *describe_message(shape.message, style)),) if shape.message else ()
     return (
         headline,
         *((paragraph(Marked(shape.cause, Tone.BAD)),) if shape.cause else ()),
@@ -96,7 +98,9 @@ def _build_locations_section(shape: ShapeCapacity, style: Style) -> Page:
         tables += _build_counts_table(short_key, [*pods_by_value.items()], style, limit=None)
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
     title = "Where" if shape.binding_limit is CapacityLimit.NODES else f"Where {counted(shape.fits, 'pod')} would go"
-    return section(title, *tables, *_build_counts_table("node", nodes, style, limit=NODES_SHOWN), *_iter_plots(shape))
+    return section(
+        title, *tables, *_build_counts_table("node", nodes, style, limit=NODES_SHOWN), *_iter_room_plots(shape)
+    )
 
 
 def _build_counts_table(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
@@ -105,7 +109,7 @@ def _build_counts_table(place: str, pods: Sequence[tuple[str, int]], style: Styl
     return build_table(pods, columns, lambda row: (row[0], f"{row[1]:,}"), style, limit=limit, each_node=True)
 
 
-def _iter_plots(shape: ShapeCapacity) -> Iterator[Plot]:
+def _iter_room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
     """Yield a plot of how many nodes have room after each new pod, and plots of the new pods by place."""
     if len(shape.curve) > 1:
         points = tuple((float(room_left.pods), float(room_left.nodes)) for room_left in shape.curve)

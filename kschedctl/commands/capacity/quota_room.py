@@ -1,4 +1,4 @@
-"""How many more pods of a workload Kueue admits at once without preemption."""
+"""Count how many more pods of a workload Kueue admits at once without preemption."""
 
 from __future__ import annotations
 
@@ -32,10 +32,14 @@ def add_flavors_of_queue(cluster: Cluster, workload: Struct, pods: list[Pod]) ->
 def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom | None:
     """Count how many of at most ``most`` pods of a workload Kueue would admit behind all pods that wait ahead of them.
 
-    The pods of one Job are admitted together. Return None if Kueue does not manage the workload, or is not replayed.
+    The pods of one Job are admitted together. Return None if Kueue does not manage the workload, or if its admission is
+    not replayed.
     """
     first = _predict_outlook_of_pods(cluster, workload, 1)
-    if first is None or first.report.state is WaitingState.NOT_CHECKED or not (first.report.replayed or first.admitted):
+    if first is None or first.report.state is WaitingState.NOT_CHECKED:
+        return None
+    is_replayed = first.report.replayed or first.admitted
+    if not is_replayed:
         return None
     if not _count_admitted_pods(first):
         return QuotaRoom(0, "", first.reason or first.report.headline)
@@ -44,7 +48,7 @@ def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom 
     most_admitted, fewest_refused = _count_admitted_pods(first), most + 1
     tried = most
     while most_admitted < tried:
-        outlook = _predict_outlook_of_pods(cluster, workload, tried) or first
+        outlook = _predict_outlook_of_pods(cluster, workload, tried) or first  # never None, as Kueue manages them
         admitted = _count_admitted_pods(outlook)
         if admitted and admitted < tried:  # each pod is a Workload of its own, or the Job starts with fewer pods
             return QuotaRoom(admitted, first.flavors, outlook.reason)
@@ -68,9 +72,8 @@ def _predict_outlook_of_pods(cluster: Cluster, workload: Struct, pods: int) -> J
 
 def _count_admitted_pods(outlook: JobOutlook) -> int:
     """Return the number of pods that get quota without preemption."""
-    return sum(
-        pod_set.count
-        for admitted in outlook.admitted
-        if admitted.admission is not None and not admitted.victims
-        for pod_set in admitted.admission.pod_sets
-    )
+    count = 0
+    for admitted in outlook.admitted:
+        if admitted.admission is not None and not admitted.victims:
+            count += sum(pod_set.count for pod_set in admitted.admission.pod_sets)
+    return count

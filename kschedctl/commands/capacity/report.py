@@ -26,7 +26,7 @@ NO_REQUESTS = "it requests no resources, so only the number of pods per node lim
 
 
 class CapacityLimit(Enum):
-    """What limits the number of further pods."""
+    """The limit that determines the number of further pods."""
 
     NODES = auto()
     QUOTA = auto()
@@ -94,16 +94,20 @@ class ShapeCapacity(Document, frozen=True):
 
     @property
     def binding_limit(self) -> CapacityLimit:
-        """What ends first in every run: the nodes, admission, or Kueue's quota."""
+        """The limit that is reached first in every run: the nodes, admission, or Kueue's quota."""
         fits = self.over_runs.least if self.over_runs else self.fits
-        is_created_less = self.created is not None and (self.created < fits or self.limited)
-        if is_created_less and self.created == self.most:
+        # With `limited`, more pods than `fits` might get a node, so that admission ends first
+        admission_ends_before_nodes = self.created is not None and (self.created < fits or self.limited)
+        if admission_ends_before_nodes and self.created == self.most:
             return CapacityLimit.QUOTA if EXCEEDED in self.refused[0] else CapacityLimit.ADMISSION
-        return CapacityLimit.KUEUE if self.by_quota is not None and self.by_quota < fits else CapacityLimit.NODES
+        kueue_ends_before_nodes = self.by_quota is not None and self.by_quota < fits
+        return CapacityLimit.KUEUE if kueue_ends_before_nodes else CapacityLimit.NODES
 
     @property
     def limit_sentence(self) -> str:
-        """A sentence that says whether room on nodes or admission ends first; empty if admission denies no pod."""
+        """A sentence that says whether room on nodes or admission ends first, or an empty string if admission denies no
+        pod.
+        """
         if self.created is None:
             return ""
         message = shorten_api_message(self.refused[0])
@@ -116,7 +120,7 @@ class ShapeCapacity(Document, frozen=True):
 
     @property
     def quota_sentence(self) -> str:
-        """A sentence about how many pods Kueue admits; empty if Kueue does not manage them."""
+        """A sentence about how many pods Kueue admits, or an empty string if Kueue does not manage them."""
         if self.by_quota is None:
             return ""
         if not self.by_quota:
@@ -129,8 +133,8 @@ class ShapeCapacity(Document, frozen=True):
         return f"Kueue's quota runs out first: only {number}; with one more it {self.beyond_quota}"
 
     @property
-    def next_one(self) -> str:
-        """Why one more pod does not run: the API server's message, Kueue's reason, or that of kube-scheduler."""
+    def next_pod_obstacle(self) -> str:
+        """The reason why one more pod does not run, as the API server, Kueue or kube-scheduler gives it."""
         if self.binding_limit in (CapacityLimit.QUOTA, CapacityLimit.ADMISSION):
             return shorten_api_message(self.refused[0])
         if self.binding_limit is CapacityLimit.KUEUE:
@@ -140,9 +144,10 @@ class ShapeCapacity(Document, frozen=True):
     @property
     def numbered_name(self) -> str:
         """The number of pods that fit and the shape, such as ``3 of Deployment shop/web``."""
-        more = " or more" if self.binding_limit is CapacityLimit.NODES and self.limited else ""
-        number = self.over_runs if self.over_runs and self.binding_limit is CapacityLimit.NODES else f"{self.most:,}"
-        return f"{number}{more} of {self.shape}"
+        is_limited_by_nodes = self.binding_limit is CapacityLimit.NODES
+        or_more = " or more" if is_limited_by_nodes and self.limited else ""
+        number = self.over_runs if self.over_runs and is_limited_by_nodes else f"{self.most:,}"
+        return f"{number}{or_more} of {self.shape}"
 
     @property
     def sentence_about_pods_ahead(self) -> str:
@@ -155,7 +160,9 @@ class ShapeCapacity(Document, frozen=True):
         return f"kube-scheduler would evict {first_few(self.evicts)} for it; places won by preemption are not counted"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the shape, how many more of it are created and get a node, and the nodes or what ends first."""
+        """Return the shape, how many more of its pods are created and get a node, and the nodes or the limit reached
+        first.
+        """
         fits = str(self.over_runs) if self.over_runs else f"{self.fits:,}"
         or_more = " or more" if self.limited else ""
         limit = self.binding_limit
@@ -194,23 +201,26 @@ class Capacity(Report, frozen=True):
     kind: str = "Capacity"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many more pods of the shape fit, or the numbers of several shapes, or () without shapes."""
+        """Return how many more pods of the shape fit, or the numbers of several shapes.
+
+        The last part ends with the namespaces that have to be created first, if there are any.
+        """
         condition = describe_missing_namespaces(self.missing_namespaces)
         if len(self.shapes) < 2:
             *first, last = self.shapes[0].build_first_line() if self.shapes else ("",)
             return (*first, f"{last}{condition}")
         numbered = [shape.numbered_name for shape in self.shapes]
         if len(numbered) > MAX_NAMED_SHAPES:
-            others = len(numbered) - MAX_NAMED_SHAPES + 1
-            numbered[MAX_NAMED_SHAPES - 1 :] = [f"and {counted(others, 'other workload')}"]
+            other_count = len(numbered) - MAX_NAMED_SHAPES + 1
+            numbered[MAX_NAMED_SHAPES - 1 :] = [f"and {counted(other_count, 'other workload')}"]
         return (
             f"{counted(len(self.shapes), 'workload')}, each as if it had all the room to itself:",
             f"{', '.join(numbered)}{condition}",
         )
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add how many pods of each shape fit, and what stops the next one."""
-        shapes = tuple(ShortPods(shape.most, "", shape.shape, shape.next_one) for shape in self.shapes)
+        """Add how many pods of each shape fit, and the reason why the next one does not run, to the summary."""
+        shapes = tuple(ShortPods(shape.most, "", shape.shape, shape.next_pod_obstacle) for shape in self.shapes)
         return replace(
             summary,
             pods=shapes,
@@ -219,7 +229,9 @@ class Capacity(Report, frozen=True):
         )
 
     def _iter_warnings(self) -> Iterator[str]:
-        """Yield what else limits the number of pods apart from the nodes, and which pods are ahead in the queue."""
+        """Yield sentences about admission and quota, about missing requests, and about pods that wait ahead or would be
+        evicted.
+        """
         for shape in self.shapes:
             subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
             if shape.binding_limit is CapacityLimit.NODES and (shape.most < shape.fits or shape.limited):
@@ -236,7 +248,10 @@ class Capacity(Report, frozen=True):
         return "enough pods fit"
 
     def build_csv_table(self) -> CsvTable:
-        """Return a row for each shape and each node that takes pods of it."""
+        """Build a table with a row for each shape and each node that takes pods of it.
+
+        A shape that fits on no node has a row with an empty node.
+        """
         rows = [
             (shape.shape, shape.fits, node, pods, shape.message)
             for shape in self.shapes

@@ -57,7 +57,7 @@ class AutoscalerVerdicts:
         return f"{verdict}; {cause}" if cause else verdict
 
     def summarize(self, removable: Collection[str]) -> str:
-        """Return a text on which nodes the autoscaler removes or replaces, with the savings and the pods that move.
+        """Summarize which nodes the autoscaler removes or replaces, with the savings and the pods that move.
 
         The autoscaler's most frequent verdict on other removable nodes follows. Return "" if there is no autoscaler.
         """
@@ -66,7 +66,7 @@ class AutoscalerVerdicts:
         summary = f"{self.name} {self._describe_actions()} in its next round"
         if not self.certain:
             summary += " (not certain)"
-        if disrupted_nodes := self._list_disrupted_nodes():
+        if disrupted_nodes := self._format_disrupted_nodes():
             summary += f": {disrupted_nodes}"
         if self.savings:
             summary += f", saving {format_price(self.savings)} an hour"
@@ -91,8 +91,8 @@ class AutoscalerVerdicts:
             actions.append(f"replaces {counted(len(self.replaced), 'node')}")
         return " and ".join(actions) or "removes no nodes"
 
-    def _list_disrupted_nodes(self) -> str:
-        """List the removed nodes, and the replaced nodes with the new nodes that take their place."""
+    def _format_disrupted_nodes(self) -> str:
+        """Format the names of the removed nodes, and of the replaced nodes with the new nodes that take their place."""
         nodes_by_replacement: dict[str, list[str]] = {}
         for node, new_nodes in sorted(self.replaced.items()):
             nodes_by_replacement.setdefault(new_nodes, []).append(node)
@@ -147,9 +147,9 @@ def _describe_replacements(command: DisruptionCommand) -> str:
         names = [name for name, _ in claim.instance_types]
         if claim.cheapest:
             names = [claim.cheapest.options[0].partition("|")[0], *names]
-        others = len(dict.fromkeys(names)) - 1
+        other_count = len(dict.fromkeys(names)) - 1
         if names:
-            types.append(f"{names[0]} or {counted(others, 'other type')}" if others > 0 else names[0])
+            types.append(f"{names[0]} or {counted(other_count, 'other type')}" if other_count > 0 else names[0])
     new_nodes = counted(len(command.replacements), "new node")
     return f"{new_nodes} ({first_few(types)})" if types else new_nodes
 

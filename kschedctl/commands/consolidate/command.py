@@ -88,7 +88,7 @@ class ConsolidationOptions:
         return float(text)
 
     def build_wishes(self) -> ConsolidationWishes:
-        """Return the wishes that these options express."""
+        """Build the conditions for removing nodes from the options. Raises UsageError for an invalid --headroom."""
         return ConsolidationWishes(self.keep_zone_loss, self.parse_headroom(), pool=self.pool, seconds=self.seconds)
 
     def read_manifests(self) -> list[JsonObject]:
@@ -154,7 +154,7 @@ def consolidate(
         autoscaler_report = _run_autoscaler(autoscaler, source, cluster, karpenter, groups)
         code = choose_exit_code(good=True, interrupted=False, undecided=autoscaler_report.undecided)
         return view.answer(autoscaler_report, code)
-    comparison = _run_given_autoscaler(compare, source, cluster, karpenter, groups)
+    comparison = _run_compared_autoscaler(compare, source, cluster, karpenter, groups)
     report = _run_consolidation(cluster, options, karpenter.read_types() or (), comparison, work.workers)
     is_undecided = report.undecided or (comparison is not None and comparison.undecided)
     return view.answer(report, choose_exit_code(good=True, interrupted=report.interrupted, undecided=is_undecided))
@@ -181,7 +181,7 @@ def _run_consolidation(
         )
 
 
-def _run_given_autoscaler(
+def _run_compared_autoscaler(
     compare: NamedAutoscaler | None, source: Source, cluster: Cluster, karpenter: KarpenterInput, groups: NodeGroupInput
 ) -> Disruption | ScaleDown | None:
     """Run the autoscaler to compare with, and return its report, or None if there is none.

@@ -23,7 +23,12 @@ from kschedctl.commands.audit.packing.emptying import EmptyingOrder, order_remov
 from kschedctl.commands.audit.packing.waiting_needs import find_uncounted_workloads
 from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, AutoscalerVerdicts
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, ZoneLoss
-from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
+from kschedctl.commands.consolidate.safety import (
+    RequiredRoom,
+    compute_requested_shares,
+    remove_nodes,
+    simulate_zone_losses,
+)
 from kschedctl.replay import kubectl
 from kschedctl.replay.node_drain import list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
@@ -302,9 +307,9 @@ class ConsolidationRun:
                 excessive_count = middle
         self.zones = self._simulate_zone_losses(base, acceptable_count, workers)
 
-        kept = self.removable[acceptable_count:]
-        self.staying += [StayingNode(node.node, node.pool, KEEPS_ZONE_LOSS) for node in kept]
-        self.remaining[[self.view.nodes.index[node.node] for node in kept]] = True
+        kept_nodes = self.removable[acceptable_count:]
+        self.staying += [StayingNode(node.node, node.pool, KEEPS_ZONE_LOSS) for node in kept_nodes]
+        self.remaining[[self.view.nodes.index[node.node] for node in kept_nodes]] = True
         del self.removable[acceptable_count:]
 
     def _simulate_zone_losses(self, base: Cluster, removed_count: int, workers: Workers) -> list[ZoneLoss]:
@@ -340,7 +345,9 @@ class ConsolidationRun:
             saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
             fitting=int(np.count_nonzero((self.scheduler.view.node < 0) & (view.node >= 0))),
-            requested=tuple(compute_shares(self.scheduler.view, self.view, self.remaining, self.pools.workers)),
+            requested=tuple(
+                compute_requested_shares(self.scheduler.view, self.view, self.remaining, self.pools.workers)
+            ),
             zones=tuple(self.zones),
             pools=compare_pools(self.scheduler.view, self.view, self._find_kept_nodes(rows)) if rows else (),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),

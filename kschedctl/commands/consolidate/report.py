@@ -143,9 +143,9 @@ class NodeConsolidation(Report, frozen=True):
             text += f", saving {format_price(self.price)} an hour"
         if self.removable:
             text += describe_condition(self.waiting_workloads)
-        kept = [node.node for node in self.staying if node.lets_run]
-        if kept:
-            text += f"; {first_few(kept)} {agreeing(len(kept), 'is', 'are')} kept for pending pods"
+        needed_nodes = [node.node for node in self.staying if node.lets_run]
+        if needed_nodes:
+            text += f"; {first_few(needed_nodes)} {agreeing(len(needed_nodes), 'is', 'are')} kept for pending pods"
         if not self.complete:
             were = agreeing(self.tried, "was", "were")
             text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"

@@ -35,7 +35,7 @@ class RequiredRoom(NamedTuple):
         """Return why the nodes in the mask `remaining` (N,) have too little room, or "" if there is enough."""
         if self.headroom:
             for name in (CPU, MEMORY):
-                requested = _compute_share(view, remaining, view.resources[name])
+                requested = _compute_requested_percentage(view, remaining, view.resources[name])
                 if requested > 100 - self.headroom:
                     would_be_free = f"{format_significant(100 - requested, 3)}% would be free"
                     return f"{name}: {would_be_free}, --headroom requires {format_significant(self.headroom, 3)}%"
@@ -54,7 +54,7 @@ class RequiredRoom(NamedTuple):
         return all(outcome.row >= 0 for outcome in simulation.schedule_or_raise_interrupt(self.pods))
 
 
-def compute_shares(before: Fork, after: Fork, remaining: Bools, workers: Bools) -> list[RequestedShare]:
+def compute_requested_shares(before: Fork, after: Fork, remaining: Bools, workers: Bools) -> list[RequestedShare]:
     """Return the requested percentages of CPU and memory before and after nodes are removed.
 
     `workers` and `remaining` are the masks (N,) of the nodes that count before and after.
@@ -62,13 +62,13 @@ def compute_shares(before: Fork, after: Fork, remaining: Bools, workers: Bools) 
     shares = []
     for name in (CPU, MEMORY):
         column = before.resources[name]
-        share_before = _compute_share(before, workers, column)
-        share_after = _compute_share(after, remaining, column)
+        share_before = _compute_requested_percentage(before, workers, column)
+        share_after = _compute_requested_percentage(after, remaining, column)
         shares.append(RequestedShare(name, share_before, share_after))
     return shares
 
 
-def _compute_share(view: Fork, nodes: Bools, column: int) -> float:
+def _compute_requested_percentage(view: Fork, nodes: Bools, column: int) -> float:
     """Return the percentage of the resource in `column` that is requested on the nodes in a mask (N,).
 
     The percentage is 0 if the nodes offer nothing.

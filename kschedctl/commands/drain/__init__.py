@@ -246,7 +246,7 @@ def _find_nominated_pods(simulation: Simulation, nodes: Sequence[str]) -> tuple[
 
 
 def _report_displaced_workloads(shared: _CordonedNodes, pods: Sequence[Pod]) -> tuple[DisplacedWorkload, ...]:
-    """Report on the Workloads of Kueue that have some of these evicted pods."""
+    """Report on Kueue's Workloads to which some of the evicted pods belong. Return () if there are none."""
     if not shared.cluster.kueue_workloads or not pods:
         return ()
     from kschedctl.commands.drain.displaced_workloads import report_displaced_workloads  # noqa: PLC0415 - few clusters

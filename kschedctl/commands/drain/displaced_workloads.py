@@ -60,8 +60,8 @@ def _iter_successor_reports(
     pod to its Workload and the pod.
     """
     # Workloads are compared by identity, since comparing their contents would take long
-    gone = {id(workload) for workload, _ in single_pods.values()}
-    remaining_workloads = tuple(workload for workload in cluster.kueue_workloads if id(workload) not in gone)
+    displaced_ids = {id(workload) for workload, _ in single_pods.values()}
+    remaining_workloads = tuple(workload for workload in cluster.kueue_workloads if id(workload) not in displaced_ids)
 
     # The successors get new names, because the evicted pods are still in the cluster
     successors: dict[Owner, Pod] = {}
@@ -92,7 +92,11 @@ def _build_successor_report(workload: KueueWorkload, pod: Pod, outlook: JobOutlo
 def _build_displaced_workload_report(
     workload: KueueWorkload, job: str, pods: int, outcome: QuotaOutcome, *, flavors: str = "", reason: str = ""
 ) -> DisplacedWorkload:
-    """Build the report on one Workload with quota."""
+    """Build the report on one Workload with quota.
+
+    `job` is the title of the object for which the Workload requests quota, and `pods` is the number of its evicted
+    pods.
+    """
     admission = workload.status.admission
     return DisplacedWorkload(
         workload=f"{workload.metadata.namespace}/{workload.metadata.name}",

@@ -34,7 +34,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class QuotaOutcome(StrEnum):
-    """The fate of a Workload's quota after its pods are evicted."""
+    """The state of a Workload's quota after its pods are evicted."""
 
     KEPT = "Kept"
     """The Workload keeps its quota, and its job recreates the pods."""
@@ -172,7 +172,7 @@ class Drain(Report, frozen=True):
         if self.blocked:
             cannot = counted(len(self.blocked), "pod cannot be evicted", "pods cannot be evicted")
             counts.insert(0, f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
-        counts += self._describe_evicted_elsewhere()
+        counts += self._describe_pods_evicted_elsewhere()
         if self.delayed:
             waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
             counts.append(f"{waits} once replacements of others are ready ({first_few([d.pod for d in self.delayed])})")
@@ -190,7 +190,7 @@ class Drain(Report, frozen=True):
         return ", ".join(counts) or "nothing runs there"
 
     def _build_verdict(self) -> str:
-        """Return the verdict in words: a drain that loses pods or leaves pods without a node says so."""
+        """Return the verdict in words. If the nodes can be drained, but not safely, it includes the worst drawback."""
         if self.safe:
             return "Probably safe to drain" if describe_doubt(self.unknown) else "Safe to drain"
         if not self.drained:
@@ -207,8 +207,11 @@ class Drain(Report, frozen=True):
         worst = next((text for number, text in drawbacks if number), "with disruption")
         return f"Can be drained, {worst}"
 
-    def _describe_evicted_elsewhere(self) -> list[str]:
-        """Describe how many pods of other nodes are evicted, and how many of them get no node, in at most one text."""
+    def _describe_pods_evicted_elsewhere(self) -> list[str]:
+        """Describe how many pods of other nodes are evicted, and how many of them get no node, in at most one text.
+
+        The list is empty if no pod of another node is evicted.
+        """
         evicted = len(self.evicted_elsewhere)
         if not evicted:
             return []
@@ -235,7 +238,9 @@ class Drain(Report, frozen=True):
         return [f"{len(self.terminating):,} {verb} still terminating (grace period ends {self.grace_ends})"]
 
     def _describe_blocker(self) -> str:
-        """Describe why the first blocked pod cannot be evicted, and count the others, or return ""."""
+        """Describe why the first blocked pod cannot be evicted, and count the other blocked pods. Return "" if none is
+        blocked.
+        """
         if not self.blocked:
             return ""
         first, *others = self.blocked
@@ -260,7 +265,7 @@ class Drain(Report, frozen=True):
             harms.append(f"evicts {first_few(self.ask_to_stay)}, whose annotations ask not to be evicted")
         return tuple(harms)
 
-    def _describe_order(self) -> tuple[str, ...]:
+    def _describe_drain_order(self) -> tuple[str, ...]:
         """Return a text that says which nodes to drain later than others, or () if the order does not matter."""
         later = list(dict.fromkeys(pod.node for pod in self.delayed))
         first = [node for node in self.nodes if node not in later]
@@ -299,7 +304,7 @@ class Drain(Report, frozen=True):
         return sum(workload.missing or 0 for workload in self.not_created)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the pods that cannot be evicted or fit on no other node."""
+        """Add the verdict, blocked and unplaced pods, evicted pods, warnings and figures to the summary."""
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
         if self.safe:
             verdict = "Safe"
@@ -318,7 +323,7 @@ class Drain(Report, frozen=True):
             warnings=(
                 *((outcomes,) if self.blocked else ()),
                 *self._describe_lost_pods(),
-                *self._describe_order(),
+                *self._describe_drain_order(),
                 *describe_data_on_nodes(self.pinned_volumes),
                 *self.list_harms(),
                 *describe_evictions(self.evicted),
@@ -335,7 +340,9 @@ class Drain(Report, frozen=True):
         )
 
     def build_csv_table(self) -> CsvTable:
-        """Return a row for each pod of the drained nodes, and for each pod that their replacements preempt."""
+        """Build a table with a row for each pod of the drained nodes, and for each pod that their replacements
+        preempt.
+        """
         rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
         rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
         rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]

@@ -38,13 +38,13 @@ def find_stranded_pods(simulation: Simulation, nodes: Collection[str], pods: Ite
         position = Position(simulation.view.pods.index[pod.key])
         template = int(simulation.view.pods.info[position]), pod.spec.scheduler_name
         if template not in is_stranded:
-            is_stranded[template] = _can_run_only_there(simulation, position, pod, drained)
+            is_stranded[template] = _can_run_only_on_drained_nodes(simulation, position, pod, drained)
         if is_stranded[template]:
             stranded.append(pod.key)
     return tuple(stranded)
 
 
-def _can_run_only_there(simulation: Simulation, position: Position, pod: Pod, drained: Bools) -> bool:
+def _can_run_only_on_drained_nodes(simulation: Simulation, position: Position, pod: Pod, drained: Bools) -> bool:
     """Return whether the pod can run on a node in the mask `drained` (N,), but on no other node."""
     if simulation.framework(position) is None:
         return False

@@ -54,7 +54,9 @@ _EXTENDER = NextStep("AskExtender", "An extender rejects nodes that would fit: c
 
 
 def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
-    """Yield advice that suits the verdict on an explained pod. `framework` is None if no profile serves the pod."""
+    """Yield advice on what to do next, depending on the verdict on the pod. `framework` is None if no profile serves
+    the pod.
+    """
     match report.verdict:
         case "Bound" if report.kubelet_rejection:
             text = "Remove spec.nodeName so that the scheduler chooses a node with room for the pod"
@@ -79,13 +81,13 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
             text = "A finalizer or an unresponsive kubelet keeps the pod: check metadata.finalizers"
             yield Advice("LookAtFinalizers", text)
         case "Gated":
-            yield from _advise_on_gated(report, pod)
+            yield from _advise_on_gated_pod(report, pod)
         case "Schedulable":
-            yield from _advise_on_schedulable(pod)
+            yield from _advise_on_schedulable_pod(pod)
         case "Unschedulable" if framework is not None:
             yield from _advise_on_missing_drivers(scheduler, report)
             yield from _advise_on_taints(scheduler, framework, pod, report)
-            yield from _advise_on_unschedulable(report, pod, scheduler)
+            yield from _advise_on_unschedulable_pod(report, pod, scheduler)
 
 
 def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
@@ -100,8 +102,12 @@ def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
     yield Advice("AskWhoDecides", f"Ask {group.decided_by}: {command}")
 
 
-def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
-    """Yield advice for a gated pod: how to get the gates removed, and whether the pod would then fit."""
+def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
+    """Yield advice for a gated pod: how to get its gates removed, and what happens once it is released.
+
+    Devices that hold the pod back are also advised on. The last advice says how many nodes would fit, or why none
+    would.
+    """
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
         text = f"Find the controller that removes {gates}; until it does, the scheduler ignores the pod"
@@ -118,7 +124,7 @@ def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
         yield Advice("OnceReleased", text)
 
 
-def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
+def _advise_on_schedulable_pod(pod: Pod) -> Iterator[Advice]:
     """Yield advice for a pod that fits but is still pending. A pod that is not created yet gets none."""
     if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
         text = (
@@ -131,10 +137,11 @@ def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
         yield Advice("CheckScheduler", text)
 
 
-def _advise_on_unschedulable(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
-    """Yield advice for an unschedulable pod: on a deadlock of gangs, else on preemption, else on the causes.
+def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
+    """Yield advice for an unschedulable pod: about a deadlock of gangs, or else about preemption, or else about the
+    causes.
 
-    A DaemonSet pod that cannot preempt anything gets the advice to raise its priority first.
+    A DaemonSet pod that cannot preempt any pod first gets the advice to raise its priority.
     """
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
@@ -144,7 +151,7 @@ def _advise_on_unschedulable(report: Explanation, pod: Pod, scheduler: Scheduler
     if report.pod_group is not None and report.pod_group.deadlocked_with:
         yield Advice("EndDeadlock", suggest_deadlock_end(report.pod_group))
     elif preemption is not None and preemption.terminating:
-        yield from _advise_on_preemption(preemption, scheduler.cluster)
+        yield from _advise_on_terminating_victims(preemption, scheduler.cluster)
     elif preemption is not None and preemption.chosen and preemption.asked:
         victims = len(preemption.candidates[preemption.chosen].victims)
         text = f"Preemption would make room on {preemption.chosen} by evicting {counted(victims, 'pod')}"
@@ -153,8 +160,10 @@ def _advise_on_unschedulable(report: Explanation, pod: Pod, scheduler: Scheduler
         yield from _advise_on_causes(report.causes)
 
 
-def _advise_on_preemption(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:
-    """Yield advice for a pod whose victims are still terminating."""
+def _advise_on_terminating_victims(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:
+    """Yield the advice to wait for the pod's terminating victims, and what to check if they outlast their grace
+    period.
+    """
     node = preemption.nominated
     text = f"Wait: the pod gets {node} once the victims are gone, unless a pod of higher priority comes first"
     yield Advice("AwaitPreemption", text, node)
@@ -166,7 +175,7 @@ def _advise_on_preemption(preemption: PreemptionReport, cluster: Cluster) -> Ite
 
 
 def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
-    """Yield advice on the first few causes, without duplicates.
+    """Yield advice on the first CAUSES_ADVISED causes, without duplicates.
 
     If several causes together exclude all nodes, the advice starts with a sentence that says so.
     """
@@ -182,7 +191,8 @@ def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
 def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Iterator[Advice]:
     """Yield advice on DRA drivers that the pod needs and that publish no ResourceSlice.
 
-    There is no advice unless all ResourceSlices were read.
+    For a DeviceClass that names no driver, there is advice only if no driver publishes a ResourceSlice. There is no
+    advice at all unless all ResourceSlices were read.
     """
     if scheduler.cluster.find_gap("ResourceSlice") is not None:
         return
@@ -198,7 +208,9 @@ def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Ite
 
 
 def _find_classes_without_devices(cluster: Cluster, report: Explanation) -> list[DeviceClass]:
-    """Return the distinct DeviceClasses that the pod requests but that no node has a device of."""
+    """Return the DeviceClasses that the pod's claims request although no node has a device of them, without
+    duplicates.
+    """
     # The requests without devices, as claim and request
     without_devices = set()
     for cause in report.causes:
@@ -291,7 +303,7 @@ def _find_next_step(cause: Cause) -> NextStep | None:
 def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
     """Yield advice on the closest node if its taints or its cordon are the first cause.
 
-    If some objects were not read, nothing is yielded. Uncordoning the node or tolerating its taints is advised only if
+    Nothing is yielded if some objects were not read. Uncordoning the node or tolerating its taints is advised only if
     the pod would then fit.
     """
     cause = report.causes[0] if report.causes else None

@@ -395,7 +395,7 @@ def summarize_pending_pods(scheduler: Scheduler, source: Source, scope: Scope, i
 
     The first `in_full` kinds of pods are explained node by node.
     """
-    from kschedctl.commands.explain.pending_pods import report_pending  # noqa: PLC0415 - not for a named pod
+    from kschedctl.commands.explain.pending_pods import report_pending_pods  # noqa: PLC0415 - not for a named pod
 
     now = get_cluster_time(scheduler.cluster, source)
-    return report_pending(scheduler, references.get_scope_namespace(scope), scope.selector, now, in_full)
+    return report_pending_pods(scheduler, references.get_scope_namespace(scope), scope.selector, now, in_full)

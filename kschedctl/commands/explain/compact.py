@@ -53,29 +53,32 @@ def _build_nodes_alike_type(answer_type: object) -> object:
     return tuple[NodesAlike[answer_type], ...]  # type: ignore[valid-type]
 
 
-def _define_document(
+def _define_document_type(
     name: str, required: list[tuple[str, object]], *optional: tuple[str, object, object]
 ) -> type[Document]:
-    """Define a kind of document from required fields (name, type) and optional fields (name, type, default)."""
+    """Define a msgspec struct for a kind of document, with the given required and optional fields.
+
+    A required field is a pair of name and type, and an optional field a triple of name, type and default.
+    """
     struct = msgspec.defstruct(
         name, [*required, *optional, ("kind", str, name)], bases=(Document,), frozen=True, module=__name__
     )
     return cast("type[Document]", struct)
 
 
-CompactExplanation = _define_document(
+CompactExplanation = _define_document_type(
     "CompactExplanation",
     [(field.name, _find_compact_type(field)) for field in fields(Explanation) if field.name != "kind"],
     ("other_nodes", tuple[str, ...], ()),
 )
 EXPLANATIONS = ("explanations", tuple[CompactExplanation, ...])  # type: ignore[valid-type]
-CompactExplanations = _define_document(
+CompactExplanations = _define_document_type(
     "CompactExplanations",
     [EXPLANATIONS, *((f.name, f.type) for f in fields(Explanations) if f.name not in ("explanations", "kind"))],
 )
 
 
-def to_compact(report: Document) -> Document:
+def to_compact_form(report: Document) -> Document:
     """Convert explanations to the compact form. Return other kinds of documents unchanged."""
     if isinstance(report, Explanation):
         return _to_compact_explanation(report)

@@ -12,7 +12,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Volume
 from kschedctl.commands.explain.advice import iter_advice
-from kschedctl.commands.explain.eliminations import find_causes, group_nodes, report_eliminations, report_nodes
+from kschedctl.commands.explain.eliminations import find_causes, group_rejected_nodes, report_eliminations, report_nodes
 from kschedctl.commands.explain.headline import build_headline
 from kschedctl.commands.explain.preemption import report_preemption
 from kschedctl.commands.explain.reach import Obstacle, find_obstacles
@@ -261,7 +261,7 @@ def _add_node_results(
         report,
         eliminations=report_eliminations(rejections, cycle),
         nodes=nodes,
-        groups=group_nodes(nodes),
+        groups=group_rejected_nodes(nodes),
         volumes=_report_volumes_by_node(reserved),
         allocations=_report_devices_by_node(reserved),
         filter=_report_all_rejections(cycle),
@@ -364,10 +364,10 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
 
 
 def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:
-    """Return the verdict and the message after Permit. `reports` has Permit's rejections and waits, by best node.
+    """Return the verdict after Permit, and kube-scheduler's message, which is None if the pod is schedulable.
 
-    The pod is unschedulable only if Permit rejects it on every best node. Upstream, the scheduling cycle ends there
-    with a FitError about the one node that was chosen.
+    `reports` has Permit's rejections and waits, by best node. The pod is unschedulable only if Permit rejects it on
+    every best node. Upstream, the scheduling cycle ends there with a FitError about the one node that was chosen.
     """
     best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
     answers = [reports.get(name) for name in best]
@@ -409,9 +409,11 @@ def _find_reservations(cycle: Cycle) -> dict[str, Reservation]:
 def _merge_reservations(reservations: Sequence[Reservation]) -> Reservation:
     """Merge the reservations that several plugins make on one node."""
     return Reservation(
-        bindings={claim: volume for each in reservations for claim, volume in each.bindings.items()},
-        provisions=tuple(claim for each in reservations for claim in each.provisions),
-        allocations={claim: allocation for each in reservations for claim, allocation in each.allocations.items()},
+        bindings={claim: volume for reserved in reservations for claim, volume in reserved.bindings.items()},
+        provisions=tuple(claim for reserved in reservations for claim in reserved.provisions),
+        allocations={
+            claim: allocation for reserved in reservations for claim, allocation in reserved.allocations.items()
+        },
     )
 
 
@@ -478,7 +480,7 @@ def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Schedule
 
 
 def _build_diagnosis(cycle: Cycle) -> dict[str, FirstFailReport]:
-    """Return the first rejection of each node by its name.
+    """Return the first rejection of each rejected node, by node name.
 
     An extender's rejection, which has no plugin, replaces the rejection by a Filter plugin.
     """

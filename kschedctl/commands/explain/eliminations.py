@@ -1,4 +1,4 @@
-"""Why nodes are rejected: reports by reason and by node, and the main causes that keep a pod pending."""
+"""Report why nodes are rejected, by reason and by node, and find the main causes that keep a pod pending."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.api.node_pools import find_node_pool_name
-from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Distances, NodeCloseness, Obstacle, combine_obstacles
+from kschedctl.commands.explain.reach import (
+    NEAR,
+    OUT_OF_REACH,
+    Distances,
+    NodeCloseness,
+    Obstacle,
+    measure_node_closeness,
+)
 from kschedctl.commands.explain.report import Cause, Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import LabelDemand, TopologyLabelMissing, Wanted, describe_fact
@@ -27,17 +34,20 @@ NODES_NAMED = 2
 
 
 def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
-    """Report each reason why kube-scheduler rejects nodes, starting with the reasons of the closest nodes."""
-    closeness = combine_obstacles(obstacles, len(cycle.view.nodes))
+    """Report each reason why kube-scheduler rejects nodes, starting with the reasons of the closest nodes.
+
+    Reasons whose closest nodes are equally far out of reach are ordered by their number of nodes.
+    """
+    closeness = measure_node_closeness(obstacles, len(cycle.view.nodes))
     leveled = [
         _build_elimination(obstacles_of_reason, closeness, cycle)
-        for obstacles_of_reason in group_by_reason(o for o in obstacles if o.reported.any())
+        for obstacles_of_reason in group_obstacles_by_reason(o for o in obstacles if o.reported.any())
     ]
     leveled.sort(key=lambda entry: (entry.level, -entry.elimination.nodes, entry.elimination.reason))
     return tuple(entry.elimination for entry in leveled)
 
 
-def group_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
+def group_obstacles_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
     """Group obstacles by plugin and reason.
 
     Several obstacles may share a reason, such as one for full nodes and one for small nodes.
@@ -86,7 +96,7 @@ def measure_distance(obstacles_of_reason: Sequence[Obstacle]) -> Distances:
 
 
 def find_fact(obstacles_of_reason: Iterable[Obstacle], row: int) -> AnyFact | None:
-    """Return the figures behind a reason on the node at `row`, or None if there are none."""
+    """Return the figures behind a reason for the node at `row`, or None if there are none."""
     for obstacle in obstacles_of_reason:
         if obstacle.fact and obstacle.mask[row]:
             return obstacle.fact(row)
@@ -96,7 +106,7 @@ def find_fact(obstacles_of_reason: Iterable[Obstacle], row: int) -> AnyFact | No
 def report_nodes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
     """Report all nodes: feasible nodes by score, then rejected nodes, the closest to fitting first."""
     totals = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
-    closeness = combine_obstacles(obstacles, len(cycle.view.nodes))
+    closeness = measure_node_closeness(obstacles, len(cycle.view.nodes))
     score = np.array([totals.get(row, -1) for row in range(len(cycle.view.nodes))])
     # lexsort sorts by its last key first: feasible nodes before rejected ones, then by score, level, …
     order = np.lexsort((closeness.distance, closeness.obstacle_count, closeness.level, -score, score < 0))
@@ -129,7 +139,7 @@ def _report_refusal(obstacle: Obstacle, row: int) -> Refusal:
     return Refusal(obstacle.plugin if obstacle.looked_at else "", obstacle.reason, describe_fact(fact), fact)
 
 
-def group_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
+def group_rejected_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
     """Group rejected nodes that have the same reasons. Groups are ordered by their closest node."""
     groups: dict[object, list[NodeReport]] = {}
     for node in nodes:
@@ -140,7 +150,10 @@ def group_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
 
 
 def _build_node_group(members: Sequence[NodeReport]) -> NodeGroup:
-    """Build the group of some rejected nodes that have the same reasons. The closest node comes first."""
+    """Build the group of rejected nodes that have the same reasons. `members` starts with the closest node.
+
+    Only the first NODES_NAMED nodes are named.
+    """
     return NodeGroup(
         nodes=len(members),
         pools=tuple(dict.fromkeys(node.pool for node in members if node.pool)),
@@ -179,12 +192,12 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     if not nodes:
         return ()
 
-    closeness = combine_obstacles(obstacles, nodes)
+    closeness = measure_node_closeness(obstacles, nodes)
     lowest_level = int(closeness.level.min())
     eligible = closeness.level == lowest_level
     reasons = [
         Reason(obstacles_of_reason, _find_rejected_nodes(obstacles_of_reason, obstacles, NEAR) & eligible)
-        for obstacles_of_reason in group_by_reason(obstacles)
+        for obstacles_of_reason in group_obstacles_by_reason(obstacles)
     ]
 
     # Few reasons that account for all eligible nodes, counted only where they are as severe as the node's level
@@ -312,7 +325,8 @@ def _describe_best_figures(
 ) -> str:
     """Describe the cause by the node with the best figures for its reason, which need not be the closest node.
 
-    The best node in `rows` that is not in `full` (N,) is named, and a full node with better figures beside that node.
+    A node in `full` (N,) can run no more pods. If such a node has the best figures, the best node in `rows` that is not
+    full is described, and the full node is mentioned beside it.
     """
     names = cycle.view.nodes.names
     distance = measure_distance(obstacles_of_reason)
@@ -321,8 +335,11 @@ def _describe_best_figures(
     assert best_fact is not None
     scope = cause.describe_scope(len(names), with_node=False)
     usable_rows = rows if full is None else rows[~full[rows]]
-    if not isinstance(best_fact, Insufficient) or not len(usable_rows) or best_row in usable_rows:
+    has_best_usable_node = best_row in usable_rows
+    if not isinstance(best_fact, Insufficient) or not len(usable_rows) or has_best_usable_node:
         return best_fact.describe_cause(names[best_row], scope)
+
+    # The node with the best figures is full: describe the best of the other nodes
     usable_row = int(usable_rows[np.argmin(distance[usable_rows])])
     usable_fact = find_fact(obstacles_of_reason, usable_row)
     if not isinstance(usable_fact, Insufficient) or usable_fact.free == best_fact.free:
@@ -331,7 +348,7 @@ def _describe_best_figures(
 
 
 def _mark_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> AnyFact | None:
-    """Return the fact, in which requirements on names of nodes say if the cluster has no such node.
+    """Mark the requirements of an unmet node affinity that ask for node names which the cluster does not have.
 
     Other facts, and None, are returned unchanged.
     """

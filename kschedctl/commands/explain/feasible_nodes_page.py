@@ -38,7 +38,11 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
     ranked = sorted(report.total, key=lambda node: -report.total[node])
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else NODES_SHOWN)
     scorers = {**report.weighted, **report.extender_scores}
-    distinguishing = [p for p, by_node in scorers.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
+    distinguishing = []
+    for plugin, score_by_node in scorers.items():
+        scores_differ = len({score_by_node[node] for node in nodes}) > 1
+        if scores_differ or style.wide:
+            distinguishing.append(plugin)
 
     columns = [Column("node", keep=True), *number_columns("total")]
     has_plugin_columns = OTHER_WIDTH + PLUGIN_WIDTH * len(distinguishing) <= style.width
@@ -122,7 +126,7 @@ COLUMNS = (Column("node", keep=True), Column("claim", keep=True), Column("gets")
 
 
 def build_reservations_section(report: Explanation, style: Style) -> Page:
-    """Build the table of what would be bound for the pod on the best nodes, one row per claim."""
+    """Build the table of volumes and devices that would be bound for the pod on the best nodes, one row per claim."""
     ranked = [node for node in report.feasible if node in report.volumes or node in report.allocations]
     ranked.sort(key=lambda node: -report.total.get(node, 0))
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else RESERVING_SHOWN)
@@ -175,14 +179,14 @@ def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, s
     In narrow tables, the call is stacked below the extender's name.
     """
     in_full = " in full" if call.full else ""
-    asked = f"{call.verb}, {count(len(call.nodes), 'node')}{in_full}"
-    answer: Cell = Marked(error, Tone.BAD) if error else _describe_answer(call, report)
+    request = f"{call.verb}, {count(len(call.nodes), 'node')}{in_full}"
+    answer: Cell = Marked(error, Tone.BAD) if error else _describe_extender_answer(call, report)
     if style.narrow:
-        return (Stack((call.extender, Marked(f"  {asked}", Tone.FAINT))), answer)
-    return (call.extender, asked, answer)
+        return (Stack((call.extender, Marked(f"  {request}", Tone.FAINT))), answer)
+    return (call.extender, request, answer)
 
 
-def _describe_answer(call: ExtenderCallReport, report: Explanation) -> str:
+def _describe_extender_answer(call: ExtenderCallReport, report: Explanation) -> str:
     """Describe the extender's answer to a call: the nodes that it rejects, or just "answered" if it rejects none.
 
     The extender's messages are quoted for the first few nodes.

@@ -47,11 +47,13 @@ def check_fixes_in_queue(
     but only the first ones are checked. `on_checked` is called with 1 for each checked fix.
     """
     fixes: list[CheckedFix] = []
+    enough = count or CHECKED
     for ranked_fix in ranking:
         some_fix_works = not all(fix.fails for fix in fixes)
-        if len(fixes) >= (count or CHECKED) and some_fix_works:
-            if count is not None:
-                break
+        has_enough = len(fixes) >= enough and some_fix_works
+        if has_enough and count is not None:
+            break
+        if has_enough:
             fixes.append(CheckedFix(ranked_fix, None))  # unchecked
             continue
         fix = checks.find_best_variant(ranked_fix)
@@ -71,7 +73,7 @@ def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...
 def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     """Add the best fixes to an explanation. If there are none, add the reasons why.
 
-    The explanation stays as it is if no change could help.
+    The explanation stays as it is if no change could help. Raises KeyboardInterrupt if the user interrupts the search.
     """
     if not should_search_fixes(report, target):
         return report
@@ -98,13 +100,14 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 
     unknown = merge_unknown_kinds((report.unknown, find_uncalled_extenders(fix.ranked for fix in best)))
     report = replace(report, remedies=shown, impossible=impossible, unknown=unknown)
-    return _add_rivals_for_preempted_room(report)
+    return _mention_rivals_for_preempted_room(report)
 
 
-def _add_rivals_for_preempted_room(report: Explanation) -> Explanation:
-    """Say that the pod does not get the node on which preemption is under way, if other waiting pods take it first.
+def _mention_rivals_for_preempted_room(report: Explanation) -> Explanation:
+    """Correct the headline and advice if other waiting pods would take the room that preemption is making for the pod.
 
-    The replay of the fix to wait for the terminating pods names these pods.
+    The pods are known from the replay of the fix to wait for the terminating pods. Otherwise the report is returned
+    unchanged.
     """
     preemption = report.preemption
     if preemption is None or not preemption.terminating:
@@ -143,14 +146,15 @@ def search_fixes(
 ) -> tuple[RemedySearch, list[RankedFix]]:
     """Search for fixes, and return the search and the fixes, best first.
 
-    If the target's workload has no pods yet, all of its replicas are pending. Fixes are then checked with all of them.
+    If the target's workload has no pods yet, all of its replicas are pending, and fixes are checked with all of them.
+    `progress` is called with 1 for each set of changes that is tried.
     """
     if target.workload is not None:
         from kschedctl.replay.controllers.other_replicas import add_other_replicas  # noqa: PLC0415 - not for a pod
 
         target = add_other_replicas(target)
     search = RemedySearch(
-        Trials(target.scheduler, find_unchanged_pod(target)),
+        Trials(target.scheduler, choose_pod_to_change(target)),
         iter_fixes_at_node,
         iter_node_independent_fixes,
         wishes,
@@ -159,7 +163,7 @@ def search_fixes(
     return search, rank_trials(search.run())
 
 
-def find_unchanged_pod(target: TargetPod) -> Pod:
+def choose_pod_to_change(target: TargetPod) -> Pod:
     """Return the pod as its manifest or the cluster has it, so that fixes change that object.
 
     If the question changed the pod's spec, for example by --as-if, return the changed pod.

@@ -24,7 +24,7 @@ from kschedctl.commands.explain.pod_group import (
     CrossedGroupFields,
     build_pod_info,
     find_groups_waiting_for_each_other,
-    find_rejecting_gate,
+    find_pre_enqueue_rejection,
     format_group_keys,
     iter_pod_keys,
     iter_tried_member_reports,
@@ -63,7 +63,7 @@ class _IdleVerdict(NamedTuple):
 
 
 class _Gang(NamedTuple):
-    """A gang and its pods, grouped by what happens to them."""
+    """A gang and its pods: those to try, those not to try, those with a node, and those that have ended."""
 
     key: GangKey
     terms: GangMinimum
@@ -165,9 +165,9 @@ def _add_deadlock(
 
 
 def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, any_framework: Framework) -> _Gang:
-    """Collect the pods of a gang, and group them by what happens to them.
+    """Collect the pods of a gang, and tell apart pods to try, pods not to try, pods with a node, and ended pods.
 
-    `framework` is None if no profile serves the pod; `any_framework` provides the PreEnqueue plugins even then.
+    `framework` is None if no profile serves the pod. `any_framework` provides the PreEnqueue plugins even then.
     """
     pods = find_gang_pods(view, key)
     waiting = [Position(position) for position in pods.waiting.tolist()]
@@ -203,7 +203,7 @@ def _iter_pods_not_tried(
     for position, info in infos.items():
         gates = {gate.name for gate in info.spec.scheduling_gates}
         only_kueue_gates_it = key.project is GangProject.KUEUE and bool(gates) and gates <= KUEUE_GATES
-        status = find_rejecting_gate(any_framework, info, view)
+        status = find_pre_enqueue_rejection(any_framework, info, view)
         if info.terminating:
             yield position, _IdleVerdict(TERMINATING)
         elif framework is not None and info.spec.scheduler_name != framework.profile.scheduler_name:
@@ -306,7 +306,10 @@ def _add_placement_result(
 
 
 def _find_gang_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult) -> str:
-    """Return the verdict on a gang after the attempt to place it. An error or preemption comes before missing pods."""
+    """Return the verdict on a gang after the attempt to place it.
+
+    An error or a wait for preemption takes precedence over missing pods.
+    """
     if result.status.code is Code.ERROR:
         return ERROR
     if result.waiting_on_preemption:
@@ -317,7 +320,7 @@ def _find_gang_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: 
 
 
 def _is_gang_placed(view: Fork, gang: _Gang, result: GroupResult) -> bool:
-    """Return whether enough of the gang's pods get a node, also for each task of Volcano.
+    """Return whether enough of the gang's pods get a node, and enough pods of each of its Volcano tasks.
 
     If the required number is unknown, all tried pods need a node. For a gang that is bound together, the result of the
     cycle decides.

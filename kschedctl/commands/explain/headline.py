@@ -65,9 +65,11 @@ def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
     Only one of the pod's unbound claims is named.
     """
     first, *further_claims = report.claims_without_scheduler
-    more = f" and {len(further_claims)} more" if further_claims else ""
+    further_text = f" and {len(further_claims)} more" if further_claims else ""
     wait = "wait" if further_claims else "waits"
-    claims = f"claim {first.claim} of class {first.storage_class}{more} {wait} for the scheduler to choose a node"
+    claims = (
+        f"claim {first.claim} of class {first.storage_class}{further_text} {wait} for the scheduler to choose a node"
+    )
     return f"spec.nodeName {pod.spec.node_name} bypasses the scheduler, but {claims} (WaitForFirstConsumer)"
 
 
@@ -146,13 +148,15 @@ def describe_group_failure(group: PodGroupReport, report: Explanation) -> str:
 def describe_group_placement(report: Explanation) -> str:
     """Describe where the pod is placed with its group.
 
-    Return an empty string if the group is not placed, or is nothing but the pod, without a topology.
+    Return an empty string if the group is not placed, or if the pod is its only placed member and no topology is
+    demanded.
     """
     group = report.pod_group
     if group is None or group.project or group.verdict != PLACED:
         return ""
     placed = {member.pod: member.node for member in group.members if member.node}
-    if report.pod not in placed or (len(placed) == 1 and not group.topology):
+    is_alone_without_topology = len(placed) == 1 and not group.topology
+    if report.pod not in placed or is_alone_without_topology:
         return ""
     kind = "gang" if group.policy == "gang" else "pod group"
     topology_clause = f" in one {group.topology}" if group.topology else ""
@@ -182,7 +186,10 @@ def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
 
 
 def describe_bound_gang_failure(group: PodGroupReport) -> str:
-    """Describe why a gang whose pods are bound together is not placed. Return an empty string if it is placed."""
+    """Describe why a gang whose pods are bound together is not placed. Return an empty string if it is placed.
+
+    If the gang's required number of pods cannot be determined, the text says why.
+    """
     if group.problem or group.verdict == PLACED:
         return group.problem
     if group.deadlocked_with:
@@ -253,7 +260,7 @@ def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str
 
 
 def _describe_gang_shortage(group: PodGroupReport) -> str:
-    """Describe how many of the gang's pods fit, or which gangs make it wait at Permit."""
+    """Describe how many of the gang's pods fit, or, if enough of them fit, which gangs make it wait at Permit."""
     if group.waits_for and _count_fitting_members(group) + group.scheduled >= group.min_count:
         return _describe_gang_wait(group)
     domain = f" in one {group.topology}" if group.topology else ""
@@ -289,10 +296,10 @@ def _join_gang_names(names: Sequence[str]) -> str:
 
 def _describe_gang_deadlock(group: PodGroupReport) -> str:
     """Describe how the gang and another gang deadlock, because each holds nodes that the other needs."""
-    some = f"{group.scheduled} of the {counted(group.min_count, 'pod')} of its gang {group.short_name}"
+    placed_pods = f"{group.scheduled} of the {counted(group.min_count, 'pod')} of its gang {group.short_name}"
     held = "holds a node" if group.scheduled == 1 else "hold nodes"
     other = group.deadlocked_with[0]
-    return f"deadlock: {some} {held}, and its other pods need the nodes that gang {other} holds in the same way"
+    return f"deadlock: {placed_pods} {held}, and its other pods need the nodes that gang {other} holds in the same way"
 
 
 def suggest_deadlock_end(group: PodGroupReport) -> str:

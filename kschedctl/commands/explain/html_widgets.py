@@ -113,8 +113,8 @@ class PackedMatrices:
 def build_plugin_matrix(report: Explanation) -> Matrix:
     """Build the matrix of nodes and plugins, with the pool, zone, rejections and total score of each node.
 
-    A plugin's cell has its weighted score, or says that the plugin rejects the node. Nodes are left out that were
-    neither feasible nor rejected, because the search ended before.
+    A plugin's cell has its weighted score, or says that the plugin rejects the node. Nodes that were neither feasible
+    nor rejected, because the search ended before it reached them, are left out.
     """
     nodes = [node for node in report.nodes if node.feasible or node.refusals]
     rejected_by_plugin: dict[str, set[str]] = {}

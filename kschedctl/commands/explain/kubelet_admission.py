@@ -21,11 +21,11 @@ KUBELET_CHECKS = (NodeResourcesFit, NodeAffinity, NodePorts)
 
 
 def find_kubelet_rejection(scheduler: Scheduler, framework: Framework | None, info: PodInfo) -> str:
-    """Return why the kubelet of spec.nodeName would reject the pod, or "" if it would not.
+    """Return why the kubelet of spec.nodeName would reject the pod, or "" if it would not or if this is not judged.
 
-    Only a pod that the API server has not stored yet, which has no uid or creationTimestamp, is judged. A critical pod
-    is not judged, since the kubelet would evict other pods for it.
-    Upstream: predicateAdmitHandler in pkg/kubelet/lifecycle/predicate.go and AdmissionCheck in
+    Only a pod that the API server has not stored yet, which has no uid or creationTimestamp, is judged, and only if a
+    profile serves it and its node exists. A critical pod is not judged, since the kubelet would evict other pods for
+    it. Upstream: predicateAdmitHandler in pkg/kubelet/lifecycle/predicate.go and AdmissionCheck in
     pkg/scheduler/schedule_one.go (v1.36).
     """
     pod = info.pod
@@ -38,7 +38,7 @@ def find_kubelet_rejection(scheduler: Scheduler, framework: Framework | None, in
     if position is not None:  # a pod of the files, which counts as running there
         view = view.fork()
         view.forget(position)
-    return "; ".join(dict.fromkeys(_iter_rejections(view, framework, info, row)))
+    return "; ".join(dict.fromkeys(_iter_kubelet_rejections(view, framework, info, row)))
 
 
 def _is_critical(pod: Pod) -> bool:
@@ -46,8 +46,11 @@ def _is_critical(pod: Pod) -> bool:
     return (pod.spec.priority or 0) >= SYSTEM_CLASSES[0].value
 
 
-def _iter_rejections(view: Fork, framework: Framework, info: PodInfo, row: int) -> Iterator[str]:
-    """Yield what the kubelet's checks find wrong with the pod on the node at a row."""
+def _iter_kubelet_rejections(view: Fork, framework: Framework, info: PodInfo, row: int) -> Iterator[str]:
+    """Yield the reasons why the kubelet's checks reject the pod on the node at `row`.
+
+    Checks that the profile does not run, and checks that fail with an error, are left out.
+    """
     for plugin_class in KUBELET_CHECKS:
         plugin = framework.plugins.get(plugin_class.name)
         if plugin is None or not offers(plugin, FilterPlugin):

@@ -153,14 +153,11 @@ def _find_waiting_object(
     namespaces = None if in_all_namespaces else {namespace or scope.namespace or default_namespace}
     if kind not in HELD_BACK_KINDS:
         return _find_waiting_foreign_job(cluster, reference, namespaces, waiting)
-    matches = [
-        Owner(kind, obj.metadata.namespace, obj.metadata.name)
-        for field in HELD_BACK_KINDS[kind]
-        for obj in getattr(cluster, field)
-        if obj.metadata.name == name and (namespaces is None or obj.metadata.namespace in namespaces)
-    ]
-    if matches:
-        return matches[0]
+    for field in HELD_BACK_KINDS[kind]:
+        for obj in getattr(cluster, field):
+            is_in_scope = namespaces is None or obj.metadata.namespace in namespaces
+            if obj.metadata.name == name and is_in_scope:
+                return Owner(kind, obj.metadata.namespace, name)
     location = f' in namespace "{next(iter(namespaces))}"' if namespaces else ""
     raise UsageError(f'{kind.lower()} "{name}" not found{location}')
 

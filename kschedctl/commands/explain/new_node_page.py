@@ -73,7 +73,7 @@ def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
 
 
 def _describe_never_scheduled(never: NeverScheduled, style: Style) -> str:
-    """Describe why no new node can take these pods: by its causes, or else by the autoscaler's shortened message.
+    """Describe why no new node can take these pods: the causes, or else the autoscaler's shortened message.
 
     With -o wide, the whole message follows the causes.
     """

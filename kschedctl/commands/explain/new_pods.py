@@ -126,9 +126,10 @@ class ChosenReplica(NamedTuple):
 
 
 def choose_replica(target: TargetPod) -> ChosenReplica:
-    """Choose the first pod of the target's workload that gets no node, if others of its pods get one.
+    """Choose the pod that stands for the target's workload, and count the workload's pods that get a node.
 
-    If all get a node or none does, or if some cannot be created, the target itself stands for the workload.
+    If only some of the pods get a node, the first one without a node is chosen. If all or none get a node, or if some
+    cannot be created, the target itself is returned without counts.
     """
     can_be_created = target.not_created is None or target.not_created.past
     result = place_replicas(target) if can_be_created and target.is_known else None

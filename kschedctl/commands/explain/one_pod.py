@@ -184,14 +184,14 @@ def find_or_create_target(cluster: Cluster, pod: PodReference, call_extender: Ca
     """
     scheduler = Scheduler(cluster, call_extender)
     if isinstance(pod, str):
-        return TargetPod(scheduler, find_pod(scheduler, pod))
+        return TargetPod(scheduler, resolve_pod(scheduler, pod))
     from kschedctl.commands.explain.new_pods import create_target_pod, validate_new_object  # noqa: PLC0415 - only for manifests
 
     validate_new_object(pod, cluster)
     return create_target_pod(scheduler, pod)
 
 
-def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
+def resolve_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
     """Return the pod as the API server stores it, or would store it if created from the manifest.
 
     Raises UsageError if the cluster has no pod of this name, and InputError if the manifest would be denied.

@@ -83,7 +83,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
 
     The command for more fixes follows the best fix, unless that fix already has a command.
     """
-    advice = [suggestion for suggestion in report.advice if not _is_shown_elsewhere(suggestion, report)]
+    advice = [suggestion for suggestion in report.advice if not _is_advice_shown_elsewhere(suggestion, report)]
     best_fix = build_best_fix(report.remedies, style)
     more_fixes = () if style.patches else _build_more_fixes_line(report, style)
     if best_fix and not any(isinstance(block, Command) for block in best_fix):
@@ -92,7 +92,7 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
         *build_held_back_lines(report.waiting_elsewhere),
         *iter_not_created_lines(report.not_created, style, report.fewer_pods),
         *build_replicas_line(report),
-        *build_answer(report, style),
+        *iter_verdict_blocks(report, style),
         *build_stand_in_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_sampling_lines(report.searched),
@@ -133,7 +133,7 @@ def _build_new_node_section(new: NewNode | None, style: Style) -> Page:
     return build_new_node_section(new, style)
 
 
-def _is_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
+def _is_advice_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
     """Return whether another section of the page already covers the advice."""
     preemption = report.preemption
     if advice.kind == "AwaitPreemption" and preemption and preemption.chosen and not preemption.terminating:
@@ -161,7 +161,7 @@ def _build_permit_table(report: Explanation) -> Page:
     ]
     columns = (Column("node", keep=True), Column("plugin"), Column("Permit"))
     return build_table(
-        rows, columns, keep_row, limit=None, title=("Nodes where Permit rejects or delays the pod"), full=False
+        rows, columns, keep_row, limit=None, title="Nodes where Permit rejects or delays the pod", full=False
     )
 
 
@@ -216,7 +216,9 @@ def _build_rejection_sections(report: Explanation, style: Style) -> Page:
         return ()
     reasons = build_eliminations_table(report.eliminations, style, nearest=False)
     chart = _plot_rejections(report, style)
-    nodes = _build_node_table(report, style) if style.lists_all_nodes else _build_groups_table(report.groups, style)
+    nodes = (
+        _build_node_table(report, style) if style.lists_all_nodes else _build_node_groups_table(report.groups, style)
+    )
     return (*reasons, *chart, *nodes)
 
 
@@ -267,7 +269,7 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     return (nodes, only, Stack((reason, Marked(closest, Tone.FAINT))))
 
 
-def _build_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
+def _build_node_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     """Build the table of node groups, each with the same reasons for rejection."""
     columns = [*number_columns("nodes"), Column("pool, such as"), Column("rejected by")]
     if style.width >= WIDE_WIDTH:
@@ -276,7 +278,7 @@ def _build_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     return build_table(
         groups,
         columns,
-        partial(_build_group_row, style=style),
+        partial(_build_node_group_row, style=style),
         style,
         title="Rejected nodes, closest to fitting first",
         limit=GROUPS_SHOWN,
@@ -285,7 +287,7 @@ def _build_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
     )
 
 
-def _build_group_row(group: NodeGroup, style: Style) -> Row:
+def _build_node_group_row(group: NodeGroup, style: Style) -> Row:
     """Build the row of one group of nodes. Unless the page is wide, details are stacked below other cells.
 
     The figures are about the group's first node, which is named before them if the group has several nodes.
@@ -463,8 +465,8 @@ MAX_HEADLINE_LINES = 2
 """The number of lines above which a headline is split into causes and figures."""
 
 
-def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the verdict and the headline. If the verdict depends on something unread, say so first.
+def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
+    """Yield the verdict and the headline. If unread objects could change the verdict, say so first.
 
     For a pod that cannot be created, only a line says how it would be scheduled once created.
     """
@@ -518,8 +520,8 @@ def build_preemption_line(report: Explanation) -> Page:
 def _iter_headline_blocks(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
     """Yield the headline as one paragraph or, if it is long, as the first cause and a list of the other causes.
 
-    `parts` come before the headline, and `prefix` is their text, whose length counts. A conflict between two demands of
-    the pod counts as the first cause.
+    `parts` come before the headline. `prefix` is their text, which counts toward the length. A conflict between two
+    demands of the pod is listed as the first cause.
     """
     conflicts = [cause.conflict for cause in report.causes if cause.conflict]
     causes = [*conflicts, *(cause.plain or cause.reason for cause in report.causes)]

@@ -77,7 +77,12 @@ def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
     """
     is_uncertain = report.undecided or report.waiting_elsewhere
     are_pods_missing = any(not failure.past for failure in report.not_created)
-    tone = Tone.BAD if are_pods_missing else Tone.WARNING if is_uncertain else Tone.GOOD
+    if are_pods_missing:
+        tone = Tone.BAD
+    elif is_uncertain:
+        tone = Tone.WARNING
+    else:
+        tone = Tone.GOOD
     nothing, where = report.build_first_line()
     return (
         paragraph(Marked(nothing, tone), where),

@@ -54,7 +54,7 @@ def pending(
     """
     scheduler = Scheduler(cluster, call_extender)
     now = now or get_read_time(cluster)
-    report = report_pending(scheduler, namespace or None, selector, now, in_full)
+    report = report_pending_pods(scheduler, namespace or None, selector, now, in_full)
     return (
         report
         if namespace or selector or not growth
@@ -75,10 +75,10 @@ def add_node_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | 
     return replace(report, growth=find_growth()) if waits else report
 
 
-def report_pending(
+def report_pending_pods(
     scheduler: Scheduler, namespace: str | None, selector: str | None, now: str, in_full: int = 0
 ) -> PendingPods:
-    """Report the pending pods of a namespace, or of all namespaces if `namespace` is None, and what else waits there.
+    """Report the pending pods of a namespace, or of all namespaces if `namespace` is None, and objects that wait there.
 
     With a `selector`, workloads that fail to create pods and objects that wait for other controllers are left out. The
     first `in_full` kinds of pods are explained node by node.
@@ -142,7 +142,7 @@ def group_pending_pods(
     certain = any(report.verdict not in FINE and not report.undecided for report in reports)
     return PendingPods(
         scope=scope,
-        groups=_group_by_cause(pods, explanations, now),
+        groups=_group_pods_by_cause(pods, explanations, now),
         not_created=tuple(not_created),
         not_replayed=tuple(dict.fromkeys(text for report in reports for text in report.not_replayed)),
         ignored=tuple(dict.fromkeys(text for report in reports for text in report.ignored)),
@@ -150,7 +150,7 @@ def group_pending_pods(
         upstream_faults=tuple(faults),
         unknown=merge_unknown_kinds((*(report.unknown for report in reports), unread_pods)),
         undecided=doubtful and not (certain or not_created),
-        explained=_group_by_explanation(explanations)[:in_full],
+        explained=_group_pods_by_explanation(explanations)[:in_full],
     )
 
 
@@ -163,7 +163,7 @@ def explain_pods_by_node(scheduler: Scheduler, keys: Iterable[str], kinds: int) 
         return ()
     pods = (scheduler.cluster.pod(*key.split("/", 1)) for key in keys)
     existing_pods = (pod for pod in pods if pod is not None)
-    return _group_by_explanation(explain_pods(scheduler, existing_pods, kinds))[:kinds]
+    return _group_pods_by_explanation(explain_pods(scheduler, existing_pods, kinds))[:kinds]
 
 
 def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
@@ -172,7 +172,7 @@ def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
-def _group_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
+def _group_pods_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
     """Group the pods that share an explanation: the same object, not just an equal one."""
     keys_by_report_id: dict[int, list[str]] = {}
     for key, report in explanations.items():
@@ -206,8 +206,13 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
     return explanations
 
 
-def _group_by_cause(pods: Iterable[Pod], explanations: Mapping[str, Explanation], now: str) -> tuple[PendingGroup, ...]:
-    """Group pods by verdict and shared cause, unschedulable groups first, then by size."""
+def _group_pods_by_cause(
+    pods: Iterable[Pod], explanations: Mapping[str, Explanation], now: str
+) -> tuple[PendingGroup, ...]:
+    """Group pods by verdict and shared cause, oldest pods first.
+
+    Groups that do not fit come before groups that fit, and larger groups before smaller ones.
+    """
     by_cause: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
         report = explanations[pod.key]
@@ -220,7 +225,10 @@ def _group_by_cause(pods: Iterable[Pod], explanations: Mapping[str, Explanation]
 
 
 def _build_pending_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
-    """Build the group of pods with the same cause. `pods` are sorted, the oldest first."""
+    """Build the group of pods with the same cause. `pods` starts with the oldest pod.
+
+    The group has a message only if all of its pods have the same one.
+    """
     first_report = explanations[pods[0].key]
     messages = {explanations[pod.key].message for pod in pods}
     members = tuple(_build_pending_pod(pod, explanations[pod.key], now) for pod in pods)

@@ -105,9 +105,10 @@ class PendingPods(Report, frozen=True):
     kind: str = "PendingPods"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of pending pods and causes, or a line about the objects that wait elsewhere.
+        """Return the parts of the first line: the numbers of pending pods and causes, or the objects that wait
+        elsewhere.
 
-        If the user named objects, the line is about these objects.
+        If the user named objects, the line is about these objects. If nothing waits, it says so.
         """
         if self.asked_about:
             return self._describe_named_objects()
@@ -156,7 +157,9 @@ class PendingPods(Report, frozen=True):
         return (f"{describe_state_counts(self.waiting_elsewhere)}:", first.resource)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add creation failures, pending pods, objects waiting elsewhere with their fixes, and new nodes."""
+        """Add creation failures, pending pods, objects waiting elsewhere with their fixes, and new nodes to the
+        summary.
+        """
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
         if self.waiting_elsewhere:
             figures["waitingElsewhere"] = len(self.waiting_elsewhere)
@@ -176,7 +179,7 @@ class PendingPods(Report, frozen=True):
         return replace(summary, subject=self.scope, pods=pods, figures=figures, fixes=fixes, warnings=warnings)
 
     def build_csv_table(self) -> CsvTable:
-        """Return a row for each creation failure, pending pod, and object that waits elsewhere."""
+        """Build a table with a row for each creation failure, pending pod, and object that waits elsewhere."""
         missing = [(workload.workload, NOT_CREATED, workload.headline) for workload in self.not_created]
         waiting = [(pod, group.verdict, group.cause) for group in self.groups for pod in group.pods]
         elsewhere = [(entry.resource, entry.state.value, entry.headline) for entry in self.waiting_elsewhere]

@@ -145,7 +145,7 @@ def order_members(
 
     `completing_pod`, whose creation completed the gang, comes first among pods of its priority.
     """
-    statuses = {position: find_rejecting_gate(framework, info, view) for position, info in infos.items()}
+    statuses = {position: find_pre_enqueue_rejection(framework, info, view) for position, info in infos.items()}
     gated = {position: status for position, status in statuses.items() if status is not None}
     ungated = (position for position, info in infos.items() if position not in gated and not info.terminating)
     tried = sort_by_priority_and_age(infos, ungated)
@@ -175,7 +175,7 @@ def sort_by_priority_and_age(infos: Mapping[Position, PodInfo], positions: Itera
     return order
 
 
-def find_rejecting_gate(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
+def find_pre_enqueue_rejection(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
     """Return the first rejection by a PreEnqueue plugin, or None if all admit the pod to the queue."""
     for plugin in framework.plugins_at("preEnqueue"):
         if offers(plugin, PreEnqueuePlugin):
@@ -346,7 +346,7 @@ ORDER_MAY_MATTER = "try their groups in random order: not all orders were tried 
 
 def _report_pod_group_in_tree(
     scheduler: Scheduler, framework: Framework, tree: GroupTree, key: GroupKey, pod: Pod
-) -> PodGroupReport | None:
+) -> PodGroupReport:
     """Report on the pod's PodGroup and the tree of groups that contains it."""
     trial = _TreeTrial(scheduler, framework, tree, pod)
     own_leaf = next(leaf for leaf in tree.leaves if leaf.pod_group == key)
@@ -386,7 +386,10 @@ class _TreeTrial:
 
     @cached_property
     def results(self) -> GroupResults:
-        """The results by group; empty if there are no pods to try. A validation error is the result of all groups."""
+        """The result of each group, or no results if there are no pods to try.
+
+        If the tree is invalid, every group has the validation error as its result.
+        """
         tried = {position: self.infos[position] for members in self.members.values() for position in members.tried}
         if not tried:
             return {}
@@ -428,7 +431,9 @@ class _TreeTrial:
 
 
 def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTree:
-    """Report on one group of the tree."""
+    """Report on one group of the tree: its policy, parent, topology, and verdict. `result` is None if it was not
+    tried.
+    """
     constraints = node.group.spec.scheduling_constraints
     parent = find_parent_key(node.group)
     return GroupOfTree(

@@ -66,7 +66,9 @@ def _build_tree_table(tree: GroupTreeReport, style: Style) -> Page:
 
 
 def _build_group_row(group: GroupOfTree) -> Row:
-    """Build the row of one group of the tree."""
+    """Build the row of one group of the tree: its name and parent, the pods or groups that it needs, its verdict and
+    message.
+    """
     needs = count(group.least, "pod" if group.kind == "PodGroup" else "group")
     if group.topology:
         needs += f" in one {group.topology}"
@@ -129,7 +131,9 @@ def _build_placements_table(group: PodGroupReport, style: Style) -> Page:
 
 
 def _build_placement_row(placement: PlacementReport) -> Row:
-    """Build the row of one topology domain."""
+    """Build the row of one topology domain: its nodes, the pods that fit, its score, and the first pod that does not
+    fit.
+    """
     fits = Marked(f"{placement.pods:,}", Tone.GOOD if placement.fits else Tone.BAD)
     score = "" if placement.score is None else f"{placement.score}"
     return (

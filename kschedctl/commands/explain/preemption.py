@@ -55,15 +55,17 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         limit=preemption.wanted,
         nominated=cycle.info.pod.status.nominated_node_name if terminating else "",
         terminating=terminating,
-        no_lower_priority=_find_no_lower_priority(plugin, preemption, cycle),
+        no_lower_priority=_report_lack_of_lower_priorities(plugin, preemption, cycle),
     )
 
 
-def _find_no_lower_priority(plugin: PreemptionPlugin, preemption: Preemption, cycle: Cycle) -> NoLowerPriority | None:
+def _report_lack_of_lower_priorities(
+    plugin: PreemptionPlugin, preemption: Preemption, cycle: Cycle
+) -> NoLowerPriority | None:
     """Return the range of the evictable pods' priorities if none of them is lower than the pending pod's priority.
 
-    Return None if preemption has a candidate or is not allowed, if the plugin does not compare priorities, or if there
-    are no pods on the nodes where evictions could help.
+    Return None if some priority is lower, if preemption has a candidate or is not allowed, if the plugin does not
+    compare priorities, or if there are no pods on the nodes where evictions could help.
     """
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None
@@ -108,7 +110,7 @@ def _dry_run_preemption(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterRes
 
 
 def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
-    """Report on a candidate node and its victims."""
+    """Report on a candidate node: its victims, violated PDBs, and pods that might be evicted instead of the victims."""
     return CandidateReport(
         victims=tuple(view.pods.objects.get_key(position) for position in candidate.victims),
         pdb_violations=candidate.pdb_violations,

@@ -45,8 +45,8 @@ def build_preemption_section(report: PreemptionReport | None, style: Style) -> P
     if has_nothing_to_show:
         return ()
     if report.terminating:
-        gone = Bullets(report.terminating)
-        return section("Preemption", paragraph("under way: these pods are terminating on", report.nominated), gone)
+        under_way = paragraph("under way: these pods are terminating on", report.nominated)
+        return section("Preemption", under_way, Bullets(report.terminating))
     title = "Preemption" if report.plugin == DEFAULT else f"Preemption by {report.plugin}"
     if not report.asked:
         title += ", which the scheduler does not run here"

@@ -66,7 +66,7 @@ def find_obstacles(cycle: Cycle) -> list[Obstacle]:
 
 
 def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
-    """Yield obstacles for nodes that Filter did not examine.
+    """Yield an obstacle for each reason why Filter did not examine some nodes.
 
     Either PreFilter left these nodes out or rejected the pod, or the search had already found enough feasible nodes.
     """
@@ -198,8 +198,8 @@ def _wrap_nominated_fact_finder(fact: FindFact | None) -> FindFact:
     """
 
     def find_nominated_fact(row: int) -> AnyFact:
-        found = fact(row) if fact else None
-        return replace(found or Said(""), nominated=True)
+        unmarked_fact = fact(row) if fact else None
+        return replace(unmarked_fact or Said(""), nominated=True)
 
     return find_nominated_fact
 
@@ -289,7 +289,7 @@ def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
 
 
 def find_nodes_fitting_apart_from_resources(cycle: Cycle) -> Bools:
-    """Return a mask (N,) of the nodes that pass all filters, not counting NodeResourcesFit."""
+    """Return a mask (N,) of the considered nodes that no filter rejects, apart from NodeResourcesFit."""
     fits_otherwise = cycle.considered.copy()
     for plugin, verdict in cycle.filter.verdicts.items():
         if plugin != NodeResourcesFit.name:
@@ -315,10 +315,11 @@ class NodeCloseness(NamedTuple):
         return rows[np.lexsort((distances[rows], self.obstacle_count[rows], self.level[rows]))]
 
 
-def combine_obstacles(obstacles: Iterable[Obstacle], nodes: int) -> NodeCloseness:
-    """Combine the obstacles of each node into a measure of how close it is to fitting.
+def measure_node_closeness(obstacles: Iterable[Obstacle], nodes: int) -> NodeCloseness:
+    """Measure how close each node is to fitting, by combining its obstacles.
 
-    `nodes` is the number of nodes.
+    A node has the highest level of its obstacles, their number, and the distance of the obstacle that kube-scheduler
+    reports. `nodes` is the number of nodes.
     """
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)

@@ -363,7 +363,7 @@ class ClaimWithoutScheduler(Document, frozen=True):
 
 
 class ReplicaCount(Document, frozen=True):
-    """How many pods of a workload get a node once its manifest is applied, if not all of them do."""
+    """The number of pods of a workload that get a node once its manifest is applied, if not all of them do."""
 
     workload: str
     placed: int
@@ -375,7 +375,9 @@ class ReplicaCount(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The counts as a sentence."""
+        """The sentence about how many pods of the workload, or how many of its rollout, get a node, and which pods it
+        evicts.
+        """
         verb = agreeing(self.placed, "gets", "get")
         sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
         if self.rollout:
@@ -554,7 +556,7 @@ class Explanation(_ExtenderPart, frozen=True):
         return bool(self.causes) and self.headline == describe_causes(self.causes)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the pod, its verdict with what the verdict depends on, and the headline.
+        """Return the parts of the first line: the pod, its verdict with the doubts about it, and the headline.
 
         If the workload could not create the pod, the workload is named instead of the pod. If another object awaits
         admission, that object is named.
@@ -573,7 +575,9 @@ class Explanation(_ExtenderPart, frozen=True):
         return (f"as if {self.as_if}:", *answer) if self.as_if else answer
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the causes (or else the eliminations), the closest and best nodes, preemption, fixes and advice."""
+        """Add the causes (or else the eliminations), the closest and best nodes, preemption, fixes and advice to the
+        summary.
+        """
         victims: tuple[str, ...] = ()
         nominated = no_lower_priority = ""
         if self.preemption is not None and self.preemption.asked and self.preemption.chosen:
@@ -683,7 +687,7 @@ class Explanations(Report, frozen=True):
     kind: str = "Explanations"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many of the pods have a node or would get one, and what that depends on.
+        """Return how many of the pods have a node or would get one, and the doubts about this number.
 
         The counts of objects that wait for another controller follow.
         """
@@ -701,7 +705,7 @@ class Explanations(Report, frozen=True):
         return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the answer for each pod."""
+        """Add the headline of each pod's explanation to the summary."""
         pods = tuple(
             ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations
         )

@@ -247,7 +247,7 @@ class WaitingPod(NamedTuple):
 
 
 def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
-    """Return all pending pods with the reasons why they wait. Pods that look the same to the scheduler are adjacent."""
+    """Explain why each pending pod waits. Pods that look the same to the scheduler are adjacent in the result."""
     nodes = _place_fitting_pods(audited)
     return tuple(
         _build_waiting_pod(pod, replayed.explanation, audited, nodes)
@@ -387,9 +387,9 @@ def _report_terminating_victim(pod: Pod, audited: ReplayedCluster) -> Terminatin
 
 
 def find_volcano_schedulers(cluster: Cluster) -> frozenset[str]:
-    """Return the scheduler names that pods of Volcano's PodGroups ask for.
+    """Return the scheduler names in the pods of Volcano's PodGroups.
 
-    Its PodGroups exist only where Volcano runs, so these schedulers run even if no event or lease shows it.
+    PodGroups of Volcano exist only where it runs, so these schedulers run even if no event or lease shows it.
     """
     groups = {(group.metadata.namespace, group.metadata.name) for group in cluster.volcano_pod_groups}
     if not groups:
@@ -436,8 +436,8 @@ def drop_retry_advice(report: Explanation) -> Explanation:
 def _find_waiting_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
     """Return advice for a waiting pod that a node fits, or None if the advice on its retry need not change.
 
-    There is advice if other pods crowd out the pod, if its retry is overdue, and if no event says when it was last
-    tried.
+    There is advice if other pods crowd out the pod. A stuck pod gets advice if its retry is overdue, or if no event
+    says when it was last tried.
     """
     if waiting.cause == "crowded":
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")

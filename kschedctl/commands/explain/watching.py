@@ -38,7 +38,8 @@ def watch_cluster(
 
     `answer` builds the answer for a cluster. An answer is printed again only if more than its figures changed.
 
-    Raises KschedctlError, also if the explained pod no longer exists.
+    Raises UsageError if the output or the source cannot be watched, and KschedctlError, for example if the explained
+    pod no longer exists.
     """
     if output_format in PICTURES:
         raise UsageError(f"-o {output_format} shows a single moment and cannot be updated", where="--watch")
@@ -117,7 +118,7 @@ def _get_creation_figures(creation_failure: NotCreated | None) -> object:
 
 
 def _print_answer(answer: Answer, is_update: bool) -> None:
-    """Print the answer, preceded by the time if it updates an earlier answer."""
+    """Print the answer. In a text format, the time precedes an answer that updates an earlier one."""
     if is_update and answer.format not in DATA:
         sys.stdout.write(f"\n--- {datetime.now():%H:%M:%S}\n")
     sys.stdout.write(str(answer.render()))

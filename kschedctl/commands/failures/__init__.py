@@ -170,7 +170,7 @@ def simulate_failures(
     workers = limit_workers(workers, call_extender)
     losses = list_losses(cluster, unit, pairs)
     trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in losses for run in range(runs)]
-    parts = _count_parts(shared, trials)
+    parts = _count_progress_steps(shared, trials)
     on_done = progress.begin("Rescheduling pods", sum(parts))
     results = run_tasks(simulate_loss, shared, trials, workers, on_done, parts=parts)
 
@@ -182,11 +182,11 @@ def simulate_failures(
             failures.append(_combine_runs_of_failure(completed_runs))
     worst_first = sorted(failures, key=_get_severity_sort_key, reverse=True)
     # Only the worst failure is reported with the numbers of pods by place, and with the evicted and lost pods.
-    others = (
+    less_severe = (
         replace(failure, zones=(), nodes_changed=(), evicted_pods=(), lost_pods=(), pinned_volumes=())
         for failure in worst_first[1:]
     )
-    reported = [*worst_first[:1], *others]
+    reported = [*worst_first[:1], *less_severe]
     covered_nodes = {name for loss in losses for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
@@ -202,10 +202,10 @@ def simulate_failures(
     )
 
 
-def _count_parts(shared: SharedCluster, losses: Sequence[Loss]) -> list[int]:
-    """Return the number of parts of each simulation, by which progress is counted: 1, and 1 for each displaced pod."""
+def _count_progress_steps(shared: SharedCluster, losses: Sequence[Loss]) -> list[int]:
+    """Return the number of progress steps of each simulation: 1, plus 1 for each displaced pod."""
     view = shared.scheduler.view
-    is_recreated, _ = shared.get_cached(_get_pod_fates)
+    is_recreated, _ = shared.get_cached(_get_classified_pods)
     displaced_by_row = np.bincount(view.node[is_recreated & (view.node >= 0)], minlength=len(view.nodes))
     return [1 + sum(int(displaced_by_row[view.nodes.index[name]]) for name in loss.nodes) for loss in losses]
 
@@ -251,7 +251,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     """Simulate the loss of nodes, as described in `simulate_loss`, without freeing memory afterwards."""
     # Find the pods on the lost nodes, and those among them that are recreated.
     view = shared.scheduler.view
-    is_recreated, is_bare = shared.get_cached(_get_pod_fates)
+    is_recreated, is_bare = shared.get_cached(_get_classified_pods)
     is_lost_node = np.zeros(len(view.nodes), np.bool_)
     is_lost_node[[view.nodes.index[name] for name in loss.nodes]] = True
     is_on_lost_node = np.append(is_lost_node, False)[view.node]  # pods without a node have row -1
@@ -292,7 +292,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         evicted=len(list_evicted_elsewhere(simulation, frozenset(loss.nodes))),
         lost=len(lost) + len(lost_victims),
         lost_victims=len(lost_victims),
-        ending=sum(find_owner(view.pods.objects[each]).kind in ("DaemonSet", "Node") for each in ending),
+        ending=sum(find_owner(view.pods.objects[position]).kind in ("DaemonSet", "Node") for position in ending),
         reasons=reasons,
         evicted_pods=report_evictions(simulation),
         lost_pods=(*(view.pods.objects[position].key for position in lost), *lost_victims),
@@ -346,7 +346,7 @@ def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
     return restricted
 
 
-def _get_pod_fates(shared: SharedCluster) -> tuple[Bools, Bools]:
+def _get_classified_pods(shared: SharedCluster) -> tuple[Bools, Bools]:
     """Return the masks of `_classify_pods` for a shared cluster, which caches them."""
     return _classify_pods(shared.scheduler.view)
 

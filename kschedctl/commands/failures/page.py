@@ -64,12 +64,12 @@ def build_page(report: Failures, style: Style) -> Page:
         *_build_outside_note(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),
-        *(_build_worst_failure(report.failures[0], report.runs, style) if report.failures else ()),
+        *(_build_worst_failure_sections(report.failures[0], report.runs, style) if report.failures else ()),
         *build_next_section(style, REPLAYED),
     )
 
 
-def _build_worst_failure(worst: Failure, runs: int, style: Style) -> Page:
+def _build_worst_failure_sections(worst: Failure, runs: int, style: Style) -> Page:
     """Build the sections on the worst failure.
 
     They show denied, lost, unplaced and evicted pods, the number of pods by place, and what depends on the order of the
@@ -91,10 +91,12 @@ def _build_worst_failure(worst: Failure, runs: int, style: Style) -> Page:
 
 
 def _build_outside_note(report: Failures) -> Page:
-    """Build a note about the nodes that no failure includes, because they belong to no unit. Return () without any."""
+    """Build a note about the nodes that no failure includes, because they belong to no unit. Return () if there are
+    none.
+    """
     if not report.outside:
         return ()
-    unit = report.unit.removeprefix("pair of ").rstrip("s")
+    unit = report.unit.removeprefix("pair of ").rstrip("s")  # such as "zone", also for "pair of zones"
     nodes = count(len(report.outside), "node")
     verb = agreeing(len(report.outside), "belongs", "belong")
     label = Marked(f"{nodes} {verb} to no {unit}:", Tone.WARNING)

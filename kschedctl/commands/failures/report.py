@@ -80,7 +80,7 @@ class Failure(Document, frozen=True):
 
     @property
     def consequences(self) -> str:
-        """What the failure costs in words, or an empty string if it costs nothing."""
+        """The costs of the failure in words, or an empty string if it costs nothing."""
         return ", ".join(
             filter(None, (self._describe_displaced_pods(), self._describe_evicted_pods(), self._describe_lost_pods()))
         )
@@ -207,7 +207,7 @@ class Failures(Report, frozen=True):
         )
 
     def build_csv_table(self) -> CsvTable:
-        """Return a table with a row for each simulated failure, the worst first."""
+        """Build a table with a row for each simulated failure, the worst first."""
         rows = [
             (
                 rank,

@@ -38,7 +38,10 @@ def latency(
 
 
 def _parse_metrics(texts: Sequence[str], seconds: float | None) -> MetricsReading:
-    """Parse one text of metrics, or the difference between two. Raises UsageError or InputError."""
+    """Parse one text of metrics, or the difference between two, the older first.
+
+    Raises UsageError unless there are one or two texts, and InputError for texts that are not kube-scheduler's metrics.
+    """
     if isinstance(texts, str) or len(texts) not in (1, 2):
         raise UsageError("one text of metrics, or an older and a newer one, in a list")
     expositions = [parse_exposition(text.encode(), f"text {number}") for number, text in enumerate(texts, 1)]

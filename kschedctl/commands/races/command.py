@@ -87,7 +87,11 @@ class RaceOptions:
     ] = 1
 
     def build_fields(self, measures: Measures | None) -> RaceFields:
-        """Return the parameters that the options give. Raises UsageError."""
+        """Build the parameters that the options set, and leave out all other parameters.
+
+        `measures` has the cluster's latencies, which the latency options can name. Raises UsageError for invalid
+        values.
+        """
         lags = measures.lags if measures else None
         fields = RaceFields(instances=self.instances, seed=self.seed, runs=self.runs)
         if self.nodes:
@@ -136,7 +140,7 @@ def _measure_named_cluster(source: Source) -> Measures | None:
 
 
 def _parse_duration_option(duration: str) -> float:
-    """Return the value of --duration in seconds. Raises UsageError."""
+    """Return the value of --duration in seconds. Raises UsageError if it is malformed or 0."""
     try:
         seconds = parse_duration(duration)
     except InputError as error:

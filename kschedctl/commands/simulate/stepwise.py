@@ -19,7 +19,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Struct
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import find_pod
+from kschedctl.commands.explain.one_pod import resolve_pod
 from kschedctl.commands.simulate.following_report import (
     FollowedRollout,
     FollowedStep,
@@ -205,7 +205,7 @@ def _search_nodes_for_pod(
     `searches.start` stays the same if the pod is not tried. Kinds that matter for the pod but were not read are added
     to `unknown`.
     """
-    pod = find_pod(scheduler, name)
+    pod = resolve_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unknowns = scheduler.find_framework_for(info, scheduler.view)
     unknown.update(dict.fromkeys(unknowns))

@@ -11,7 +11,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.gang import TriedGang, place_gang
-from kschedctl.commands.explain.one_pod import PodReference, find_pod
+from kschedctl.commands.explain.one_pod import PodReference, resolve_pod
 from kschedctl.commands.explain.pod_group import PLACED, report_pod_group_with_tree
 from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupReport
 from kschedctl.commands.wakes.changes import apply_change_to_view, describe_change, parse_change
@@ -122,7 +122,7 @@ def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
     (True, 'NodeUpdateNodeLabel', ['Queue'])
     """
     scheduler = Scheduler(cluster)
-    rejected = try_pod(scheduler, find_pod(scheduler, pod))
+    rejected = try_pod(scheduler, resolve_pod(scheduler, pod))
     return replay_change(scheduler, rejected, parse_change(event, scheduler.view))
 
 

@@ -191,6 +191,6 @@ def _replace_annotation_value(rewriter: Rewriter, key: str, value: str) -> str:
 
 def _replace_label_or_taint(rewriter: Rewriter, text: str) -> str:
     """Replace the key and the value of a label, ``key=value``, or of a taint, ``key=value:effect``."""
-    key, equals, rest = text.partition("=")
-    value, colon, effect = rest.partition(":")
+    key, equals, value_and_effect = text.partition("=")
+    value, colon, effect = value_and_effect.partition(":")
     return f"{rewriter.replace_key(key)}{equals}{rewriter.replace_label_value(key, value)}{colon}{effect}"

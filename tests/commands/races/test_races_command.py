@@ -55,7 +55,7 @@ def test_a_table_by_size_and_rate(run: Run) -> None:
 
 def test_ctrl_c_prints_the_results_so_far(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user interrupts in the third of four runs, which is the first of the second size."""
-    simulate, calls = compare._simulate_ttls, list[int]()
+    simulate, calls = compare._simulate_each_ttl, list[int]()
 
     def simulate_until_third(*arguments: Any) -> list[RaceCounts]:
         calls.append(1)
@@ -63,7 +63,7 @@ def test_ctrl_c_prints_the_results_so_far(run: Run, monkeypatch: pytest.MonkeyPa
             raise KeyboardInterrupt
         return simulate(*arguments)
 
-    monkeypatch.setattr(compare, "_simulate_ttls", simulate_until_third)
+    monkeypatch.setattr(compare, "_simulate_each_ttl", simulate_until_third)
     options = ("--nodes", "40", "--runs", "2", "--expiry", "never")
     code, out, err = run(*FEW, *options)
     assert (code, err) == (130, "")

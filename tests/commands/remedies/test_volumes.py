@@ -24,7 +24,7 @@ from claim_documents import (
     storage_class,
     volume,
 )
-from control_plane.validation import completed, creation_refusal
+from control_plane.validation import completed, explain_rejected_creation
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.remedies import remedies
@@ -350,8 +350,8 @@ def test_a_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> Non
     assert remedy.needs_values == (f"{field} of PersistentVolume data-volume",)
     assert remedy.weakens == f"not verified: fill in {field} of PersistentVolume data-volume first"
     (manifest,) = remedy.manifests
-    assert creation_refusal(manifest)
-    assert not creation_refusal(completed(manifest))
+    assert explain_rejected_creation(manifest)
+    assert not explain_rejected_creation(completed(manifest))
     spec = manifest["spec"]
     assert isinstance(spec, dict)
     term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["n1"]}]}

@@ -10,7 +10,7 @@ import pytest
 from golden_cases import SETTINGS, family_lines, table
 
 import kschedctl
-from kschedctl.commands.explain.one_pod import find_pod
+from kschedctl.commands.explain.one_pod import resolve_pod
 from kschedctl.scheduler.scheduler import Scheduler
 
 CASES = table("allocations")
@@ -27,7 +27,7 @@ def test_allocations(case):
     document = documents(case["family"])[case["id"]]
     settings = {key: document[source] for key, source in SETTINGS.items() if source in document}
     scheduler = Scheduler(kschedctl.Cluster.from_objects(document["objects"], **settings))
-    pod = find_pod(scheduler, document["pod"])
+    pod = resolve_pod(scheduler, document["pod"])
     framework = scheduler.framework(pod.spec.scheduler_name)
     cycle, plugin = scheduler.run_cycle(framework, pod), framework.plugins["DynamicResources"]
     state = cycle.pre_filter.results["DynamicResources"].state

@@ -48,7 +48,7 @@ NO_ATTEMPTS = UnknownKind("Metric", "show no attempt to schedule a pod", VERDICT
 
 
 def build_latency_section(audited: AuditedCluster) -> LatencySection:
-    """Build the section from the metrics that were given. Without metrics, the section's state is unknown."""
+    """Build the section from the metrics that the user specified. Without metrics, the section's state is unknown."""
     if audited.measured is None:
         return LatencySection(
             title=TITLE, headline="Not audited: no metrics were given", **build_verdict(RULES, (), (NOT_GIVEN,))

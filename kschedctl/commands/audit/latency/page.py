@@ -80,7 +80,7 @@ def _choose_labels(timings: tuple[Timing, ...], style: Style) -> tuple[str, ...]
 
 
 def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
-    """Return the cells for a timing: the values of the labels, the count, the share, the mean and the quantiles."""
+    """Build the row of a timing: the values of the labels, the count, the share, the mean and the quantiles."""
     share = f"{timing.share:.0%}" if timing.share is not None else ""
     quantiles = (_format_quantile(timing, name) for name in QUANTILES)
     values = (timing.labels[label] for label in labels)
@@ -107,7 +107,7 @@ def _format_quantile(timing: Timing, name: str) -> str:
 
 
 def _build_other_figures(report: LatencySection, style: Style) -> Page:
-    """Build tables of all figures that other tables lack, and of missing metrics with the reasons."""
+    """Build tables of the figures that no other table shows, and of missing metrics with the reasons."""
     timings = {
         "Attempts": report.attempts,
         "Algorithm": report.algorithm,

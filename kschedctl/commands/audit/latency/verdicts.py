@@ -262,7 +262,7 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
     return (_build_good_verdict(about, figures, is_above),)  # within the limit, or undecided if None
 
 
-def _judge_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the results of attempts: if some are errors, or if most attempts find no node.
 
     If more than one in a hundred attempts is an error, the verdict is graver than its rule says.
@@ -379,7 +379,7 @@ def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterab
     return (Verdict("preemption", message),)
 
 
-def _judge_cache(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_assumed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the number of assumed pods in the cache, in absolute terms and in comparison with all its pods."""
     counts = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
     if not counts:
@@ -391,7 +391,7 @@ def _judge_cache(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Ve
     return (Verdict("cache", message),)
 
 
-def _judge_hints(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_queueing_hints(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the results of queueing hints. Hints that fail lead to a finding that names their plugins."""
     histograms = measured.get_histograms(HINTS)
     if not histograms:
@@ -423,8 +423,9 @@ def _judge_in_flight_events(measured: MetricsReading, limits: LatencyLimits) -> 
 def format_quantiles(histogram: Histogram) -> str:
     """Format the quantiles of a histogram, such as `P50 1.2 ms, P90 3 ms, P99 at least 200 ms`.
 
-    A quantile in the last bucket is a lower limit, and of one in the first bucket only the bucket's bound is known. A
-    quantile that cannot be determined is "not known".
+    A quantile in the last bucket is a lower limit. For a quantile in the first bucket, only the bucket's bound is
+    known. If even the 99th percentile is there, the text is just `99% under` this bound. A quantile that cannot be
+    determined is "not known".
     """
     lowest_bound = histogram.find_upper_limit(0.99)
     if lowest_bound is not None:
@@ -465,11 +466,11 @@ JUDGES: tuple[Callable[[MetricsReading, LatencyLimits], Iterable[Verdict]], ...]
     _judge_binding,
     _judge_client_throttling,
     _judge_pod_scheduling_sli,
-    _judge_results,
+    _judge_attempt_results,
     _judge_queues,
     _judge_flushed_pods,
     _judge_preemption,
-    _judge_cache,
-    _judge_hints,
+    _judge_assumed_pods,
+    _judge_queueing_hints,
     _judge_in_flight_events,
 )

@@ -154,7 +154,7 @@ def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedClust
 
 
 def _iter_own_lease_finding(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield the finding that the replayed scheduler's lease was released or is stale, if this is so.
+    """Yield a finding if the replayed scheduler's lease was released or is stale.
 
     A stale lease is only a warning if no other lease was renewed since, because the time of the cluster may be wrong.
     """
@@ -250,7 +250,7 @@ def _iter_disabled_election_finding(instances: Sequence[SchedulerInstance]) -> I
 
 
 def _build_headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:
-    """Return which instance leads, and how many waiting pods name an unknown scheduler, as text."""
+    """Describe which instance leads, and how many waiting pods name an unknown scheduler."""
     headline = _describe_leader(leases, audited)
     unserved = sum(scheduler_name.waiting for scheduler_name in names if not scheduler_name.served)
     if unserved:
@@ -259,7 +259,7 @@ def _build_headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName
 
 
 def _describe_leader(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> str:
-    """Return which instance of the replayed scheduler leads and for how long, or why none does, as text."""
+    """Describe which instance of the replayed scheduler leads and for how long, or why none does."""
     own_lease = find_own_lease(audited.cluster)
     if own_lease is None:
         return "leader election is off in the configuration"

@@ -224,7 +224,7 @@ def _summarize_instances(placements: Sequence[Event]) -> tuple[WorkingInstance, 
 def _count_turns(placements: Sequence[Event]) -> int:
     """Return how often a pod was placed by a different instance than the previous pod."""
     instances = [event.reporting_instance for event in placements if event.reporting_instance]
-    return sum(before != after for before, after in pairwise(instances))
+    return sum(instance != next_instance for instance, next_instance in pairwise(instances))
 
 
 def find_differing_settings(instances: Sequence[SchedulerInstance]) -> list[DifferentSetting]:

@@ -119,7 +119,7 @@ class PoolFacts(NamedTuple):
 def _collect_pool_facts(
     view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
 ) -> PoolFacts:
-    """Collect the facts that decide which pools or nodes may be removed."""
+    """Collect the pools whose stranded nodes can all be removed, and the waiting workloads that are not replayed."""
     is_needed = stranded.nodes.copy()
     is_needed[emptying.empty] = False
     is_needed[[view.nodes.index[emptied.node] for emptied in emptying.emptied]] = False
@@ -128,7 +128,7 @@ def _collect_pool_facts(
 
 
 def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> Iterator[PoolRoom]:
-    """Yield how much of each resource is used, free and stranded in each pool with workers, largest pool first."""
+    """Yield how much of each resource is requested, free and stranded in each pool with workers, largest pool first."""
     free = compute_free_resources(view)
     is_worker = pools.workers[:, None]
     is_stranded = stranded.nodes[:, None]
@@ -174,7 +174,7 @@ def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> It
 def _build_headline(
     view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
 ) -> str:
-    """Return the numbers of removable nodes and the share of free cpu and memory that is stranded, as text.
+    """Summarize how many nodes can be removed, and the stranded share of the free CPU and memory.
 
     The stranded share comes first if no node can be removed. `uncounted` are waiting workloads that are not replayed.
     """
@@ -192,12 +192,12 @@ def _build_headline(
     if empty_count:
         parts.append(f"{empty_count:,} of {counted(workers, 'node')} {agreeing(empty_count, 'is', 'are')} empty")
     if emptying.tried:
-        others = f" {agreeing(emptying.tried, 'other', 'others')}" if empty_count else f" {_node_noun(emptying.tried)}"
+        noun = agreeing(emptying.tried, "other", "others") if empty_count else _node_noun(emptying.tried)
         not_tried = emptying.candidates - emptying.tried
         not_tried_text = f" ({not_tried:,} not tried)" if not_tried else ""
-        parts.append(f"{len(emptying.emptied):,} of {emptying.tried:,}{others} tried can be removed{not_tried_text}")
+        parts.append(f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} tried can be removed{not_tried_text}")
     needed = [kept.node for kept in emptying.kept if kept.lets_run]
-    if needed:
+    if needed:  # these nodes were tried, so the last part is about the tried nodes
         parts[-1] += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
     is_removable = bool(empty_count or emptying.emptied)
     if is_removable:
@@ -214,7 +214,7 @@ def _node_noun(number: int) -> str:
 
 
 def _format_stranded_shares(view: Fork, pools: Pools, stranded: StrandedCapacity) -> str:
-    """Return a clause with the stranded shares of free CPU and memory, such as `8% of the free CPU is stranded`.
+    """Format the stranded shares of free CPU and memory as a clause, such as `8% of the free CPU is stranded`.
 
     If neither is stranded, the clause is `no free capacity is stranded`.
     """

@@ -58,8 +58,9 @@ class EmptyingDrain(NodeDrain):
 
         Return the key of this pod and the reason, or two empty strings if the node was emptied.
         """
-        for pod, reason in self._iter_immediate_blockers():
-            return pod, reason
+        immediate_blocker = next(self._iter_immediate_blockers(), None)
+        if immediate_blocker is not None:
+            return immediate_blocker
         try:
             self.run()
         except _NodeBlockedError as blocked:
@@ -100,14 +101,14 @@ class EmptyingDrain(NodeDrain):
 
     def _try_to_place(self, position: Position) -> Outcome:
         """Try to place an evicted pod elsewhere. Raises _NodeBlockedError if the pod returns to the node."""
-        outcome = self._attempt_preemption_last(position)
+        outcome = self._attempt_with_preemption_last(position)
         if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
             key = self._get_pod_key(position)
             raise _NodeBlockedError(key, f"{key} would come back: it tolerates the taint of cordoned nodes")
         return outcome
 
-    def _attempt_preemption_last(self, position: Position) -> Outcome:
-        """Try to place a pod, with preemption only if nothing else helps and if it could make room.
+    def _attempt_with_preemption_last(self, position: Position) -> Outcome:
+        """Try to place a pod without preemption, and if that fails, with preemption.
 
         Raises _NodeBlockedError if no node can ever take the pod, or if the pod would preempt others. Pods of gangs are
         placed as usual.
@@ -454,8 +455,8 @@ class DrainsInTurn:
     def _find_pods_fitting_once_empty(self, row: Row, pending: Sequence[Position]) -> tuple[str, ...]:
         """Return the keys of the pending pods that would run on the node that was just drained if it were kept.
 
-        Pods of DaemonSets do not count, since they need no node that is removed. Raises KeyboardInterrupt if the
-        simulation was interrupted.
+        Pods of DaemonSets are ignored, since the DaemonSet needs no pod on a removed node. Raises KeyboardInterrupt if
+        the simulation was interrupted.
         """
         pods = self.view.pods.objects
         waiting = [
@@ -478,8 +479,8 @@ class DrainsInTurn:
     def replay_drain(self, row: Row, targets: Mapping[Position, Row]) -> None:
         """Repeat a drain that emptied the node in another simulation.
 
-        Evict the node's pods, and bind the pods in `targets` to their target rows, in this order. The other pods stay
-        gone. A node without pods to evict is only cordoned.
+        Evict the node's pods, and bind the pods in `targets` to their target rows, in this order. The other evicted
+        pods are not placed again. A node without pods to evict is only cordoned.
         """
         simulation, evictions, closed = self._state
         cordoned = cordon_node(self.view.nodes.objects[row])

@@ -76,10 +76,10 @@ def find_removable_nodes(
 ) -> EmptyingResult:
     """Try to drain workers one after the other, and report which nodes can be removed.
 
-    The pending pods, at the positions `pending`, are placed first, as far as they fit. Nodes that are empty then are
-    removed next, and a node is kept if other pending pods fit there once it is emptied. `limits` decides how many
-    workers are tried. If the user interrupts the draining, the result covers the workers tried so far. Raises
-    KeyboardInterrupt if the user interrupts the placing of the pending pods.
+    First, the pending pods at the positions `pending` that fit are placed. Then empty nodes are removed. A node is kept
+    if other pending pods fit there once it is emptied. `limits` decides how many workers are tried. If the user
+    interrupts the draining, the result covers the workers tried so far. Raises KeyboardInterrupt if the user interrupts
+    the placing of the pending pods.
     """
     candidates = order_removal_candidates(scheduler, pools, pending)  # places the pending pods first
     view = candidates.view
@@ -116,14 +116,13 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     """Place the pending pods that fit, and return the workers that may be removed, the emptiest first.
 
     Workers are ordered by the share that their movable pods request. Workers without movable pods are listed
-    separately. Nodes that are nominated for pods are left out, and nodes that are not ready, since they are empty only
-    because no pod can run there. Raises KeyboardInterrupt if the simulation was
-    interrupted.
+    separately. Nodes that are nominated for pods are left out. So are nodes that are not ready, since they are empty
+    only because no pod can run there. Raises KeyboardInterrupt if the simulation was interrupted.
     """
     simulation = Simulation(scheduler, preemption=False)
     simulation.schedule_or_raise_interrupt(pending)
     view = simulation.view
-    movable_counts, movable_shares = _count_movable_pods_and_shares(view)
+    movable_counts, movable_shares = _measure_movable_pods(view)
     nominated_rows, _ = view.nominations
     is_candidate = pools.workers & ~find_unready_nodes(view)
     is_candidate[nominated_rows] = False
@@ -137,7 +136,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     )
 
 
-def _count_movable_pods_and_shares(view: Fork) -> tuple[Rows, Rows]:
+def _measure_movable_pods(view: Fork) -> tuple[Rows, Rows]:
     """Return two arrays (N,): how many pods of each node a drain evicts, and the share of the node that they request.
 
     The share is the largest of the shares of CPU, memory and pods.

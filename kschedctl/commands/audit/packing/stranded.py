@@ -65,7 +65,8 @@ class StrandedCapacity(NamedTuple):
 
 
 def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> StrandedCapacity:
-    """Find the workers on which no typical pod fits, grouped by pool and by the reason for the rejections.
+    """Find the workers on which no typical pod fits, grouped by pool and by the main reason why typical pods are
+    rejected.
 
     Typical pods have the most frequent requests. Pods that no profile serves are not replayed. No node is stranded if
     there are no pods to replay.

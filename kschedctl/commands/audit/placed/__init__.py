@@ -228,7 +228,7 @@ def _iter_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
 def _iter_misplaced_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
     """Yield the pods that a plugin rejects for one reason, grouped by workload, most pods first."""
     pods = view.pods.objects
-    positions_by_workload = _group_by_workload(misplaced.positions, view)
+    positions_by_workload = _group_positions_by_workload(misplaced.positions, view)
     for workload in sorted(positions_by_workload, key=lambda workload: -len(positions_by_workload[workload])):
         positions = positions_by_workload[workload]
         example_pods = [pods[position] for position in positions[:MAX_EXAMPLES].tolist()]
@@ -241,7 +241,7 @@ def _iter_misplaced_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[Mi
         )
 
 
-def _group_by_workload(positions: Rows, view: Fork) -> dict[str, Rows]:
+def _group_positions_by_workload(positions: Rows, view: Fork) -> dict[str, Rows]:
     """Return the positions of pods by workload. A pod without a controller is its own workload."""
     pods = view.pods.objects
     templates = pods.table.template[pods.rows[positions]]
@@ -262,8 +262,8 @@ def _group_by_workload(positions: Rows, view: Fork) -> dict[str, Rows]:
 def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
     """Build the finding about misplaced pods of a workload. Its rule depends on the rejecting plugin and the reason."""
     rule = find_broken_rule(misplaced.refuses, misplaced.reason)
-    further = misplaced.pods - len(misplaced.examples)
-    suffix = f" and {further:,} more" if further else ""
+    further_count = misplaced.pods - len(misplaced.examples)
+    suffix = f" and {further_count:,} more" if further_count else ""
     message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{suffix}: {misplaced.reason}"
     _, _, key = misplaced.workload.partition(" ")  # of a title such as "Deployment shop/web"
     namespace, _, _ = key.partition("/")
@@ -348,9 +348,9 @@ def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster)
 
 
 def _build_headline(section: PlacedSection) -> str:
-    """Return the numbers of nodes, devices and pods with problems as text.
+    """Summarize how many nodes, devices and pods have problems.
 
-    Without problems, the text says so. If no pods were judged, the text says that instead.
+    Without problems, the text says so. If no pods were judged, the text says that no pods are on nodes.
     """
     counts = ", ".join(f"{number:,} {words}" for number, words in _iter_headline_counts(section) if number)
     if counts:

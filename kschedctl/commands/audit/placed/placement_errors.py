@@ -110,7 +110,7 @@ def _build_orphaned_pods(table: PodTable, rows: Rows) -> OrphanedPods:
 
 
 def iter_shared_devices(cluster: Cluster) -> Iterator[SharedDevice]:
-    """Yield devices that are allocated to several claims.
+    """Yield the devices that are allocated to several claims, ordered by driver, pool and name.
 
     Allocations for admin access and shares of a device do not count.
     """
@@ -140,10 +140,10 @@ class _NodePod(NamedTuple):
 
 
 def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
-    """Yield each overcommitted resource of each node. Nodes without any allocatable resource are left out.
+    """Yield a report for each overcommitted resource of each node. Nodes without any allocatable resource are left out.
 
-    As in kube-scheduler, an allocatable amount beyond int64 wraps to a negative amount. A resource that no pod of the
-    node requests is not overcommitted because of that.
+    As in kube-scheduler, an allocatable amount beyond int64 wraps to a negative amount. Such a resource is not
+    overcommitted if no pod of the node requests it.
     """
     has_resources = view.allocatable.any(axis=1, keepdims=True)
     is_overcommitted = (view.requested > np.maximum(view.allocatable, 0)) & has_resources
@@ -163,7 +163,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
     if all(pod.nanoseconds is not None for pod in pods):
         ordered = sorted(pods, key=lambda pod: pod.nanoseconds or 0)
         cumulative_requests = np.cumsum([pod.requests for pod in ordered])
-        first_beyond = int(np.argmax(cumulative_requests > allocatable))
+        first_beyond = int(np.argmax(cumulative_requests > allocatable))  # the first index where this is true
         gap = _compute_gap_before_excess(ordered, first_beyond)
     else:
         ordered = sorted(pods, key=lambda pod: pod.requests)
@@ -175,7 +175,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
         requested=int(view.requested[row, column]),
         allocatable=allocatable,
         pods=len(ordered),
-        arrivals=tuple(_iter_arrivals(view, ordered, first_beyond)),
+        arrivals=tuple(_iter_arrivals_around_excess(view, ordered, first_beyond)),
         gap=gap,
         deferred_resizes=find_deferred_resizes(resource, row, view),
     )
@@ -203,7 +203,7 @@ def _parse_time(time: str) -> int | None:
         return None
 
 
-def _iter_arrivals(view: Fork, ordered: Sequence[_NodePod], first_beyond: int) -> Iterator[Arrival]:
+def _iter_arrivals_around_excess(view: Fork, ordered: Sequence[_NodePod], first_beyond: int) -> Iterator[Arrival]:
     """Yield at most MAX_ARRIVALS pods in order, beginning with the pod before the first that exceeded the node.
 
     `first_beyond` is the index of the first pod that exceeded the node. If it is the number of pods, no pod did, and

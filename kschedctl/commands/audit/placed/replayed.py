@@ -104,7 +104,7 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
             not_served += len(group.positions)
             continue
         judged += len(group.positions)
-        misplaced += _iter_port_conflict(group, view)
+        misplaced += _iter_pods_with_port_conflict(group, view)
         misplaced += _iter_intolerant_pods(group, view, has_comparison_operators)
         plugin_names = _list_plugins_that_can_reject(group.info, framework)
         if plugin_names:
@@ -132,7 +132,8 @@ def _iter_pod_info_groups(view: Fork) -> Iterator[_PodInfoGroup]:
         number = int(infos[start])
         info = view.pods.infos[number]
         owner = find_controller(info.pod.metadata)
-        if not info.terminating and (owner is None or owner.kind not in ("DaemonSet", "Node")):
+        is_daemon_or_static_pod = owner is not None and owner.kind in ("DaemonSet", "Node")
+        if not info.terminating and not is_daemon_or_static_pod:
             positions = bound_positions[start:stop]
             yield _PodInfoGroup(number, info, positions, view.node[positions].astype(np.int64))
 
@@ -195,8 +196,8 @@ def _iter_misplaced_pods(plugin_name: str, verdict: PluginVerdict, group: _PodIn
             yield Misplaced(plugin_name, rejection.reason, group.positions[is_rejected])
 
 
-def _iter_port_conflict(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
-    """Yield the pods of the group that share a host port with another pod on their node.
+def _iter_pods_with_port_conflict(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
+    """Yield the pods of the group that share a host port with another pod on their node, as one entry if there are any.
 
     NodePorts' filter cannot tell, because it only knows that a port is in use, not by how many pods.
     """
@@ -224,7 +225,8 @@ def _count_port_holders(port: HostPort, view: Fork) -> Counts:
 
 
 def _iter_intolerant_pods(group: _PodInfoGroup, view: Fork, has_comparison_operators: bool) -> Iterator[Misplaced]:
-    """Yield the pods that do not tolerate a NoExecute or NoSchedule taint of their node.
+    """Yield the pods of the group that do not tolerate a NoExecute or NoSchedule taint of their node, by effect and
+    taint.
 
     NoSchedule taints that report a temporary condition of the node do not count. `has_comparison_operators` says
     whether tolerations may compare numbers.

@@ -19,7 +19,7 @@ from kschedctl.commands.audit.priorities.preemptions import (
     Growth,
     find_exposed_workloads,
     find_preempted_workloads,
-    grow_tier,
+    simulate_tier_growth,
 )
 from kschedctl.commands.audit.priorities.report import (
     EvictedWorkload,
@@ -168,7 +168,9 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
     """Build the section about the priority tiers, starvation and preemption."""
     limits = audited.thresholds.priorities
     tiers = Tiers(audited.scheduler.view)
-    growth = grow_tier(audited.scheduler, tiers, limits, audited.progress.begin("Growing a tier", limits.grow))
+    growth = simulate_tier_growth(
+        audited.scheduler, tiers, limits, audited.progress.begin("Growing a tier", limits.grow)
+    )
     starving = find_starving_pods(audited, tiers)
     exposed = find_exposed_workloads(tiers)
     preempted = find_preempted_workloads(tiers)
@@ -216,28 +218,28 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
     for starving in starving_pods:
         cause = starving.tier, starving.why, starving.preemption, bool(starving.lower_pods)
         by_cause.setdefault(cause, []).append(starving)
-    for alike in by_cause.values():
-        oldest = alike[0]
+    for reports in by_cause.values():
+        oldest = reports[0]
         if oldest.lower_pods:
             rule = STARVING
             others = _describe_lower_pods(oldest.lower_pods, oldest.lower_started)
         else:
             rule = OVERTAKEN
             others = f"{counted(oldest.higher_started, 'higher-tier pod')} started since then"
-        message = f"{oldest.why}; preemption: {oldest.preemption}; {_describe_waiting_pods(alike)}; {others}"
+        message = f"{oldest.why}; preemption: {oldest.preemption}; {_describe_starving_pods(reports)}; {others}"
         yield _build_object_finding(rule, oldest.workload, message)
 
 
-def _describe_waiting_pods(alike: Sequence[StarvingPods]) -> str:
-    """Describe the tier, number and age of pods that starve for one cause, the longest wait first.
+def _describe_starving_pods(reports: Sequence[StarvingPods]) -> str:
+    """Describe the tier, number and age of the pods that starve for one cause, and name the workloads after the first.
 
-    Workloads after the first one are named.
+    `reports` has the longest-waiting workload first.
     """
-    pod_count = sum(len(starving.pods) for starving in alike)
+    pod_count = sum(len(starving.pods) for starving in reports)
     oldest_text = "the oldest " if pod_count > 1 else ""
-    waiting = f"{counted(pod_count, 'pod')} {_describe_tier(alike[0].tier)}, {oldest_text}pending for "
-    waiting += spell_age(alike[0].age)
-    others = [starving.workload for starving in alike[1:]]
+    waiting = f"{counted(pod_count, 'pod')} {_describe_tier(reports[0].tier)}, {oldest_text}pending for "
+    waiting += spell_age(reports[0].age)
+    others = [starving.workload for starving in reports[1:]]
     return f"{waiting} (also {first_few(others)})" if others else waiting
 
 
@@ -356,7 +358,7 @@ def _build_headline(
     starving: Sequence[StarvingPods],
     exposed: Sequence[ExposedWorkload],
 ) -> str:
-    """Return the numbers of tiers, of starving pods, of pods preempted by growth, and of exposed pods, as text.
+    """Summarize the numbers of tiers, of starving pods, of pods preempted by growth, and of exposed pods.
 
     `tier` is the tier that was grown, if any, and `victims` are the workloads that would lose pods. Nothing is said
     about starving or exposed pods if there are none.

@@ -195,7 +195,9 @@ class Growth(NamedTuple):
     """The unread data that the replay depends on."""
 
 
-def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Callable[[int], None]) -> Growth:
+def simulate_tier_growth(
+    scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Callable[[int], None]
+) -> Growth:
     """Replay additional pods of a tier, then recreate the pods that they preempt, and report the victims.
 
     The result is empty if no tier can grow, or if `limits` ask for no additional pods. `done` is called as pods are

@@ -190,7 +190,7 @@ def _iter_waiting_findings(long_waiting: Iterable[LongWaitingWorkload]) -> Itera
 
 
 def _iter_starving_findings(starving: Iterable[StarvingQueue]) -> Iterator[Finding]:
-    """Yield a finding for each starving ClusterQueue."""
+    """Yield a finding for each starving ClusterQueue, with the queues of its cohort that borrow while it waits."""
     for queue in starving:
         waiting_text = f"{counted(queue.waiting, 'Workload')} {agreeing(queue.waiting, 'waits', 'wait')}"
         age_text = f", the oldest for {spell_age(queue.age)}" if queue.age else ""
@@ -228,7 +228,7 @@ def _build_headline(
     inactive: Sequence[InactiveQueue],
     unplaced: Sequence[UnplacedWorkload],
 ) -> str:
-    """Return the numbers of waiting Workloads, inactive queues and Workloads without nodes, and the longest wait."""
+    """Summarize the waiting Workloads with the longest wait, the inactive queues, and the Workloads without nodes."""
     queue_count = counted(len(report.queues), "ClusterQueue")
     if not waiting:
         parts = [f"no Workload waits in {queue_count}"]
@@ -327,7 +327,7 @@ def find_starving_queues(
             borrowed[quota.queue].add(flavor_resource)
 
     starving = []
-    for cohort, members in _group_by_root_cohort(report.queues).items():
+    for cohort, members in _group_queues_by_root_cohort(report.queues).items():
         for state in members:
             if state.queue not in oldest_by_queue or borrowed[state.queue]:
                 continue
@@ -345,7 +345,7 @@ def find_starving_queues(
     return starving
 
 
-def _group_by_root_cohort(queues: Iterable[ClusterQueueState]) -> dict[str, list[ClusterQueueState]]:
+def _group_queues_by_root_cohort(queues: Iterable[ClusterQueueState]) -> dict[str, list[ClusterQueueState]]:
     """Group the active ClusterQueues by their root cohort. Queues without a cohort are left out."""
     cohorts: dict[str, list[ClusterQueueState]] = {}
     for state in queues:
@@ -407,9 +407,8 @@ def find_unplaced_workloads(audited: AuditedCluster, min_seconds: float) -> list
 
 
 def _iter_long_admitted_workloads(audited: AuditedCluster, min_seconds: float) -> Iterator[tuple[str, KueueWorkload]]:
-    """Yield the Workloads that were admitted more than `min_seconds` ago and have not finished.
-
-    Each Workload follows the time of its admission.
+    """Yield the time of admission and the Workload, for each one admitted more than `min_seconds` ago and not
+    finished.
     """
     for workload in audited.cluster.kueue_workloads:
         conditions = workload.status.conditions

@@ -126,7 +126,7 @@ def _find_result(races: Races, expiry: str) -> RaceResult:
 
 
 def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, version: str) -> str:
-    """Return the simulated share of double-booked pods as text, or that there are no pods.
+    """Describe the simulated share of double-booked pods, or say that there are too few nodes or pods to simulate.
 
     With rival schedulers it is the share if assumed pods never expire, otherwise the share with an expiry of 30 s.
     `shared` is the number of nodes that the schedulers share.

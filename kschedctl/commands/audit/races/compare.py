@@ -26,7 +26,7 @@ def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -
     for nodes, rate in sizes_and_rates:
         counts_by_run: list[list[RaceCounts]] = []
         try:
-            for counts in _iter_runs(question, nodes, rate):
+            for counts in _iter_run_counts(question, nodes, rate):
                 counts_by_run.append(counts)
                 done(1)
         except KeyboardInterrupt:
@@ -71,7 +71,7 @@ def _build_setting(question: RaceQuestion, nodes: int, rate: float) -> RaceSetti
     )
 
 
-def _iter_runs(question: RaceQuestion, nodes: int, rate: float) -> Iterator[list[RaceCounts]]:
+def _iter_run_counts(question: RaceQuestion, nodes: int, rate: float) -> Iterator[list[RaceCounts]]:
     """Simulate a size and a rate in several runs, and yield the counts of each run by expiry.
 
     Each run has its own seed. All expiries of a run have the same random draws.
@@ -79,7 +79,7 @@ def _iter_runs(question: RaceQuestion, nodes: int, rate: float) -> Iterator[list
     setting = _build_setting(question, nodes, rate)
     ttls = [expiry.ttl(nodes) for expiry in question.expiries]
     for seed in range(question.seed, question.seed + question.runs):
-        yield _simulate_ttls(setting, RandomDraws.from_seed(setting, seed), ttls)
+        yield _simulate_each_ttl(setting, RandomDraws.from_seed(setting, seed), ttls)
 
 
 def _build_race_results(
@@ -87,14 +87,14 @@ def _build_race_results(
 ) -> list[RaceResult]:
     """Build the result of each expiry from the counts of each run by expiry. Without runs there are no results."""
     setting = _build_setting(question, nodes, rate)
-    counts_by_expiry = zip(*counts_by_run, strict=True)
+    counts_by_expiry = zip(*counts_by_run, strict=True)  # empty without runs, unlike the expiries
     return [
         _build_race_result(setting, expiry.text, expiry.ttl(nodes), counts)
         for expiry, counts in zip(question.expiries, counts_by_expiry, strict=False)
     ]
 
 
-def _simulate_ttls(setting: RaceSetting, draws: RandomDraws, ttls: Sequence[float]) -> list[RaceCounts]:
+def _simulate_each_ttl(setting: RaceSetting, draws: RandomDraws, ttls: Sequence[float]) -> list[RaceCounts]:
     """Simulate the same draws with each TTL, and return the counts in the order of the TTLs.
 
     A TTL that no informer lag exceeds has the same result as never expiring and is not simulated separately.
@@ -129,7 +129,7 @@ def _build_race_result(setting: RaceSetting, expiry: str, ttl: float, counts: Se
 
 
 def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
-    """Return the advice and the worst case that it avoids, as text, or that no pod is double-booked.
+    """Give the advice and the worst case that it avoids in one line, or say that no pod is double-booked.
 
     If pods are double-booked even with the best expiry, the advice is to run a single instance. There is no advice if
     the worst case has the best expiry.

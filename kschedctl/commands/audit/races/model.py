@@ -154,7 +154,7 @@ class SimulatedScheduler:
         self._idle: simpy.Event | None = None
 
     def pick_node(self, room: int, tie: float) -> int:
-        """Return one of the nodes that have the fewest pods as far as the instance knows, or NOWHERE if all are full.
+        """Return one of the nodes with the fewest pods that the instance knows of, or NOWHERE if all nodes are full.
 
         `room` is the number of pods that fit on a node, and `tie` in [0, 1) chooses among the nodes. If all nodes are
         equal, the scoring strategy LeastAllocated also prefers the nodes with the fewest pods.

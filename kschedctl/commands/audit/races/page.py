@@ -25,7 +25,7 @@ def build_races_page(report: Races, style: Style) -> Page:
         paragraph(Marked(report.headline, Tone.BAD if has_double_booked else Tone.GOOD)),
         paragraph(report.recommendation),
         *section("Double-booked pods", *build_race_tables(report.results, style)),
-        *section("Simulated", *build_assumptions(report.assumptions)),
+        *section("Simulated", *build_assumption_lines(report.assumptions)),
     )
 
 
@@ -33,7 +33,7 @@ def build_races_evidence(races: RacesSection, style: Style) -> Page:
     """Build the results and assumptions of the audit's simulation. Return () if nothing was simulated."""
     if races.races is None:
         return ()
-    return (*build_race_tables(races.races.results, style), *build_assumptions(races.races.assumptions))
+    return (*build_race_tables(races.races.results, style), *build_assumption_lines(races.races.assumptions))
 
 
 def build_race_tables(results: Sequence[RaceResult], style: Style) -> Page:
@@ -43,10 +43,10 @@ def build_race_tables(results: Sequence[RaceResult], style: Style) -> Page:
     """
     is_single_setting = len({(result.nodes, result.pods_per_second) for result in results}) == 1
     if not (style.wide or is_single_setting):
-        return (_build_expiry_table(results), *_plot_by_size(results))
+        return (_build_expiry_table(results), *_plot_double_booking_by_size(results))
     return (
         *build_struct_table(results, style, {"expiry": _format_expiry, "share": _format_share}, limit=None),
-        *_plot_by_size(results),
+        *_plot_double_booking_by_size(results),
     )
 
 
@@ -96,7 +96,7 @@ def format_short_percent(share: float) -> str:
     return "< 0.1%" if share < 0.0005 else f"{share * 100:.1f}%"
 
 
-def _plot_by_size(results: Sequence[RaceResult]) -> Page:
+def _plot_double_booking_by_size(results: Sequence[RaceResult]) -> Page:
     """Plot the share of double-booked pods over cluster sizes, at the highest rate.
 
     Return () if there is only one size or if no pod is double-booked.
@@ -113,7 +113,7 @@ def _plot_by_size(results: Sequence[RaceResult]) -> Page:
     return (Plot(title, Axis("nodes"), Axis("% of pods"), series),)
 
 
-def build_assumptions(assumptions: RaceAssumptions) -> Page:
+def build_assumption_lines(assumptions: RaceAssumptions) -> Page:
     """Build lines about the assumptions, about values taken from the cluster, and about measured latencies."""
     parts = [
         count(assumptions.instances, "scheduler instance"),

@@ -129,9 +129,10 @@ class RaceQuestion:
 
     @property
     def arrival_seconds(self) -> float:
-        """The time during which pods arrive.
+        """The time in seconds during which pods arrive.
 
-        If it is not given, it is a multiple of the longest expiry that lags exceed, up to a limit.
+        By default, it is a multiple of the longest expiry that lags exceed, but at least MIN_ARRIVAL_SECONDS, and not
+        so long that there would be too many pods to simulate.
         """
         if self.seconds:
             return self.seconds

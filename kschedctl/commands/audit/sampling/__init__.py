@@ -53,7 +53,7 @@ def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
 
 
 def _build_headline(report: SamplingCosts) -> str:
-    """Return the loss of the profile that loses most, as text.
+    """Describe the loss of the profile that loses most.
 
     If no profile samples nodes, return the report's headline, which begins with a small letter here.
     """
@@ -73,17 +73,19 @@ def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator
     Yield nothing if all nodes are evaluated anyway, or if no pod could be measured.
     """
     advice = profile.advice
-    now, then = advice.now, advice.then
-    if now is None or then is None or advice.verdict == "idle":
+    current, advised = advice.now, advice.then
+    if current is None or advised is None or advice.verdict == "idle":
         return
     object_ = f"KubeSchedulerConfiguration {profile.scheduler_name}"
-    fix = FIX.format(then.percentage)
+    fix = FIX.format(advised.percentage)
     max_loss = audited.thresholds.sampling_loss_points
-    if now.loss > max_loss:
-        nodes = f"{now.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are evaluated"
-        loss = f"pods lose {now.loss:.1f} score points on average, above the limit of {max_loss:g}"
-        yield LOSES.build_finding(object_, f"at {now.percentage}%, {nodes}, and {loss}", fix)
+    if current.loss > max_loss:
+        nodes = f"{current.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are evaluated"
+        loss = f"pods lose {current.loss:.1f} score points on average, above the limit of {max_loss:g}"
+        yield LOSES.build_finding(object_, f"at {current.percentage}%, {nodes}, and {loss}", fix)
     elif advice.verdict == "lower":
-        now_text = f"at {now.percentage}%, {now.examined:,.0f} nodes are evaluated for each pod"
-        then_text = f"at {then.percentage}%, {then.examined:,.0f} are enough and cost {then.loss:.1f} score points"
+        now_text = f"at {current.percentage}%, {current.examined:,.0f} nodes are evaluated for each pod"
+        then_text = (
+            f"at {advised.percentage}%, {advised.examined:,.0f} are enough and cost {advised.loss:.1f} score points"
+        )
         yield WASTES.build_finding(object_, f"{now_text}; {then_text}", fix)

@@ -65,12 +65,12 @@ def build_sampling_page(report: SamplingCosts, style: Style) -> Page:
 
 def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
     """Build the setting, kinds and curve of each profile for an audit, except profiles that evaluate all nodes."""
-    return tuple(
-        block
-        for profile in section.profiles
-        if profile.advice.verdict != "idle"
-        for block in (_build_setting_line(profile.setting), *_build_profile_blocks(profile, "kinds of pods"))
-    )
+    blocks: list[Block] = []
+    for profile in section.profiles:
+        evaluates_all_nodes = profile.advice.verdict == "idle"
+        if not evaluates_all_nodes:
+            blocks += (_build_setting_line(profile.setting), *_build_profile_blocks(profile, "kinds of pods"))
+    return tuple(blocks)
 
 
 def _build_setting_line(setting: SamplingSetting) -> Block:
@@ -103,15 +103,17 @@ def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:
 
 
 def _build_kinds_table(profile: SampledProfile) -> Table:
-    """Build a table of the kinds of pods."""
+    """Build a table of the kinds of pods, with their scores and their losses at the current and the advised
+    percentage.
+    """
     columns = [Column("workload"), Column("pods", right=True), Column("fit on", right=True)]
-    then = f"at {profile.advice.percentage}%" if profile.advice.percentage else "advised"
-    columns += [Column("scores", right=True), Column("lost now", right=True), Column(then, right=True)]
+    advised = f"at {profile.advice.percentage}%" if profile.advice.percentage else "advised"
+    columns += [Column("scores", right=True), Column("lost now", right=True), Column(advised, right=True)]
     return Table(tuple(columns), tuple(_build_kind_row(kind, profile) for kind in profile.kinds))
 
 
 def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
-    """Return the cells for a kind of pods. A kind that could not be measured has the reason instead of numbers."""
+    """Build the row of a kind of pods. A kind that could not be measured has the reason instead of numbers."""
     if kind.unmeasured or not kind.fitting:
         reason = Marked(kind.unmeasured or "fits on no node: all are evaluated", Tone.WARNING)
         return (Stack((kind.workload, reason)), f"{kind.pods:,}", "", "", "", "")

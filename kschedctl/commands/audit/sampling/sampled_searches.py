@@ -67,7 +67,7 @@ def measure_sampling_costs(kind: PodKind, framework: Framework, percentages: Seq
     curve = []
     try:
         for percentage in percentages:
-            curve.append(_measure_percentage(percentage, starts, kind.scheduler, framework))
+            curve.append(_measure_costs_at_percentage(percentage, starts, kind.scheduler, framework))
             done(1)
     except PluginError as error:
         return replace(sampled, unmeasured=str(error))
@@ -85,7 +85,7 @@ def _explain_why_not_comparable(cycle: Cycle) -> str:
     return ""
 
 
-def _measure_percentage(
+def _measure_costs_at_percentage(
     percentage: int, starts: EveryStart, scheduler: Scheduler, framework: Framework
 ) -> SamplingPoint:
     """Measure the costs of searching with one percentage, over all nodes at which the search may start."""
@@ -182,7 +182,7 @@ def iter_default_pod_kinds(
 
 
 def _iter_distinct_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """Return one pod for each PodInfo of pending ungated pods, with the number of pods that share the PodInfo."""
+    """Yield one pod for each PodInfo of pending ungated pods, with the number of pods that share the PodInfo."""
     columns = scheduler.view.pods
     pods_by_info: dict[int, list[Pod]] = {}
     for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
@@ -256,7 +256,8 @@ def compute_default_sampling_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for pending pods of the largest workloads, or for running pods if no pending pod fits.
+    """Return the costs of sampling for pending pods of the largest workloads, or for running pods if no pending pod
+    fits.
 
     There are at most `max_kinds` workloads. `namespace` limits the pods to one namespace.
     """
@@ -274,7 +275,7 @@ def compute_sampling_costs_of_targets(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for pods that were named. Pods that are never created are only listed."""
+    """Return the costs of sampling for the pods that the user named. Pods that are never created are only listed."""
     targets = list(targets)
     not_created = tuple(target.never_created for target in targets if target.never_created is not None)
     kinds = build_named_kinds(target for target in targets if target.never_created is None)
@@ -400,7 +401,7 @@ def build_sampling_advice(
     """
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
-    now = next(point for point in curve if point.percentage == setting.effective)
+    current = next(point for point in curve if point.percentage == setting.effective)
 
     # Find the smallest percentage from which all larger ones are acceptable, too. 100% loses nothing.
     kind_curves = [kind.curve for kind in kinds if kind.curve]
@@ -408,20 +409,22 @@ def build_sampling_advice(
     for index in range(len(curve)):
         if any(kind_curve[index].loss > max_loss for kind_curve in kind_curves):
             first_acceptable = index + 1
-    then = curve[first_acceptable]
+    advised = curve[first_acceptable]
 
     has_effect = any(point.scored != curve[-1].scored for point in curve)
-    saves_enough = then.examined <= now.examined * (1 - WORTHWHILE_SHARE)
+    saves_enough = advised.examined <= current.examined * (1 - WORTHWHILE_SHARE)
     if not has_effect:
         verdict = "idle"
-    elif then.percentage > now.percentage:
-        gains = (_get_loss(kind, now.percentage) - _get_loss(kind, then.percentage) for kind in kinds if kind.curve)
+    elif advised.percentage > current.percentage:
+        gains = (
+            _get_loss(kind, current.percentage) - _get_loss(kind, advised.percentage) for kind in kinds if kind.curve
+        )
         verdict = "raise" if max(gains) >= max_loss * WORTHWHILE_GAIN else "keep"
     elif saves_enough:
         verdict = "lower"
     else:
         verdict = "keep"
-    return SamplingAdvice(verdict=verdict, max_loss=max_loss, percentage=then.percentage, now=now, then=then)
+    return SamplingAdvice(verdict=verdict, max_loss=max_loss, percentage=advised.percentage, now=current, then=advised)
 
 
 def _get_loss(kind: SampledKind, percentage: int) -> float:
@@ -444,50 +447,51 @@ def build_sampling_headline(profiles: Sequence[SampledProfile]) -> str:
 def _describe_advice(profile: SampledProfile) -> str:
     """Return the advice for a profile in one line, or why no advice is possible or needed."""
     setting, advice = profile.setting, profile.advice
-    now, then = advice.now, advice.then
+    current, advised = advice.now, advice.then
     if not setting.scores:
         return "kube-scheduler takes the first node that fits: no plugin scores nodes"
     if advice.verdict == "idle" or setting.nodes < LEAST_NODES:
         reason = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
         return f"All nodes are evaluated, whatever the percentage: {reason}"
-    if now is None or then is None:
+    if current is None or advised is None:
         return (
             f"percentageOfNodesToScore is {_format_setting(setting)}; its cost cannot be measured because no pod fits"
         )
-    current_loss = f"costs {now.loss:.1f} points per pod"
+    current_loss = f"costs {current.loss:.1f} points per pod"
     if advice.verdict == "keep":
-        gain = _describe_small_gain(profile.kinds, now, then)
+        gain = _describe_small_gain(profile.kinds, current, advised)
         return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it {current_loss}{gain}"
     if advice.verdict == "raise":
-        worst_loss = _describe_worst_loss(profile.kinds, now)
-        more = f"on average, more than the {advice.max_loss:g} allowed"
-        return (
-            f"Raise percentageOfNodesToScore to {then.percentage}: at {_format_setting(setting)}, {worst_loss} {more}"
-        )
-    evaluated_text = f"{then.examined:,.0f} nodes per pod instead of {now.examined:,.0f}"
-    return f"Lower percentageOfNodesToScore to {then.percentage}: {evaluated_text}; {then.loss:.1f} points lost"
+        worst_loss = _describe_worst_loss(profile.kinds, current)
+        excess = f"on average, more than the {advice.max_loss:g} allowed"
+        reason = f"at {_format_setting(setting)}, {worst_loss} {excess}"
+        return f"Raise percentageOfNodesToScore to {advised.percentage}: {reason}"
+    evaluated_text = f"{advised.examined:,.0f} nodes per pod instead of {current.examined:,.0f}"
+    return f"Lower percentageOfNodesToScore to {advised.percentage}: {evaluated_text}; {advised.loss:.1f} points lost"
 
 
-def _find_worst_kind(kinds: Iterable[SampledKind], now: SamplingPoint) -> SampledKind:
+def _find_worst_kind(kinds: Iterable[SampledKind], current: SamplingPoint) -> SampledKind:
     """Return the kind of pods that loses most at the current percentage."""
-    return max((kind for kind in kinds if kind.curve), key=lambda kind: _get_loss(kind, now.percentage))
+    return max((kind for kind in kinds if kind.curve), key=lambda kind: _get_loss(kind, current.percentage))
 
 
-def _describe_worst_loss(kinds: Iterable[SampledKind], now: SamplingPoint) -> str:
+def _describe_worst_loss(kinds: Iterable[SampledKind], current: SamplingPoint) -> str:
     """Describe how much of their score the pods of the worst kind lose at the current percentage."""
-    kind = _find_worst_kind(kinds, now)
-    loss = _get_loss(kind, now.percentage)
+    kind = _find_worst_kind(kinds, current)
+    loss = _get_loss(kind, current.percentage)
     share = format_percentage(loss / max(kind.best, 1))
     return f"pods of {kind.workload} lose {loss:.1f} of {kind.best} score points ({share})"
 
 
-def _describe_small_gain(kinds: Iterable[SampledKind], now: SamplingPoint, then: SamplingPoint) -> str:
+def _describe_small_gain(kinds: Iterable[SampledKind], current: SamplingPoint, advised: SamplingPoint) -> str:
     """Describe how little the worst kind gains by a higher percentage. Return "" if no kind loses too much."""
-    if then.percentage <= now.percentage:
+    if advised.percentage <= current.percentage:
         return ""
-    kind = _find_worst_kind(kinds, now)
-    gain = _get_loss(kind, now.percentage) - _get_loss(kind, then.percentage)
-    return f"; {then.percentage}% would gain {kind.workload}, which loses most, only {gain:.1f} of {kind.best} points"
+    kind = _find_worst_kind(kinds, current)
+    gain = _get_loss(kind, current.percentage) - _get_loss(kind, advised.percentage)
+    return (
+        f"; {advised.percentage}% would gain {kind.workload}, which loses most, only {gain:.1f} of {kind.best} points"
+    )
 
 
 def _format_setting(setting: SamplingSetting) -> str:

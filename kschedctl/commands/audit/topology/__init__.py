@@ -170,7 +170,7 @@ def _list_single_domain_workloads(
     placement_by_workload: dict[int, DomainPlacement] = {}
     for placement in placements:
         if placement.size > 1:
-            for number in np.flatnonzero(placement.find_single_domain(workloads)).tolist():
+            for number in np.flatnonzero(placement.find_single_domain_workloads(workloads)).tolist():
                 placement_by_workload.setdefault(number, placement)
     return [SingleDomainWorkload(number, placement_by_workload[number]) for number in sorted(placement_by_workload)]
 
@@ -226,12 +226,16 @@ def _choose_widest_placement(
 ) -> DomainPlacement:
     """Return the placement by zone if the workload can use only one of several zones.
 
-    Otherwise return the placement of `single_domain`.
+    Otherwise return the placement in which the workload is in a single domain.
     """
     number, placement = single_domain
     main_info = workloads.infos_by_workload[number][0]
     for candidate in placements:
-        if candidate.domains.key == ZONE and candidate.size > 1 and candidate.find_single_domain(workloads)[number]:
+        if (
+            candidate.domains.key == ZONE
+            and candidate.size > 1
+            and candidate.find_single_domain_workloads(workloads)[number]
+        ):
             can_use_others = _count_reachable_domains(main_info, candidate, view) > 1
             return placement if can_use_others else candidate
     return placement
@@ -297,7 +301,9 @@ def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: 
 
 
 def _count_reachable_domains(info_number: int, placement: DomainPlacement, view: Fork) -> int:
-    """Return in how many domains pods with a PodInfo may run by node selection, taints and cordons, at least 1."""
+    """Count the domains in which pods with a PodInfo may run by node selection, taints and cordons. The result is at
+    least 1.
+    """
     spec = view.pods.infos[info_number].spec
     may_run = view.nodes.match_required_affinity(compile_required_node_affinity(spec))
     may_run = may_run & match_tolerations(view.nodes, spec.tolerations) & ~view.nodes.unschedulable
@@ -381,9 +387,10 @@ def _iter_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloa
     message += (
         f": the constraint over {constraint.key} (maxSkew {constraint.max_skew}) still counts this domain with 0 pods"
     )
-    further = len(affected) - 1
-    if further:
-        message += f"; {counted(further, 'more constraint')} {agreeing(further, 'has', 'have')} the same effect"
+    further_count = len(affected) - 1
+    if further_count:
+        verb = agreeing(further_count, "has", "have")
+        message += f"; {counted(further_count, 'more constraint')} {verb} the same effect"
     yield STRANDED_WHILE_DOWN.build_finding(str(owner), message, namespace=owner.namespace, path=constraint.key)
 
 
@@ -401,7 +408,7 @@ def _format_restart_command(owner: Owner) -> str:
 
 
 def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding]) -> str:
-    """Return how many workloads are in a single domain and how many constraints do not hold, as text."""
+    """Summarize how many workloads are in a single domain, and how many constraints do not hold."""
     if not workloads:
         return "No workload has two or more pods on nodes"
     single_domain_rules = {rule.id for rule in (ONE_NODE, ONE_ZONE, ONE_DOMAIN)}
@@ -415,7 +422,7 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
 
 
 def _format_spread_constraint_counts(constraints: int, skewed: Sequence[Finding]) -> str:
-    """Return how many constraints are broken (DoNotSchedule) or uneven (ScheduleAnyway), as text.
+    """Format how many constraints are broken (DoNotSchedule) or uneven (ScheduleAnyway).
 
     `skewed` are the findings about constraints that do not hold. Examples are `2 spread constraints hold` and `1 of 5
     spread constraints broken, 2 uneven (ScheduleAnyway)`.

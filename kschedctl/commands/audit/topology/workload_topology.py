@@ -94,7 +94,7 @@ class DomainPlacement:
         """The number of domains with pods of each workload, shape (W,)."""
         return np.diff(self.starts)
 
-    def find_single_domain(self, workloads: Workloads) -> Bools:
+    def find_single_domain_workloads(self, workloads: Workloads) -> Bools:
         """Return a mask (W,) of the workloads whose pods are all in one domain.
 
         A workload with a pod on a node without a domain does not count.
@@ -108,7 +108,8 @@ class DomainPlacement:
     def build_report(self, workload: int, pods: int) -> WorkloadDomains:
         """Build the report about the distribution of a workload that has `pods` pods, the fullest domain first.
 
-        The report has the effect of losing each domain or, with more than MAX_LOSSES domains, of losing the fullest.
+        The report includes the effect of losing each domain. With more than MAX_LOSSES domains, only the loss of the
+        fullest is included.
         """
         pairs = slice(self.starts[workload], self.starts[workload + 1])
         fullest_first = np.argsort(-self.pods[pairs], kind="stable")
@@ -247,7 +248,7 @@ def iter_constraint_reports(scheduler: Scheduler, workloads: Workloads) -> Itera
 def _explain_unusable_domain(
     constraint: SpreadPromise, domain_counts: DomainCounts, info: PodInfo, view: Fork
 ) -> SpreadPromise:
-    """Return the constraint with the reason why its emptiest domain counts although it takes no pods.
+    """Add to the constraint the reason why its emptiest domain counts although it takes no pods.
 
     The constraint is returned unchanged if it is satisfied, if it has too few domains, or if its emptiest domain can
     take pods.
@@ -290,8 +291,7 @@ def _build_constraint_report(
 ) -> SpreadPromise:
     """Build the report about a constraint of a workload from the number of pods in each domain.
 
-    Without domains, the names of the fullest and the emptiest domain
-    are empty.
+    The names of the fullest and the emptiest domain are empty if there are no domains.
     """
     constraint, names = domain_counts.constraint, domain_counts.column.values
     existing_domains = np.flatnonzero(domain_counts.exists)
