@@ -227,7 +227,7 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
 
     Pods that failed with an error wait in the backoff queue. So do members of pod groups and pods that no plugin
     rejected. Members of other projects' gangs are unschedulable: they are rejected by the plugin that makes them wait
-    for each other.
+    for each other. Pods that were not tried or not created are in no queue.
     """
     from kschedctl.scheduler.queueing import scheduling_queue  # noqa: PLC0415 - after simulations
     from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE  # noqa: PLC0415 - after simulations

@@ -248,9 +248,9 @@ class Admissions:
         missing_claims = [count - 1 if index < created_claims else count for index in range(len(claims))]
         step = build_quota_raise_for_claims(claims, missing_claims)
         if step is not None:
-            start = start.apply(step)
+            start = start.apply_step(step)
         if first_step is not None:
-            start = start.apply(first_step)
+            start = start.apply_step(first_step)
 
         fixes = tuple(missing.find_fixes(start, replay))
 

@@ -438,6 +438,7 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[F
     }
     lowered = copy.deepcopy(original)
     for quota_name, allowed in find_allowed_amounts(stored, count).items():
+        # Such as "limits.cpu" or "requests.cpu". "cpu" alone stands for a request
         part, _, resource = quota_name.rpartition(".")
         part = part or REQUESTS
         if part not in PARTS or resource not in _DIVISIBLE_RESOURCES:

@@ -177,7 +177,7 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
     """Return the reason why a Workload waits. The first reason that applies counts.
 
     In order, they are: the Workload is deactivated, waits for admission checks, names no existing LocalQueue, or waits
-    in its ClusterQueue.
+    in its ClusterQueue. If LocalQueues were not read, the Workload's status gives the reason.
     """
     spec, status = workload.spec, workload.status
     if spec.active is False:
@@ -481,9 +481,9 @@ def _compute_free_quota(
 def _iter_resource_shortages(
     workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Yield, for each pod set, the resources that no flavor has enough of.
+    """Yield, for each pod set, the resources that no flavor has enough of, or that the ClusterQueue has no quota for.
 
-    The requests of pod sets that fit are subtracted from ``quotas``.
+    The requests of pod sets that fit are subtracted from ``quotas``. Raises QuantityError for a malformed amount.
     """
     covered = {resource for group in queue.spec.resource_groups for resource in group.covered_resources}
     for pod_set in workload.spec.pod_sets:
@@ -532,7 +532,9 @@ def _iter_shortages_in_group(
 
 
 def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
-    """Return the nominal quota of a ClusterQueue by flavor and resource."""
+    """Return the nominal quota of a ClusterQueue by flavor and resource. Raises QuantityError for a malformed
+    amount.
+    """
     return {
         (flavor.name, resource.name): parse_amount(resource.nominal_quota)
         for group in queue.spec.resource_groups

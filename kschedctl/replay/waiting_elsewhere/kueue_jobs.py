@@ -212,7 +212,9 @@ def forecast_queues(
 ) -> QueueForecast:
     """Replay Kueue with new manifests and with the new custom resources of the cluster, as if all were created now.
 
-    With ``include_waiting``, the Workloads and suspended jobs that wait already are started, too.
+    Return the outlook of each job, the pods that are started because Kueue admits them, and the pods that it preempts.
+    With ``include_waiting``, the Workloads and suspended jobs that wait already are started, too, and the result has a
+    report on each waiting Workload.
     """
     # Replay Kueue with the jobs that have no Workload yet
     jobs = _select_new_jobs(cluster, manifests)
@@ -311,7 +313,8 @@ class _ReplayedJobs(NamedTuple):
 def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _ReplayedJobs:
     """Replay Kueue with the Workloads that it would create for the jobs.
 
-    If the Configuration of Kueue is malformed, jobs with a queue label get an outlook that says so.
+    The result is empty if Kueue manages none of the jobs. If the Configuration of Kueue is malformed, jobs with a queue
+    label get an outlook that says so.
     """
     if not jobs:
         return _ReplayedJobs([])

@@ -360,7 +360,7 @@ class SettlingLoop(SchedulingLoop):
         return {plugin.name: seconds[plugin.name]} if plugin and plugin.name in seconds else {}
 
     def _recreate_victims(self, victims: Sequence[Position], preemptor: Position) -> None:
-        """Let controllers recreate the victims, except members of gangs.
+        """Let controllers recreate the victims, except members of gangs. Without a rule for recreation, do nothing.
 
         Some controllers recreate a pod only once its predecessor is gone. If such a pod is the only victim and no other
         pod waits, it is recreated after the preemptor's next attempt, because its deletion wakes the preemptor first.

@@ -153,7 +153,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         selection = self.select_victims(cycle)
         run = dry_run(cycle, potential, selection)
         wanted = self.count_candidates_wanted(potential_count)
-        helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))  # a candidate without victims is an error
+        helpful = run.candidates.select(np.flatnonzero(run.candidates.sizes))  # a candidate without victims is an error
         best = choose_best_candidates(cycle.view, helpful) if len(helpful) else None
         allowed = best if wanted else None
         report = Preemption(
