@@ -23,7 +23,7 @@ Table = dict[str, dict[str, Counter[bool]]]
 
 
 def agreement(folder: Path) -> Table:
-    """Count the agreeing cases per family and version.
+    """Count the cases in which kschedctl agrees and differs, by family and version.
 
     Cases in a family file are of the newest version, and cases in ``versions/1.NN`` of that version.
     """
@@ -41,7 +41,10 @@ def agreement(folder: Path) -> Table:
 
 
 def markdown(found: Table) -> str:
-    """Return a table with a row per family and a column per version: `12` if all 12 agree, else `11 of 12`."""
+    """Return a table with a row per family and a column per version.
+
+    A cell is ``12`` if all 12 cases agree, or else ``11 of 12``.
+    """
     versions = sorted({version for counts in found.values() for version in counts}, reverse=True)
     rows = [["Cases", *versions], ["---", *("--:" for _ in versions)]]
     rows += [[family, *(_cell(found[family].get(each)) for each in versions)] for family in sorted(found)]

@@ -17,7 +17,7 @@ def apply(remedy: Remedy, documents: Iterable[Json]) -> list[Json]:
 
 
 def changed(documents: Iterable[Json], changes: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Return the documents with these objects created, deleted and patched."""
+    """Return copies of the documents with objects created, deleted and patched by the changes."""
     found = {_named(each["kind"], each["metadata"]): deepcopy(each) for each in documents}
     for change in changes:
         if "create" in change:
@@ -33,7 +33,10 @@ def changed(documents: Iterable[Json], changes: Iterable[Mapping[str, Any]]) -> 
 
 
 def operate(document: Any, operation: Mapping[str, Any]) -> None:
-    """Apply a JSON patch operation. The path must exist if a value is removed or replaced."""
+    """Apply one operation of a JSON patch to the document, in place.
+
+    The path must exist if a value is removed or replaced.
+    """
     *way, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
     place = document
     for part in way:

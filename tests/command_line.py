@@ -38,7 +38,7 @@ Write = Callable[..., str]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command line in this process."""
+    """Return a function that runs a command line in this process."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("COLUMNS", raising=False)
 
@@ -53,7 +53,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 def write(tmp_path: Path) -> Write:
     """Return a function that writes objects as a List into a file and returns its path.
 
-    If there are nodes among them, they are a whole cluster.
+    If there are nodes among the objects, they are a complete cluster, unless ``whole`` is false.
     """
 
     def write(*objects: Json, name: str = "cluster.json", whole: bool = True) -> str:

@@ -14,7 +14,7 @@ WRITTEN = FOLDER / "cluster.yaml"
 
 
 def as_json() -> str:
-    """Return the only List of the YAML as JSON."""
+    """Return the only List of the YAML file as JSON, with one object per line."""
     (listed,) = read_documents(str(WRITTEN))
     items = listed.pop("items")
     assert isinstance(items, list)

@@ -27,7 +27,7 @@ COLUMNS = 100
 
 
 def run(command: str) -> str:
-    """Return what a command prints on a pipe."""
+    """Run a command in this process, and return what it prints to a pipe."""
     program, *arguments = shlex.split(command)
     assert program == "kschedctl", command
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
@@ -49,7 +49,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 def command_lines() -> Iterator[str]:
-    """Return the kschedctl commands among the shell lines, without comments and without what is piped in."""
+    """Yield the kschedctl commands in the shell examples, without comments and without commands that pipe into them."""
     for document in DOCUMENTS:
         for block in SHELL.findall(document.read_text()):
             for line in block.splitlines():

@@ -77,7 +77,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def extender(*, tls: bool = False, **behaviour: Any) -> Iterator[ExtenderServer]:
-    """Serve the extender on a free port until the block ends; with `tls` it demands a certificate."""
+    """Serve the extender on a free port until the block ends. With ``tls``, it requires a client certificate."""
     found = ExtenderServer(**behaviour)
 
     class Handler(BaseHTTPRequestHandler):

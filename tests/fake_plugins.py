@@ -51,7 +51,7 @@ class FakeFilter:
     code: Code = Code.UNSCHEDULABLE
 
     def filter(self, info: PodInfo, view: Fork, state: Any, delta: Delta) -> Iterator[Rejection]:
-        """Reject the nodes for which `refuses` is true."""
+        """Reject the nodes for which ``refuses`` returns true."""
         pods = view.count_by_node(np.ones(len(view.pods.infos), np.bool_))
         pod = info.pod.metadata.name
         mask: Bools = np.array(

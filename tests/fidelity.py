@@ -154,7 +154,7 @@ def format_row(comparison: Comparison, number: int, differing: list[str]) -> str
 
 
 def build_table() -> tuple[str, int]:
-    """Return the table, and how many cases differ."""
+    """Build the table of all comparisons, printing each row, and return it with the number of cases that differ."""
     lines = [f"| {' | '.join(TITLES)} |\n", "| --- | --- | --- | --: | --: | --- |\n"]
     total = 0
     for comparison in iter_comparisons():

@@ -42,9 +42,9 @@ class HeldFixes:
     """The pods whose first fix is said not to hold, though it does."""
 
     def judge(self, documents: Sequence[Json], pods: Iterable[str], most: int | None = None) -> None:
-        """Apply the fixes that ``explain`` gives for each pod, until one holds, and note how they fare.
+        """Apply the fixes of each pod one by one until a fix holds, and record the outcomes.
 
-        No more than ``most`` pods with fixes are judged; None for all.
+        At most ``most`` pods with fixes are judged, or all if it is None.
         """
         before = len(self.helped)
         cluster = Cluster.from_objects(documents)

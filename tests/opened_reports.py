@@ -21,7 +21,10 @@ ABOUT_COLOURS = ("color-contrast", "link-in-text-block")
 
 
 def obstacles(page: Any) -> list[tuple[str, str, str]]:
-    """Return the accessibility problems on screens of any width, light or dark: rule of axe and example."""
+    """Return the accessibility problems of a page at several widths, light and dark.
+
+    Each is a tuple of the width, the rule of axe, and an example.
+    """
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - not without Chromium
 
     page.evaluate(Axe().axe_script)
@@ -39,6 +42,7 @@ def obstacles(page: Any) -> list[tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
+    """Run Chromium for the tests of a module, or skip them if it is not installed."""
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine, so no report was opened: apt-get install chromium")
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - not without Chromium
@@ -57,7 +61,7 @@ def complaints() -> list[str]:
 
 @pytest.fixture
 def opened_file(chromium: Any, tmp_path: Path, complaints: list[str]) -> Iterator[Opens]:
-    """Open the text of a report, and check at the end that the browser had no errors."""
+    """Return a function that opens the text of a report. At the end, check that the browser had no errors."""
     contexts = []
 
     def opens(text: str, **settings: Any) -> Any:
@@ -79,7 +83,7 @@ def opened_file(chromium: Any, tmp_path: Path, complaints: list[str]) -> Iterato
 
 @pytest.fixture
 def opened(opened_file: Opens) -> Opens:
-    """Open a document as HTML."""
+    """Return a function that opens a document as HTML."""
 
     def opens(document: Document, **settings: Any) -> Any:
         return opened_file(RENDERERS["html"](document, Style()), **settings)

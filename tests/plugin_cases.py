@@ -24,7 +24,7 @@ SUCCESS = {"code": "Success", "reasons": []}
 
 
 def cases(name: str, *kinds: str, left_out: Iterable[str] = ()) -> pytest.MarkDecorator:
-    """Parametrize a test with the table's cases of some kinds, except those that are left out by name."""
+    """Parametrize a test with the cases of a table that have certain kinds, except those named in ``left_out``."""
     skipped = set(left_out)
     chosen = [case for case in table(name) if case["kind"] in kinds and case["name"] not in skipped]
     unknown = skipped - {case["name"] for case in table(name)}
@@ -34,7 +34,7 @@ def cases(name: str, *kinds: str, left_out: Iterable[str] = ()) -> pytest.MarkDe
 
 
 def snapshot(case: Json, settings: Settings = Settings(), more: Iterable[Json] = ()) -> Fork:
-    """Return the case's objects with nodes in the table's order; an empty namespace stays empty."""
+    """Build a fork of the case's objects, with nodes in the table's order. An empty namespace stays empty."""
     found: dict[str, list[Any]] = {}
     for key in ("nodes", "pods", "namespaces", "objects"):
         for document in case.get(key, ()):
@@ -78,7 +78,7 @@ def shown(status: Status) -> Json:
 
 
 def pre_filter(plugin: Any, info: PodInfo, view: Fork) -> tuple[Json, Any]:
-    """Return the PreFilter status in the table's form, and the state."""
+    """Run PreFilter, and return its status in the table's form and its state. The state is None after an error."""
     try:
         result = plugin.pre_filter(info, view)
     except PluginError as error:

@@ -29,7 +29,7 @@ class ScriptedExtenders:
 
 
 def asked(verb: str, payload: Json) -> Json:
-    """Return the nodes of a payload: whole nodes by name, None for names only, or MetaVictims."""
+    """Return the nodes of a payload by name: with the whole node, None for names only, or the node's MetaVictims."""
     if verb == "preempt":
         whole = payload.get("NodeNameToVictims") or {}
         return {node: _meta_victims(victims) for node, victims in whole.items()} | (
@@ -41,7 +41,7 @@ def asked(verb: str, payload: Json) -> Json:
 
 
 def answer(script: Json | None, verb: str, payload: Json) -> tuple[int, Any]:
-    """Return the HTTP status and the body."""
+    """Return the HTTP status and the body of the scripted answer. Without a script, the status is 404."""
     if script is None:
         return 404, None
     if script.get("status"):

@@ -20,7 +20,7 @@ def pod_spec(cpu: str = "1", **spec: Any) -> Json:
 
 
 def pod(name: str, node_name: str = "", cpu: str = "1", owner: Json | None = None, **spec: Any) -> Json:
-    """Return a pod of namespace `d` with the label `app` of its owner; bound pods run and are ready."""
+    """Build a pod of the namespace ``d`` with the label app=web. A bound pod is running and ready."""
     metadata: Json = {"name": name, "namespace": "d", "uid": f"uid-{name}", "labels": {"app": "web"}}
     if owner:
         metadata["ownerReferences"] = [{"controller": True, "apiVersion": "apps/v1", **owner}]
@@ -44,7 +44,7 @@ def replica(name: str, node_name: str = "", cpu: str = "1", **spec: Any) -> Json
 
 
 def workload(kind: str, name: str = "web", spec: Json | None = None, template: Json | None = None) -> Json:
-    """Return a manifest of namespace `d` whose pods have the label app=NAME."""
+    """Build a manifest of the namespace ``d`` whose pods have the label app=NAME."""
     made: Json = {"metadata": {"labels": {"app": name}}, "spec": template or pod_spec()}
     inner: Json = {"template": made, **(spec or {})}
     if kind == "Job":

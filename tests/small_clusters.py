@@ -86,7 +86,7 @@ def clusters(
     changing: bool = False,
     terminating: bool = False,
 ) -> st.SearchStrategy[SmallCluster]:
-    """Draw a cluster; `pending` and `running` draw pod specs, `node` draws a node's spec and status."""
+    """Draw a cluster. ``pending`` and ``running`` draw pod specs, and ``node`` draws a node's spec and status."""
 
     def make(seed: int) -> SmallCluster:
         random = Random(seed)
@@ -124,7 +124,7 @@ def many(random: Random, most: int, make: Maker, least: int = 0) -> list[Json]:
 
 
 def requirement(random: Random, keys: Sequence[str], values: Sequence[str], numbers: bool = False) -> Json:
-    """Draw a requirement of a label or node selector, numeric ones only with `numbers`."""
+    """Draw a requirement of a label or node selector, with Gt or Lt only if ``numbers``."""
     operator = random.choice(["In", "NotIn", "Exists", "DoesNotExist", *(["Gt", "Lt"] if numbers else [])])
     found = {"key": random.choice(keys), "operator": operator}
     if operator in ("In", "NotIn"):
@@ -207,7 +207,10 @@ def meets(requirement: Json, labels: Mapping[str, str]) -> bool:
 
 
 def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
-    """Return whether a LabelSelector matches; None matches nothing, an empty one everything."""
+    """Return whether a LabelSelector matches the labels.
+
+    None matches nothing, and an empty selector matches everything.
+    """
     if selector is None:
         return False
     wanted = selector.get("matchLabels", {}).items() <= labels.items()
@@ -215,7 +218,7 @@ def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
 
 
 def wants_node(spec: Json, node: Json) -> bool:
-    """Return whether the pod's node selector and required node affinity match; an empty term matches no node."""
+    """Return whether the pod's node selector and required node affinity match. An empty term matches no node."""
     if not spec.get("nodeSelector", {}).items() <= labels_of(node).items():
         return False
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})
@@ -250,7 +253,7 @@ NaiveScores = Callable[[SmallCluster], tuple[dict[str, int], dict[str, int]] | N
 
 
 def check_filter(plugin: Any, cluster: SmallCluster, naive: NaiveFilter) -> None:
-    """Compare Filter with `naive(cluster, node, pods)`, which returns one node's rejection."""
+    """Check that Filter agrees with ``naive(cluster, node, pods)``, which returns one node's rejection."""
     view = cluster.view()
     info, state = pod_info({"pod": cluster.pending}, view), None
     if hasattr(plugin, "pre_filter"):
@@ -267,7 +270,7 @@ def check_filter(plugin: Any, cluster: SmallCluster, naive: NaiveFilter) -> None
 
 
 def check_scores(plugin: Any, cluster: SmallCluster, naive: NaiveScores) -> None:
-    """Compare scores with `naive(cluster)`: raw and normalized scores, or None if PreScore skips."""
+    """Check that scores agree with ``naive(cluster)``: raw and normalized scores, or None if PreScore skips."""
     view = cluster.view()
     found = scores(plugin, pod_info({"pod": cluster.pending}, view), view, cluster.feasible)
     expected = naive(cluster)

@@ -7,7 +7,7 @@ from kschedctl.commands.explain.report import Explanation
 
 
 def check_not_another(part: Explanation, whole: Explanation, kind: str) -> None:
-    """Check that `part`, which was given without the kind, equals `whole` or says that it depends on it."""
+    """Check that ``part``, computed without a kind, equals ``whole`` or says that it depends on the kind."""
     if part.undecided:
         assert kind in {unknown.kind for unknown in part.unknown}
         return

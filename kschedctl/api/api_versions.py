@@ -75,7 +75,7 @@ SCHEDULER_CONFIGURATION_VERSIONS = tuple(
 )
 
 
-def is_newer_api_version(api_version: str, known: Iterable[str]) -> bool:
+def is_newer_api_version(api_version: str, known_versions: Iterable[str]) -> bool:
     """Return whether an API version is in the same group as all known versions and newer than each of them.
 
     Upstream: CompareKubeAwareVersionStrings in staging/src/k8s.io/apimachinery/pkg/version (v1.36).
@@ -85,7 +85,7 @@ def is_newer_api_version(api_version: str, known: Iterable[str]) -> bool:
     """
     return all(
         get_group(api_version) == get_group(name) and get_version_order(api_version) > get_version_order(name)
-        for name in known
+        for name in known_versions
     )
 
 

@@ -41,13 +41,13 @@ class FieldError(NamedTuple):
     path: Path
     body: str
     """The text after the path."""
-    at: Path = ()
+    location: Path = ()
     """The field to blame, if upstream reports another path or a path that does not exist."""
 
     @property
     def field(self) -> Path:
         """The path of the field that has to be changed."""
-        return self.at or self.path
+        return self.location or self.path
 
     def __str__(self) -> str:
         return f"{format_path(self.path)}: {self.body}"

@@ -472,7 +472,7 @@ class Objects:
 
 
 KINDS: Mapping[str, ApiKind] = {
-    made.name: made for made in (each.metadata[_KIND]._replace(field=each.name) for each in fields(Objects))
+    kind.name: kind for kind in (declared.metadata[_KIND]._replace(field=declared.name) for declared in fields(Objects))
 }
 """All kinds that are read, by their names in kschedctl."""
 

@@ -116,7 +116,7 @@ class Opaque:
     """A value of one of Kubernetes' own types."""
 
     type_name: str
-    held: Value
+    wrapped: Value
     """The Python value."""
     computed: bool = False
     """Whether the value is a quantity computed by arithmetic, which upstream cannot compare on the right of ``==``."""
@@ -252,7 +252,7 @@ def _equals_opaque(left: Opaque, right: Value) -> bool:
     """Return whether an opaque value equals a value. Raises CelError for another type."""
     if type(right) is not Opaque or left.type_name != right.type_name or right.computed:
         raise CelError(NO_SUCH_OVERLOAD)
-    return bool(left.held == right.held)
+    return bool(left.wrapped == right.wrapped)
 
 
 def _equals_leniently(left: Value, right: Value) -> bool:
@@ -342,6 +342,6 @@ def get_cost_size(value: Value) -> int:
     if isinstance(value, Optional) and value:
         return get_cost_size(value.value)
     if isinstance(value, Opaque) and value.type_name in ("net.IP", "net.CIDR"):
-        bits: int = value.held.network.prefixlen if value.type_name == "net.CIDR" else value.held.max_prefixlen
+        bits: int = value.wrapped.network.prefixlen if value.type_name == "net.CIDR" else value.wrapped.max_prefixlen
         return -(-bits // 8)  # rounded up
     return 1

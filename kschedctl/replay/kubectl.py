@@ -176,6 +176,8 @@ LISTS_MERGED_BY_NAME = {"containers", "initContainers", "resourceClaims", "volum
 def build_json_patch(before: Json, after: Json, path: str = "") -> Iterator[Operation]:
     """Yield the JSON patch operations that turn ``before`` into ``after``.
 
+    Objects are compared field by field and lists item by item. All other values are replaced as a whole.
+
     >>> list(build_json_patch({"a": [1, 2], "b": 0}, {"a": [2], "c": 1}))
     [{'op': 'remove', 'path': '/a/0'}, {'op': 'remove', 'path': '/b'}, {'op': 'add', 'path': '/c', 'value': 1}]
     """
@@ -235,7 +237,10 @@ def build_json_merge_patch(before: Json, after: Json) -> Json:
 
 
 def build_strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Json]:
-    """Return the strategic merge patch from one document to another, in which null removes a field."""
+    """Return the strategic merge patch from one document to another, in which null removes a field.
+
+    Lists that the API merges by name are patched item by item. All other lists are replaced as a whole.
+    """
     merged: dict[str, Json] = {}
     for key in sorted(before.keys() | after.keys()):
         old_value, new_value = before.get(key), after.get(key)
@@ -253,7 +258,10 @@ def build_strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Js
 
 
 def _build_named_list_patch(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
-    """Return the strategic merge patch of a list whose items are identified by name."""
+    """Return the strategic merge patch of a list whose items are identified by name.
+
+    An item that is only in ``before`` is deleted with ``$patch: delete``.
+    """
     old_items = {item["name"]: item for item in before}
     new_items = {item["name"]: item for item in after}
     patch: list[JsonObject] = []

@@ -13,15 +13,17 @@ def is_pending(pod: Pod) -> bool:
 
 
 def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:
-    """Return the pending pods in a namespace that match the label selector. None stands for all namespaces or pods."""
-    parsed_selector = parse_selector(selector) if selector else None
-    return [
-        pod
-        for pod in cluster.unbound_pods()
-        if is_pending(pod)
-        and namespace in (None, pod.metadata.namespace)
-        and (parsed_selector is None or parsed_selector.matches(pod.metadata.labels))
-    ]
+    """Return the pending pods in a namespace that match the label selector.
+
+    None stands for all namespaces or all pods. Raises SelectorError if the selector is invalid.
+    """
+    pods = [pod for pod in cluster.unbound_pods() if is_pending(pod)]
+    if namespace is not None:
+        pods = [pod for pod in pods if pod.metadata.namespace == namespace]
+    if selector:
+        parsed_selector = parse_selector(selector)
+        pods = [pod for pod in pods if parsed_selector.matches(pod.metadata.labels)]
+    return pods
 
 
 def describe_scope(namespace: str | None, selector: str | None = None) -> str:

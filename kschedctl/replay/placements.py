@@ -227,7 +227,7 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
 
     Pods that failed with an error wait in the backoff queue. So do members of pod groups and pods that no plugin
     rejected. Members of other projects' gangs are unschedulable: they are rejected by the plugin that makes them wait
-    for each other.
+    for each other. Pods that were not tried or not created are in no queue.
     """
     from kschedctl.scheduler.queueing import scheduling_queue  # noqa: PLC0415 - after simulations
     from kschedctl.scheduler.simulation.outcome import ERROR, GATED, UNSCHEDULABLE  # noqa: PLC0415 - after simulations
@@ -443,7 +443,10 @@ class MissingStorageClasses:
         return MissingStorageClass(claim.spec.storage_class_name or "", key)
 
     def explain_missing_class(self, pod: Pod) -> str:
-        """Explain in a sentence why a claim of the pod lacks a class, or return an empty string if none does."""
+        """Explain in a sentence why a claim of the pod lacks a class, or return an empty string if none does.
+
+        The class does not exist, or the claim names no class and there is no default class.
+        """
         missing = self.find_missing_class(pod)
         if missing is not None:
             return f"StorageClass {missing.name} does not exist, so claim {missing.claim} gets no volume"

@@ -214,13 +214,11 @@ class EventHandlers:
         If there are none, the update counts as the general `UPDATE`.
         """
         known_labels = UPDATES_OF_PODS.at(self.gates.release)
-        action_types = [
-            action
-            for action, differs in POD_CHANGES
-            if action.label in known_labels
-            and (action not in GATES or self.gates.enabled(GATES[action]))
-            and differs(change, self.requests)
-        ]
+        action_types = []
+        for action, differs in POD_CHANGES:
+            is_enabled = action not in GATES or self.gates.enabled(GATES[action])
+            if action.label in known_labels and is_enabled and differs(change, self.requests):
+                action_types.append(action)
         return action_types or [ActionType.UPDATE]
 
     def _build_placed_update(self, action: ActionType) -> ClusterEvent:

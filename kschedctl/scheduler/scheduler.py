@@ -116,7 +116,7 @@ class Framework:
         return framework
 
     def without_extenders(self) -> Framework:
-        """Return the framework with extenders that are never called.
+        """Return the framework with extenders that are never called, or itself if no extender is called anyway.
 
         It is used for cycles that upstream does not run.
         """

@@ -16,7 +16,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.snapshot.changed_nodes import ClosedNodes, NodeSubset
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.indexes import ClusterObjects
-from kschedctl.snapshot.nodes import Domains
+from kschedctl.snapshot.nodes import Domains, NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings, Snapshot
 from kschedctl.snapshot.tallies import SharedSums, Tally
@@ -78,9 +78,14 @@ class Fork:
         self._memo_of_pods: Memo = {}
 
     @classmethod
-    def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Fork:
-        """Build the fork of a cluster's snapshot."""
-        return cls(Snapshot.from_cluster(cluster, settings))
+    def from_cluster(
+        cls, cluster: Cluster, settings: Settings = Settings(), *, nodes: NodeColumns | None = None
+    ) -> Fork:
+        """Build the fork of a cluster's snapshot.
+
+        `nodes` has the columns of the cluster's nodes if another snapshot of the same nodes has built them.
+        """
+        return cls(Snapshot.from_cluster(cluster, settings, nodes=nodes))
 
     def fork(self) -> Fork:
         """Return an independent copy, which shares the results that plugins cached."""

@@ -203,10 +203,10 @@ class PodInfos:
         cached = self._matches.get(key)
         if cached is not None:
             return cached
-        few = self._few_matches.get(key)
-        if few is not None:
+        matching_numbers = self._few_matches.get(key)
+        if matching_numbers is not None:
             matching = np.zeros(len(self.infos), np.bool_)
-            matching[few] = True
+            matching[matching_numbers] = True
             return matching
 
         # Compute it, and store whatever takes less memory.
@@ -371,20 +371,23 @@ def _build_request_digest(pod: Pod) -> bytes:
     spec, status = pod.spec, pod.status
     # While a pod is resized, its status decides along with its spec what it requests (upstream: PodRequests).
     statuses = {
-        s.name: (s.resources, s.allocated_resources)
-        for s in (*status.container_statuses, *status.init_container_statuses)
-        if s.resources is not None or s.allocated_resources
+        container.name: (container.resources, container.allocated_resources)
+        for container in (*status.container_statuses, *status.init_container_statuses)
+        if container.resources is not None or container.allocated_resources
     }
     return build_value_key(
         (
-            [(c.resources, statuses.get(c.name)) for c in spec.containers],
-            [(c.resources, statuses.get(c.name), c.restart_policy) for c in spec.init_containers],
+            [(container.resources, statuses.get(container.name)) for container in spec.containers],
+            [
+                (container.resources, statuses.get(container.name), container.restart_policy)
+                for container in spec.init_containers
+            ],
             spec.overhead,
             spec.resources,
             status.resources,
             status.allocated_resources,
             status.node_allocatable_resource_claim_statuses,
-            [c.reason for c in status.conditions if c.type == "PodResizePending"],
+            [condition.reason for condition in status.conditions if condition.type == "PodResizePending"],
         )
     )
 
@@ -493,7 +496,7 @@ def _list_scheduling_fields(pod: Pod) -> tuple[object, ...]:
         status.resources,
         status.allocated_resources,
         status.node_allocatable_resource_claim_statuses,
-        [c.reason for c in status.conditions if c.type == "PodResizePending"],
+        [condition.reason for condition in status.conditions if condition.type == "PodResizePending"],
         status.extended_resource_claim_status,
         (pod.metadata.name, pod.metadata.uid) if _has_ephemeral_volumes(spec) else None,
     )

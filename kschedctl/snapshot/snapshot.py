@@ -75,9 +75,9 @@ class Demands:
         Raises KeyError for a resource that the snapshot does not have.
         """
         matrix = np.zeros((len(rows), len(self.resources)), np.int64)
-        for i, row in enumerate(rows):
+        for index, row in enumerate(rows):
             for name, amount in row.items():
-                matrix[i, self.resources[name]] = amount
+                matrix[index, self.resources[name]] = amount
         return matrix
 
     def build_offer_matrix(self, nodes: Sequence[Node]) -> Amounts:
@@ -181,12 +181,16 @@ class Snapshot:
     indexes: Indexes = field(default_factory=Indexes)
 
     @classmethod
-    def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
+    def from_cluster(
+        cls, cluster: Cluster, settings: Settings = Settings(), *, nodes: NodeColumns | None = None
+    ) -> Snapshot:
         """Build the snapshot of a cluster, with the nodes in the scheduler's order.
 
         The snapshot has the pods that have not ended. With `settings.ended`, it has only the pods that have ended.
+        `nodes` has the columns of the cluster's nodes if another snapshot of the same nodes has built them.
         """
-        nodes = AllNodes(interleave_zones(map(apply_node_defaults, cluster.nodes)))
+        if nodes is None:
+            nodes = AllNodes(interleave_zones(map(apply_node_defaults, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
         pods = PodColumns.from_table(pod_table, lambda pod: settings.build_stored_pod(pod, cluster), settings.requests)
         return cls(

@@ -409,7 +409,9 @@ def get_items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     if kind:
         item_type = build_item_type(kind)
     else:
-        mixed_kinds = [known.name for known in KINDS.values() if known.kind == known.name and not known.names]
+        mixed_kinds = [
+            api_kind.name for api_kind in KINDS.values() if api_kind.kind == api_kind.name and not api_kind.names
+        ]
         item_type = reduce(or_, map(build_item_type, mixed_kinds))
     list_type: Any = GenericAlias(list, item_type)
     return get_json_decoder(list_type)

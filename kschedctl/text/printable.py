@@ -302,9 +302,9 @@ def describe_node_reasons(groups: Iterable[tuple[int, Sequence[str]]], nodes: in
     """
     described = []
     for number, reasons in groups:
-        first, *others = (_describe_reason(number, reason) for reason in reasons)
+        first, *other_reasons = (_describe_reason(number, reason) for reason in reasons)
         verb = " ".join(first.split(" ")[:2])  # such as "1 lacks", which "and" does not repeat
-        described.append(" and ".join((first, *(other.removeprefix(f"{verb} ") for other in others))))
+        described.append(" and ".join((first, *(other.removeprefix(f"{verb} ") for other in other_reasons))))
     text = ", ".join(described)
     return f"the only {noun} {text.removeprefix('1 ')}" if nodes == 1 else f"of {nodes:,} {noun}s, {text}"
 

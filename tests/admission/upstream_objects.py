@@ -18,7 +18,7 @@ def sizes(requests: Json, limits: Json) -> Json:
 
 
 def pod(number: int, each_of: Json, *init: Json, **spec: Any) -> Json:
-    """Build a pod with a number of equal containers and init containers."""
+    """Build a pod with ``number`` containers that have equal resources, and an init container for each of ``init``."""
     containers = [
         {"name": f"foo-{i}", "image": "foo", "resources": json.loads(json.dumps(each_of))} for i in range(number)
     ]
@@ -39,6 +39,7 @@ def limits(kind: str, **item: Json) -> Json:
 
 
 def passes(asked: AdmissionRequest, *plugins: Any) -> bool:
+    """Return whether all plugins admit the request."""
     try:
         for plugin in plugins:
             plugin(asked)

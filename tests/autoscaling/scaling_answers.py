@@ -10,7 +10,7 @@ from golden_cases import Json
 
 
 def plain(value: Any, ordered: frozenset[str], key: str = "") -> Any:
-    """Return the answer without empty parts, with lists sorted unless they are in ``ordered``."""
+    """Return the answer without empty parts. Lists are sorted unless their keys are in ``ordered``."""
     if isinstance(value, dict):
         found: Json = {name: plain(each, ordered, name) for name, each in value.items()}
         return {name: each for name, each in found.items() if each is not False and each not in (None, [], {}, "")}
@@ -21,7 +21,7 @@ def plain(value: Any, ordered: frozenset[str], key: str = "") -> Any:
 
 
 def same(got: Any, wanted: Any) -> bool:
-    """Return whether two answers are equal: numbers to nine digits, and a missing part like zero or an empty one."""
+    """Return whether two answers are equal, with numbers equal to nine digits and empty parts equal to missing ones."""
     if isinstance(got, dict) and isinstance(wanted, dict):
         return got.keys() == wanted.keys() and all(same(got[key], wanted[key]) for key in got)
     if isinstance(got, list) and isinstance(wanted, list):

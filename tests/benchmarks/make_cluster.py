@@ -88,6 +88,7 @@ class Workload:
 
     @property
     def labels(self) -> Object:
+        """The labels of the workload's pods."""
         own = "pod-template-hash" if self.kind == "ReplicaSet" else "controller-revision-hash"
         return {"app.kubernetes.io/name": self.name, own: self.hash} | (
             {"app.kubernetes.io/component": self.name.split("-")[0], "team": self.namespace}
@@ -169,7 +170,10 @@ class Nodes:
         return cls(names, pools, zones, total, total.copy(), [{} for _ in pools])
 
     def place(self, work: Workload, rng: np.random.Generator) -> list[int]:
-        """Bind the replicas: rounds of one a node, zones in turn, emptier nodes first; -1 where nothing is left."""
+        """Bind the replicas of a workload, and return the row of the node of each replica, or -1 if no node has room.
+
+        Each round binds at most one replica per node, to zones in turn and to emptier nodes first.
+        """
         request = np.array([work.cpu, work.memory, work.gpus, 1])
         allowed = np.array([pool.name in work.pools for pool in self.pools])
         turns = rng.permutation(len(ZONES))
@@ -294,8 +298,8 @@ def tolerate(key: str) -> Object:
     return {"key": key, "operator": "Exists", "effect": "NoSchedule"}
 
 
-def vary(work: Workload, before: Workload | None, nodes: int, make: Maker) -> None:
-    """Give the workload the constraints that such workloads have: pools, spread, affinity, priority."""
+def draw_constraints(work: Workload, before: Workload | None, nodes: int, make: Maker) -> None:
+    """Draw the pools, spread constraints, affinity and priority of a workload."""
     roll, selector = make.random.random, work.selector
     where = roll()
     if where < 0.03:
@@ -332,7 +336,7 @@ def vary(work: Workload, before: Workload | None, nodes: int, make: Maker) -> No
 def workloads(nodes: int, pods: int, make: Maker) -> list[Workload]:
     """Build DaemonSets, Deployments and StatefulSets with `pods` replicas in total and long-tailed sizes."""
     found = [daemon(name, cpu, memory, nodes) for name, cpu, memory in (("kube-proxy", 100, 64), ("cni", 50, 128))]
-    found += [daemon("node-exporter", 20, 64, nodes), shown(nodes)]
+    found += [daemon("node-exporter", 20, 64, nodes), build_spread_affinity_workload(nodes)]
     rest = pods - sum(work.replicas for work in found)
     count = min(2000, max(1, rest // 25))
     weights = [make.random.lognormvariate(0, 1.2) for _ in range(count)]
@@ -347,18 +351,18 @@ def workloads(nodes: int, pods: int, make: Maker) -> list[Workload]:
         image = f"registry.example.com/{team}/{name}:v{make.random.randrange(9)}.{make.random.randrange(40)}"
         kind = "StatefulSet" if stateful else "ReplicaSet"
         work = Workload(kind, team, name, min(replicas, 9) if stateful else replicas, image, cpu, cpu * 2 + 64)
-        vary(work, previous.get(team), nodes, make)
+        draw_constraints(work, previous.get(team), nodes, make)
         previous[team] = work
         found.append(work)
-    level(found, pods)
+    adjust_replicas(found, pods)
     shrink(found, 9000 * nodes)
     for work in found:
         work.hash, work.uid = make.word(10), make.uid()
     return found
 
 
-def level(found: list[Workload], pods: int) -> None:
-    """Adjust plain workloads so that the total matches after rounding and caps."""
+def adjust_replicas(found: list[Workload], pods: int) -> None:
+    """Adjust the replicas of plain workloads so that the total matches ``pods`` after rounding and caps."""
     plain = [work for work in found if work.kind == "ReplicaSet" and not work.apart and len(work.pools) > 1] or found[
         -1:
     ]
@@ -388,8 +392,8 @@ def daemon(name: str, cpu: int, memory: int, nodes: int) -> Workload:
     )
 
 
-def shown(nodes: int) -> Workload:
-    """Build a workload to which `bench/pending-spread-affinity` would be one more replica."""
+def build_spread_affinity_workload(nodes: int) -> Workload:
+    """Build a workload of which the pod ``bench/pending-spread-affinity`` would be one more replica."""
     work = Workload("ReplicaSet", "bench", "spread-affinity", max(1, nodes // 10), f"{SHOP}:v1", 250, 256, apart=True)
     prefer = near("podAffinity", {"matchLabels": {"app.kubernetes.io/component": "cache"}}, ZONE, namespaceSelector={})
     constraints = [spread(work.selector, ZONE), spread(work.selector, HOSTNAME)]
@@ -443,7 +447,10 @@ def token_volume() -> Object:
 
 
 def pod_spec(work: Workload) -> Object:
-    """Build the spec of the pod template with the API server's additions; `@WORD@` marks what differs between pods."""
+    """Build the spec of the pod template with the API server's additions.
+
+    ``@WORD@`` marks the values that differ between pods.
+    """
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data-@NAME@"}}
     waits = [
         {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -521,7 +528,7 @@ class Replica:
 
 
 def replicas(works: list[Workload], nodes: Nodes, rng: np.random.Generator, make: Maker) -> list[Replica]:
-    """Return the name and node row of each pod, in the order of the API server: by namespace and name."""
+    """Return the replicas of all workloads with their node rows, sorted by namespace and name as by the API server."""
     found = []
     words: set[str] = set()
     for number, work in enumerate(works):
@@ -564,7 +571,7 @@ def pending_pods(make: Maker) -> Iterator[Object]:
         work = Workload("ReplicaSet", "bench", name, 1, f"{SHOP}:v2", spec=spec, hash="", **size)
         labels = {"app.kubernetes.io/name": name}
         if cause == "spread-affinity":
-            twin = shown(1)
+            twin = build_spread_affinity_workload(1)
             labels, work.spec = twin.labels | {"pod-template-hash": "7d9f6c5b84"}, twin.spec
         yield pending(work, labels, make)
 
@@ -728,9 +735,9 @@ def render_pods(works: list[Workload], pods: list[Replica], nodes: Nodes, make: 
 
 
 def write_cluster(outdir: Path, nodes: int = 5000, pods: int = 150_000, seed: int = 0, indent: bool = False) -> None:
-    """Write one JSON file a kind into `outdir`; `pods` counts the pending ones too.
+    """Write one JSON file per kind into ``outdir``. ``pods`` includes the pending pods.
 
-    Raises ValueError when the nodes cannot hold that many pods, or are too few for one a pool.
+    Raises ValueError if the nodes cannot hold that many pods, or are too few for one per pool.
     """
     make, rng, rows = Maker(seed), np.random.default_rng(seed), Nodes.of_size(nodes)
     waiting = [(item["metadata"]["name"], dump(item, indent)) for item in pending_pods(make)]
@@ -753,7 +760,7 @@ def write_cluster(outdir: Path, nodes: int = 5000, pods: int = 150_000, seed: in
 
 
 def main() -> None:
-    """Write a cluster of the size that the command line asks for."""
+    """Write a cluster of the size that the command line specifies."""
     parser = argparse.ArgumentParser(description="Write a big made-up cluster as kubectl prints it.")
     parser.add_argument("outdir", type=Path)
     parser.add_argument("--nodes", type=int, default=5000)

@@ -34,7 +34,7 @@ def asked(arguments: list[str]) -> Answer | None:
 
 
 def forms(arguments: list[str]) -> list[str]:
-    """Return the values of ``-o`` that the command has."""
+    """Return the values of ``-o`` that the command accepts and that print text."""
     command = command_of(arguments[0])
     command = getattr(command, "commands", {}).get(arguments[1], command) if len(arguments) > 1 else command
     (output,) = (each for each in command.params if "--output" in each.opts)
@@ -42,7 +42,7 @@ def forms(arguments: list[str]) -> list[str]:
 
 
 def printed(answer: Answer, form: str) -> set[str]:
-    """Return the command lines in one form of the answer."""
+    """Return the command lines that one output format of the answer prints."""
     style = replace(answer.style, wide=form == "wide", width=UNFOLDED if form == "wide" else answer.style.width)
     content = replace(answer, format=form, style=style).render()
     assert isinstance(content, str)
@@ -56,6 +56,7 @@ def commands_in(text: str) -> Iterator[str]:
 
 
 def _texts(content: str, form: str) -> Iterator[str]:
+    """Yield the texts in the content of an output format that may contain command lines."""
     if form in DATA:
         yield from _strings(DATA[form](content))
     elif form == "html":
@@ -71,6 +72,7 @@ def _texts(content: str, form: str) -> Iterator[str]:
 
 
 def _strings(value: Any) -> Iterator[str]:
+    """Yield all strings in lists and in the values of mappings, at any depth."""
     match value:
         case str():
             yield value

@@ -57,6 +57,7 @@ def _fixed(*names: str) -> Callable[[Json, Json], str]:
 
 
 def _pod(old: Json, new: Json) -> str:
+    """Return why the update of a pod is rejected, or "" if it only changes fields that are mutable."""
     before, after = _spec(old), _spec(new)
     mutable = {"tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds", "schedulingGates"}
     if _without_images(_less(before, mutable)) != _without_images(_less(after, mutable)):
@@ -68,7 +69,7 @@ def _pod(old: Json, new: Json) -> str:
 
 
 def _resize(old: Json, new: Json) -> str:
-    """Return why a resize is refused. Upstream: ValidatePodResize in pkg/apis/core/validation (v1.36)."""
+    """Return why a resize is rejected, or "". Upstream: ValidatePodResize in pkg/apis/core/validation (v1.36)."""
     if old["kind"] != "Pod":
         return "the server could not find the requested resource"
     if _without_resources(_spec(old)) != _without_resources(_spec(new)):
@@ -95,6 +96,7 @@ def _without_images(spec: Json) -> Json:
 
 
 def _claim(old: Json, new: Json) -> str:
+    """Return why the update of a PersistentVolumeClaim is rejected, or ""."""
     before, after = dict(_spec(old)), dict(_spec(new))
     if not before.get("volumeName"):
         before["volumeName"] = after.get("volumeName")
@@ -106,6 +108,7 @@ def _claim(old: Json, new: Json) -> str:
 
 
 def _volume(old: Json, new: Json) -> str:
+    """Return why the update of a PersistentVolume is rejected, or ""."""
     before, after = _spec(old), _spec(new)
     mutable = OF_VOLUME | ({"nodeAffinity"} if not before.get("nodeAffinity") else set())
     if _less(before, mutable) != _less(after, mutable):

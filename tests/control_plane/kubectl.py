@@ -46,6 +46,10 @@ class Arguments:
         return next((self.options.pop(name) for name in names if name in self.options), default)
 
     def target(self) -> Key:
+        """Take the kind and the name from the words, and return the key of the object.
+
+        Raises RefusedError if the kind is unknown.
+        """
         kind = NAMES.get(self.words.pop(0))
         if kind is None:
             raise RefusedError("error: the server doesn't have a resource type of that name")
@@ -58,7 +62,7 @@ class Arguments:
 
 
 def run(store: Store, line: str) -> None:
-    """Run one line as a shell would. Raises RefusedError."""
+    """Run one command line as a shell would, with pipes. Raises RefusedError if a command is unknown or fails."""
     shell = shlex.shlex(line, posix=True, punctuation_chars="|;&<>")
     shell.whitespace_split = True
     commands: list[list[str]] = [[]]
@@ -75,6 +79,10 @@ def run(store: Store, line: str) -> None:
 
 
 def _command(store: Store, words: list[str], given: str) -> str:
+    """Run one command with the standard input ``given``, and return its output.
+
+    Raises RefusedError if the command is unknown or fails.
+    """
     match words:
         case ["printf", "%s", text]:
             return text
@@ -94,6 +102,7 @@ def _command(store: Store, words: list[str], given: str) -> str:
 
 
 def _apply(store: Store, document: Json) -> None:
+    """Create the object, or merge it into the existing object."""
     key = Key.of(document)
     known = store.get(key)
     if known is None:
@@ -119,7 +128,7 @@ def _create(store: Store, document: Json) -> None:
 
 
 def _evict(store: Store, path: str, eviction: Json) -> None:
-    """Evict a pod as far as PodDisruptionBudgets allow. Raises RefusedError.
+    """Evict a pod. Raises RefusedError if its PodDisruptionBudget does not allow that or the request is malformed.
 
     Upstream: pkg/registry/core/pod/storage/eviction.go (v1.36).
     """
@@ -135,6 +144,7 @@ def _evict(store: Store, path: str, eviction: Json) -> None:
 
 
 def _get(store: Store, rest: list[str]) -> str:
+    """Run ``kubectl get -o json`` of one object, and return its output."""
     arguments = Arguments(rest)
     key, form = arguments.target(), arguments.option("-o")
     arguments.finish()
@@ -150,6 +160,7 @@ def _watched(store: Store, rest: list[str]) -> None:
 
 
 def _patch(store: Store, rest: list[str]) -> str:
+    """Run ``kubectl patch``, and return its output, which is empty unless it is a dry run."""
     arguments = Arguments(rest)
     key, sort = arguments.target(), arguments.option("--type", default="strategic")
     subresource = arguments.option("--subresource")
@@ -168,6 +179,7 @@ def _patch(store: Store, rest: list[str]) -> str:
 
 
 def _delete(store: Store, rest: list[str]) -> None:
+    """Run ``kubectl delete`` of one object."""
     arguments = Arguments(rest)
     key = arguments.target()
     arguments.finish()
@@ -183,6 +195,7 @@ def _uncordon(store: Store, rest: list[str]) -> None:
 
 
 def _set_cordon(store: Store, rest: list[str], cordoned: bool) -> None:
+    """Cordon or uncordon a node. Its taint is updated as well, as the node lifecycle controller does."""
     (name,) = rest
     node = deepcopy(store.read(Key("Node", "", name)))
     own = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -202,6 +215,10 @@ def _annotate(store: Store, rest: list[str]) -> None:
 
 
 def _set_metadata(store: Store, rest: list[str], field: str) -> None:
+    """Run ``kubectl label`` or ``kubectl annotate``. ``field`` is the field of the metadata.
+
+    Raises RefusedError if an existing value would be changed without ``--overwrite``.
+    """
     arguments = Arguments(rest, flags=("--overwrite",))
     key, overwrite = arguments.target(), "--overwrite" in arguments.options
     arguments.option("--overwrite")
@@ -221,6 +238,7 @@ def _set_metadata(store: Store, rest: list[str], field: str) -> None:
 
 
 def _taint(store: Store, rest: list[str]) -> None:
+    """Run ``kubectl taint``, which can only remove taints here. Raises RefusedError if a taint does not exist."""
     arguments = Arguments(rest)
     key = arguments.target()
     node = deepcopy(store.read(key))
@@ -237,6 +255,7 @@ def _taint(store: Store, rest: list[str]) -> None:
 
 
 def _scale(store: Store, rest: list[str]) -> None:
+    """Run ``kubectl scale`` of one workload."""
     arguments = Arguments(rest)
     key, replicas = arguments.target(), int(arguments.option("--replicas"))
     arguments.finish()

@@ -19,6 +19,7 @@ SELECTED = "volume.kubernetes.io/selected-node"
 
 
 def reconcile(store: Store) -> None:
+    """Run each controller of claims and volumes once."""
     for pod in store.of_kind("Pod"):
         _ephemeral_claims(store, pod)
         _resource_claims(store, pod)
@@ -68,6 +69,7 @@ def _release_devices(store: Store) -> None:
 
 
 def _ephemeral_claims(store: Store, pod: Json) -> None:
+    """Create the missing claims of the pod's ephemeral volumes."""
     for volume in pod["spec"].get("volumes") or ():
         template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
         if template is None:
@@ -79,7 +81,7 @@ def _ephemeral_claims(store: Store, pod: Json) -> None:
 
 
 def _release_volumes(store: Store) -> None:
-    """Release the volumes of deleted claims: retained or deleted, as their policy says."""
+    """Retain or delete the volumes whose claim was deleted, according to their reclaim policy."""
     for volume in store.of_kind("PersistentVolume"):
         holder, phase = volume["spec"].get("claimRef"), (volume.get("status") or {}).get("phase")
         if holder is None:
@@ -97,7 +99,10 @@ def _release_volumes(store: Store) -> None:
 
 
 def _bind(store: Store, claim: Json) -> None:
-    """Bind the claim to a volume that names it or that it names, else to a free or new one unless its class waits."""
+    """Bind the claim to a volume: one reserved for it, the one that it names, a free one, or a new one.
+
+    A claim whose StorageClass waits for a pod is not bound to a free or new volume.
+    """
     spec = claim["spec"]
     claim.setdefault("status", {"phase": "Pending"})
     if claim["status"].get("phase") == "Bound":
@@ -117,6 +122,7 @@ def _bind(store: Store, claim: Json) -> None:
 
 
 def bind(claim: Json, volume: Json) -> None:
+    """Bind a claim and a volume to each other."""
     meta = claim["metadata"]
     own = {"namespace": meta.get("namespace") or "default", "name": meta["name"], "uid": meta["uid"]}
     volume["spec"]["claimRef"], volume["status"] = own, {"phase": "Bound"}
@@ -125,6 +131,7 @@ def bind(claim: Json, volume: Json) -> None:
 
 
 def _is_for(volume: Json, claim: Json) -> bool:
+    """Return whether the volume is free or reserved for the claim."""
     holder, meta = volume["spec"].get("claimRef"), claim["metadata"]
     if holder is None:
         return True
@@ -174,7 +181,7 @@ def _waits_for_pod(claim: Json, storage_class: Json) -> bool:
 
 
 def _provisioned(store: Store, claim: Json, made_by: Json) -> Json:
-    """Create a volume that all nodes can reach."""
+    """Create a volume for the claim, which all nodes can reach, with the StorageClass ``made_by``."""
     spec = {
         "capacity": claim["spec"]["resources"]["requests"],
         "accessModes": claim["spec"]["accessModes"],
@@ -190,7 +197,7 @@ def _provisioned(store: Store, claim: Json, made_by: Json) -> Json:
 
 
 def _detach(store: Store) -> None:
-    """Delete the attachments that a pod of the node used and none uses any more."""
+    """Delete the VolumeAttachments that a pod on their node used and that no pod uses any more."""
     used = set()
     for pod in store.of_kind("Pod"):
         for name in claims_of(pod) if pod["spec"].get("nodeName") else ():

@@ -27,6 +27,7 @@ MERGE_KEYS = {
 
 
 def json_patch(document: Json, operations: list[Json]) -> Json:
+    """Return the document after the operations of a JSON patch (RFC 6902)."""
     found = deepcopy(document)
     for each in operations:
         operate(found, each)
@@ -34,7 +35,7 @@ def json_patch(document: Json, operations: list[Json]) -> Json:
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """Apply a merge patch (RFC 7386)."""
+    """Return the document after a merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return deepcopy(patch)
     found = deepcopy(document) if isinstance(document, dict) else {}
@@ -47,7 +48,7 @@ def merge_patch(document: Any, patch: Any) -> Any:
 
 
 def strategic_patch(document: Any, patch: Any, field: str = "") -> Any:
-    """Apply a strategic merge patch, which merges some lists by a key and has directives."""
+    """Return the document after a strategic merge patch, which merges some lists by a key and has directives."""
     if isinstance(patch, list):
         return _list(document or [], patch, MERGE_KEYS.get(field))
     if not isinstance(patch, dict):
@@ -64,6 +65,7 @@ def strategic_patch(document: Any, patch: Any, field: str = "") -> Any:
 
 
 def _list(known: list[Any], patch: list[Any], merge_key: str | None) -> list[Any]:
+    """Return the list after a strategic merge patch. Without a merge key, the patch replaces the list."""
     if {"$patch": "replace"} in patch:
         return [deepcopy(each) for each in patch if each != {"$patch": "replace"}]
     if merge_key is None or not all(isinstance(each, dict) for each in patch):

@@ -37,7 +37,7 @@ def run(store: Store, gates: Mapping[str, bool] | None = None, config: Json | No
 def schedule(store: Store, content: bytes, gates: Mapping[str, bool] | None, config: Json | None) -> bool:
     """Schedule the waiting pods by our replay, with bindings and preemptions, and return whether anything changed.
 
-    ``content`` is what the store has, encoded.
+    ``content`` is the encoded content of the store. If it was scheduled before, nothing is done.
     """
     waiting = [pod for pod in store.of_kind("Pod") if not pod["spec"].get("nodeName")]
     if not waiting or content == getattr(store, "seen", None):

@@ -80,6 +80,7 @@ class ServedControlPlane:
         return self._make(HTTPStatus.OK, json.dumps({**head, "items": items}).encode())
 
     def write(self, method: str, path: str, content_type: str, body: bytes) -> Any:
+        """Carry out a request that changes an object, and return the response."""
         found = _key(path)
         if found is None:
             return self._make(HTTPStatus.NOT_FOUND, b"{}")
@@ -96,6 +97,7 @@ class ServedControlPlane:
         return response
 
     def _answer(self, do: Callable[[], Json | None]) -> Any:
+        """Return the response with the object that ``do`` returns, or with a Status if it is rejected."""
         try:
             return self._make(HTTPStatus.OK, json.dumps(do() or {}).encode())
         except RefusedError as error:
@@ -111,6 +113,7 @@ class Client(Store):
         self.url = url
 
     def get(self, key: Key) -> Json | None:
+        """Return the object, or None if the server rejects the request."""
         try:
             return self.read(key)
         except RefusedError:
@@ -133,6 +136,10 @@ class Client(Store):
         self._request("DELETE", path_of(key))
 
     def _request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Json:
+        """Send a request, and return the decoded response.
+
+        Raises RefusedError with the server's message if the request is rejected.
+        """
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"{self.url}{path}", data, {"Content-Type": content_type}, method=method)
         try:

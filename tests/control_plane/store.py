@@ -12,7 +12,7 @@ import msgspec
 
 from control_plane.immutability import refusal
 from control_plane.patches import json_patch, merge_patch, strategic_patch
-from control_plane.validation import creation_refusal
+from control_plane.validation import explain_rejected_creation
 
 Json = dict[str, Any]
 CLUSTER_SCOPED = {
@@ -56,6 +56,7 @@ class Store:
             self.objects[Key.of(found)] = found
 
     def copy(self) -> Store:
+        """Return an independent copy of the store with an empty log."""
         other = Store(())
         other.objects = pickle.loads(pickle.dumps(self.objects))  # many times faster than deepcopy
         other.numbers = count(next(self.numbers) + 1000)
@@ -83,7 +84,8 @@ class Store:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def create(self, document: Json) -> Json:
-        if reason := creation_refusal(document):
+        """Create the object as the API server does, and return it. Raises RefusedError if the API server rejects it."""
+        if reason := explain_rejected_creation(document):
             raise RefusedError(f'The {document["kind"]} "{document["metadata"]["name"]}" is invalid: {reason}')
         found = deepcopy(document)
         key, meta = Key.of(found), found["metadata"]
@@ -244,6 +246,7 @@ def _admit_runtime_class(spec: Json, store: Store) -> None:
 
 
 def _merge_keys(term: Json, labels: Json) -> None:
+    """Add the matchLabelKeys of a term to its selector, as requirements on the pod's labels."""
     for key in term.get("matchLabelKeys") or ():
         only = {"key": key, "operator": "In", "values": [labels.get(key)]}
         expressions = term["labelSelector"].setdefault("matchExpressions", [])

@@ -18,8 +18,8 @@ REQUIRED = {
 OTHER_SOURCES = ("awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "gcePersistentDisk", "vsphereVolume")
 
 
-def creation_refusal(document: Json) -> str:
-    """Return why the API server does not create the object; empty if it does not."""
+def explain_rejected_creation(document: Json) -> str:
+    """Return why the API server rejects a new object, or "" if it does not."""
     if document["kind"] != "PersistentVolume":
         return ""
     spec = document["spec"]
@@ -38,7 +38,7 @@ def creation_refusal(document: Json) -> str:
 
 
 def completed(manifest: Json) -> Json:
-    """Return the volume with its empty fields filled in, as a person does who knows where the storage is."""
+    """Return the volume with its empty fields filled in, as by a person who knows where the storage is."""
     spec = dict(manifest["spec"])
     if not set(spec) & {*REQUIRED, *OTHER_SOURCES}:
         return {**manifest, "spec": {**spec, "nfs": {"server": "nfs.example.com", "path": "/exports/a"}}}

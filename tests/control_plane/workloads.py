@@ -120,6 +120,7 @@ def _template(replica_set: Json) -> Json:
 
 
 def _new_set(store: Store, found: Json) -> Json:
+    """Create the ReplicaSet for the current template of a Deployment, without replicas."""
     meta, hashed = found["metadata"], f"h{next(store.numbers)}"
     template = deepcopy(found["spec"]["template"])
     template["metadata"]["labels"][HASH] = hashed
@@ -141,6 +142,7 @@ def noted(found: Json) -> Json:
 
 
 def _share(amount: int | str, of: int, up: bool) -> int:
+    """Return a number of pods, or a percentage of ``of`` pods, rounded up or down."""
     if isinstance(amount, int):
         return amount
     percent = int(amount.rstrip("%"))
@@ -151,7 +153,11 @@ def _share(amount: int | str, of: int, up: bool) -> int:
 
 
 def stateful_set(store: Store, found: Json) -> None:
-    """Create pods in order, each once all before it are ready, then replace old ones from the last to the first."""
+    """Take one step of a StatefulSet.
+
+    Pods are created in order, each once all pods before it are ready. Then outdated pods are replaced from the last to
+    the first.
+    """
     spec, meta = found["spec"], found["metadata"]
     first = (spec.get("ordinals") or {}).get("start", 0)
     parallel = spec.get("podManagementPolicy") == "Parallel"
@@ -189,6 +195,7 @@ def _outdated(store: Store, found: Json, pod: Json) -> bool:
 
 
 def _claims_of(store: Store, found: Json, pod: str) -> None:
+    """Create the missing claims of a StatefulSet's pod from the claim templates."""
     for each in found["spec"].get("volumeClaimTemplates") or ():
         meta = {"name": f"{each['metadata']['name']}-{pod}", "namespace": found["metadata"].get("namespace")}
         claim = {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": deepcopy(each["spec"])}
@@ -197,6 +204,7 @@ def _claims_of(store: Store, found: Json, pod: str) -> None:
 
 
 def _ordinal_pod(store: Store, found: Json, name: str) -> None:
+    """Create a pod of a StatefulSet with its claims and its volumes."""
     template, templates = found["spec"]["template"], found["spec"].get("volumeClaimTemplates") or ()
     _claims_of(store, found, name)
     own = [
@@ -213,7 +221,10 @@ def _ordinal_pod(store: Store, found: Json, name: str) -> None:
 
 
 def daemon_set(store: Store, found: Json) -> None:
-    """Keep a pod on each node that had one; outdated ones that are not ready go at once, else one by one."""
+    """Keep a pod on each node that had one.
+
+    Outdated pods that are not ready are deleted at once, and other outdated pods one by one.
+    """
     pods = store.owned(found)
     nodes = found.setdefault("nodes", [pinned_to(pod) for pod in pods])
     outdated = [pod for pod in pods if _outdated(store, found, pod)]
@@ -230,6 +241,7 @@ def daemon_set(store: Store, found: Json) -> None:
 
 
 def pinned_to(pod: Json) -> str:
+    """Return the node of a DaemonSet's pod, which its node affinity names while the pod waits."""
     if ready(pod):
         return str(pod["spec"]["nodeName"])
     required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]

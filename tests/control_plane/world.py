@@ -22,7 +22,10 @@ OF_GROUP = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "ap
 
 
 def control_plane(documents: Iterable[Json], asked: str) -> Store:
-    """Build a store from documents as kubectl prints them. The ``asked`` pod is of the current template."""
+    """Build a store from documents as kubectl prints them.
+
+    The ``asked`` pod has the current template of its workload.
+    """
     found = json.loads(json.dumps([each for each in documents if each["kind"] not in ("Event", "Lease")]))
     for each in found:
         each["metadata"].setdefault("labels", {})
@@ -63,7 +66,7 @@ def _adopt(store: Store, key: Key, pods: list[Json]) -> None:
 
 
 def _deploy(store: Store, replica_set: Json, key: Key, hashed: str) -> None:
-    """Create the Deployment behind a ReplicaSet. With several ReplicaSets it is in the middle of a rollout."""
+    """Create the Deployment of a ReplicaSet. A Deployment with several ReplicaSets is in the middle of a rollout."""
     name = Key("Deployment", key.namespace, key.name.removesuffix(f"-{hashed}"))
     template, count = deepcopy(replica_set["spec"]["template"]), replica_set["spec"]["replicas"]
     template["metadata"]["labels"].pop(HASH, None)
@@ -117,6 +120,7 @@ def _daemon_set(_store: Store, _key: Key, pods: list[Json]) -> Json:
 
 
 def _job(_store: Store, _key: Key, pods: list[Json]) -> Json:
+    """Build the spec of a Job for the pods."""
     return {
         "parallelism": len(pods),
         "template": template_of(pods[0]),
@@ -149,6 +153,7 @@ def template_of(pod: Json, keep: tuple[str, ...] = ()) -> Json:
 
 
 def _unmerge(term: Json, labels: Json) -> None:
+    """Remove the requirements that the API server added to a term's selector for its matchLabelKeys."""
     added = [{"key": k, "operator": "In", "values": [labels.get(k)]} for k in term.get("matchLabelKeys") or ()]
     selector = term.get("labelSelector") or {}
     if selector.get("matchExpressions"):

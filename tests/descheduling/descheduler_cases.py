@@ -43,7 +43,7 @@ def recorded(name: str) -> list[Case]:
 
 
 def fork(case: Case, *, ended: bool = False) -> Fork:
-    """Build the cluster of a case."""
+    """Build the fork of a case's cluster. With ``ended``, it contains the pods that have terminated."""
     objects: dict[str, list[Any]] = {}
     for field, (version, kind) in KINDS.items():
         for document in case.get(field, ()):

@@ -11,6 +11,7 @@ import mcp
 
 
 async def main() -> None:
+    """List the pending pods, explain the first one, and print the fixes for it."""
     source = sys.argv[1:] or ["--demo"]
     server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "kschedctl", "mcp", *source])
     async with mcp.Client(server) as client:

@@ -26,6 +26,7 @@ def whole_output(capsys: pytest.CaptureFixture[str], command: str, pod: str, fil
 
 
 def _output(capsys: pytest.CaptureFixture[str], command: str, pod: str, file: str, *options: str) -> list[str]:
+    """Return the lines that a command prints for a pod of a recorded cluster."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(COLUMNS))
         main([command, pod, "-f", str(FIELD / file), *options])

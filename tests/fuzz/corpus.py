@@ -85,6 +85,7 @@ def manifests() -> list[str]:
 
 @cache
 def configurations() -> list[Json]:
+    """Return the configurations of the golden cases."""
     with gzip.open(TESTS / "golden" / "configurations.jsonl.gz", "rt") as lines:
         found = [json.loads(line).get("document") for line in lines]
     cases = (json.loads(line).get("config") for line in golden("config"))
@@ -284,7 +285,10 @@ def _maybe(rng: random.Random, chance: float, *arguments: str) -> list[str]:
 
 
 def _source(rng: random.Random, snapshot: bytes, input: Input) -> list[str]:
-    """Draw the source of the cluster, and return the names of its pods if nothing is wrong with it."""
+    """Draw the options and files of a cluster, and add them to the input.
+
+    Return up to 20 names of its pods, or one that does not exist.
+    """
     found, config = cluster(rng)
     if rng.random() < 0.15:
         input.arguments += ["--snapshot", "s.ksched"]
@@ -316,6 +320,7 @@ def _format(rng: random.Random) -> list[str]:
 
 
 def _explain(rng: random.Random, snapshot: bytes) -> Input:
+    """Draw an input for ``explain``."""
     input = Input(["explain"])
     pods = _source(rng, snapshot, input)
     input.arguments += _maybe(rng, 0.6, "-A") + _format(rng)
@@ -331,6 +336,7 @@ def _explain(rng: random.Random, snapshot: bytes) -> Input:
 
 
 def _manifest(rng: random.Random, input: Input) -> None:
+    """Draw a workload manifest, usually a faulty one, and add it to the input."""
     name = rng.choice(("m.yaml", "m.json", "-"))
     kind = rng.random()
     found = documents(WORKLOAD if kind < 0.6 else rng.choice(manifests()))
@@ -343,6 +349,7 @@ def _manifest(rng: random.Random, input: Input) -> None:
 
 
 def _simulate(rng: random.Random, snapshot: bytes) -> Input:
+    """Draw an input for ``simulate`` or ``capacity``."""
     input = Input([rng.choice(("simulate", "simulate", "capacity"))])
     _source(rng, snapshot, input)
     _manifest(rng, input)
@@ -354,6 +361,7 @@ def _simulate(rng: random.Random, snapshot: bytes) -> Input:
 
 
 def _whatif(rng: random.Random, snapshot: bytes) -> Input:
+    """Draw an input for ``whatif`` with a scenario of some steps."""
     input = Input(["whatif", "scenario.yaml"])
     _source(rng, snapshot, input)
     names = [d["metadata"]["name"] for d in cluster(rng)[0] if d.get("kind") == "Node"] or ["node-1"]
@@ -395,6 +403,7 @@ OF_A_POD = ("remedies", "wakes")
 
 
 def _drain(rng: random.Random, snapshot: bytes) -> Input:
+    """Draw an input for ``drain``."""
     input = Input(["drain"])
     _source(rng, snapshot, input)
     input.arguments += rng.choice((["-l", "kubernetes.io/os=linux"], ["-l", "!nope"], ["node-1"], ["-l", "a in ("]))
@@ -403,6 +412,7 @@ def _drain(rng: random.Random, snapshot: bytes) -> Input:
 
 
 def _failures(rng: random.Random, snapshot: bytes) -> Input:
+    """Draw an input for ``failures``."""
     input = Input(["failures"])
     _source(rng, snapshot, input)
     input.arguments += [*rng.choice(([], ["--nodes"], ["--zones"], ["--pools"])), *_format(rng), "--jobs", "1"]
@@ -410,6 +420,7 @@ def _failures(rng: random.Random, snapshot: bytes) -> Input:
 
 
 def _lint(rng: random.Random, snapshot: bytes) -> Input:
+    """Draw an input for ``lint``, with a cluster, settings or a baseline in some cases."""
     input = Input(["lint"])
     name = rng.choice(("m.yaml", "m.yaml", "m.json", "-"))
     found = documents(WORKLOAD if rng.random() < 0.3 else rng.choice(manifests()))
@@ -450,6 +461,7 @@ def _manifests(rng: random.Random, snapshot: bytes) -> Input:
 
 
 def _config(rng: random.Random, snapshot: bytes) -> Input:
+    """Draw an input for ``config check`` or ``config view``."""
     action = rng.choice(("check", "check", "view"))
     data = wrong(rng, [rng.choice(configurations())], padding=False)
     nodes = _maybe(rng, 0.2, "--nodes", rng.choice(("0", "5", "5000", "-1", "9" * 40)))
@@ -467,6 +479,7 @@ def _config(rng: random.Random, snapshot: bytes) -> Input:
 
 
 def _snapshot(rng: random.Random, snapshot: bytes) -> Input:
+    """Draw an input for a subcommand of ``snapshot``."""
     broken = {"s.ksched": damaged(rng, snapshot), "t.ksched": snapshot}
     kind = rng.random()
     if kind < 0.3:

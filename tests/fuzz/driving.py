@@ -47,7 +47,10 @@ class TooLongError(BaseException):
 
 
 def run_all(seed: str, numbers: Sequence[int], snapshot: bytes, command: str = "") -> Iterator[Result]:
-    """Run these inputs one after the other."""
+    """Run the inputs with these numbers in child processes, and yield the result of each input in order.
+
+    If a child process dies or hangs, the next inputs run in a new one.
+    """
     left = list(numbers)
     while left:
         ours, theirs = multiprocessing.Pipe(duplex=False)
@@ -67,6 +70,7 @@ def run_all(seed: str, numbers: Sequence[int], snapshot: bytes, command: str = "
 
 
 def _received(connection: Connection, number: int) -> Result:
+    """Return the child's result of an input, or a result with a fault if the child has died or hangs."""
     try:
         if connection.poll(WAIT):
             result: Result = connection.recv()
@@ -103,6 +107,7 @@ def run(number: int, given: Input) -> Result:
 
 
 def _fault(code: int, memory: int, out: str, err: str) -> str:
+    """Return the fault in a command's exit code, memory or output, or "" if there is none."""
     last = err.rstrip("\n").rpartition("\n")[2]
     if code not in EXPECTED:
         return f"exit code {code}: {err[-600:]}"
@@ -120,6 +125,7 @@ def _fault(code: int, memory: int, out: str, err: str) -> str:
 
 @contextmanager
 def _inside(folder: str) -> Iterator[None]:
+    """Run the block in a folder, with an environment of its own."""
     before, stdin = os.getcwd(), sys.stdin
     environment = {"HOME": folder, "KUBECONFIG": os.path.join(folder, "nope"), "COLUMNS": "100"}
     kept = {name: os.environ.get(name) for name in environment}

@@ -30,7 +30,7 @@ def sound_snapshot() -> bytes:
 
 
 def keep(folder: Path, number: int, given: Input) -> None:
-    """Write an input where one can look at it."""
+    """Write an input into a folder, named after its number, for inspection."""
     place = folder / str(number)
     place.mkdir(parents=True, exist_ok=True)
     for name, data in given.files.items():
@@ -54,6 +54,7 @@ def fuzz(seed: str, numbers: Sequence[int], folder: Path | None = None, command:
 
 
 def main() -> int:
+    """Run the inputs that the command line selects, print a summary, and return 1 if there are faults."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--count", type=int, default=1000)

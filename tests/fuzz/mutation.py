@@ -83,6 +83,7 @@ def _delete(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
 
 
 def _rename(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
+    """Rename a key to a strange one, or duplicate an item of a list."""
     if isinstance(holder, dict):
         holder[rng.choice(_STRANGE_KEYS)] = holder.pop(key)
     else:
@@ -98,7 +99,7 @@ def _transplant(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
 
 
 def _number(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
-    """Replace a number by another one, or a text by a number."""
+    """Replace a number with another one, or change a text slightly."""
     if isinstance(holder[key], int) and not isinstance(holder[key], bool):
         holder[key] = rng.choice((0, -1, 1, 1000, 10**6, 2**31, 2**63, 10**18, -(10**18), HUGE))
     elif isinstance(holder[key], str):
@@ -108,7 +109,7 @@ def _number(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
 
 
 def _like(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
-    """Replace a value by another one of its type, from elsewhere or at a limit."""
+    """Replace a value with another one of its type, from elsewhere in the document or at a limit."""
     type_ = type(holder[key])
     if rng.random() < 0.5:
         found = [value for value in _ODD if type(value) is type_ and value not in (HUGE, DEEP)]
@@ -190,6 +191,7 @@ def written(rng: random.Random, documents: list[Any]) -> bytes:
 
 
 def _yaml(document: Any) -> str:
+    """Write a document as YAML, or as JSON if YAML cannot hold it."""
     try:
         return str(yaml.dump(document, Dumper=_DUMPER, allow_unicode=False, sort_keys=False, width=10**9))
     except UnicodeEncodeError:  # half of a surrogate pair, which YAML cannot hold
@@ -212,6 +214,7 @@ def _truncate(rng: random.Random, data: bytes) -> bytes:
 
 
 def _flip(rng: random.Random, data: bytes) -> bytes:
+    """Flip one bit of the data."""
     if not data:
         return data
     at = rng.randrange(len(data))

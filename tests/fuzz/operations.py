@@ -83,6 +83,7 @@ def strange_times(rng: random.Random, documents: list[Any]) -> list[Any]:
 
 
 def large_integers(rng: random.Random, documents: list[Any]) -> list[Any]:
+    """Change some integers to large ones."""
     places = [
         (found, key)
         for found in _mappings(documents)

@@ -21,7 +21,7 @@ def iter_cases(family: str) -> Iterator[Json]:
 
 
 def normalize(value: Any, key: str = "") -> Any:
-    """Drop what is empty, and sort lists whose order means nothing."""
+    """Return the value without empty parts. Lists are sorted unless their order has a meaning."""
     if isinstance(value, dict):
         items = {name: normalize(item, name) for name, item in value.items()}
         return {name: item for name, item in items.items() if item not in (None, False, "", 0, [], {})}
@@ -32,7 +32,7 @@ def normalize(value: Any, key: str = "") -> Any:
 
 
 def drop_path(document: Any, path: list[str | int]) -> None:
-    """Remove what a path leads to, if it exists."""
+    """Remove the value at a path from the document, if it exists. An item of a list becomes None."""
     for key in path[:-1]:
         if not _has(document, key):
             return

@@ -26,7 +26,7 @@ SECRET = "acme"
 """In every text that is somebody's own."""
 
 
-def settled(keys: list[str]) -> tuple[Pseudonyms, dict[str, str]]:
+def build_pseudonyms(keys: list[str]) -> tuple[Pseudonyms, dict[str, str]]:
     pseudonyms = Pseudonyms({})
     for key in keys:
         pseudonyms.replace_key(key)
@@ -55,7 +55,7 @@ def settled(keys: list[str]) -> tuple[Pseudonyms, dict[str, str]]:
     ],
 )
 def test_keys_that_everybody_has_stay(key: str, stays: bool) -> None:
-    pseudonyms, originals = settled([key])
+    pseudonyms, originals = build_pseudonyms([key])
     made = pseudonyms.replace_key(key)
     assert (made == key, is_well_known_key(key)) == (stays, stays)
     assert restored(made, originals) == key
@@ -77,7 +77,7 @@ KNOWN = st.sampled_from(
 @given(st.lists(OWN | KNOWN, min_size=1, max_size=12))
 def test_keys_sort_as_before_beside_those_that_stay(keys: list[str]) -> None:
     """The order of resources decides which device goes to which request."""
-    pseudonyms, originals = settled(keys)
+    pseudonyms, originals = build_pseudonyms(keys)
     made = {key: pseudonyms.replace_key(key) for key in keys}
     assert sorted(made, key=lambda key: key) == sorted(made, key=made.__getitem__)
     assert len(set(made.values())) == len(made)
@@ -89,7 +89,7 @@ def test_keys_sort_as_before_beside_those_that_stay(keys: list[str]) -> None:
 @pytest.mark.parametrize("key", ["-bad", "two/sla/shes", "Upper.com/x", "/name", "domain/", "x" * 64, "bad key"])
 def test_what_is_no_key_stays_none(key: str) -> None:
     """Selectors with it are refused, and no extended resource is called so."""
-    pseudonyms, _ = settled([key])
+    pseudonyms, _ = build_pseudonyms([key])
     assert not resource_names.is_qualified_name(pseudonyms.replace_key(key))
 
 

@@ -18,8 +18,8 @@ _GATE = re.compile(r"^\s*(?:\w+\.)?([A-Z]\w+): \{\s*$")
 _STAGE = re.compile(r'\{Version: version\.MustParse\("1\.(\d+)"\)(.*?)\}')
 
 
-def facts_of(text: str, minor: int) -> dict[str, str]:
-    """Return the stage of each gate in this version, as GATE_STAGES writes it."""
+def parse_stages(text: str, minor: int) -> dict[str, str]:
+    """Return the stage of each gate in a minor version, in the notation of GATE_STAGES."""
     if "MustParse" in text:
         return _of_source(text, minor)
     lines = (line.split("#")[0].split() for line in text.splitlines())
@@ -27,6 +27,7 @@ def facts_of(text: str, minor: int) -> dict[str, str]:
 
 
 def _of_source(text: str, minor: int) -> dict[str, str]:
+    """Return the stage of each gate in a minor version from Go source code."""
     found: dict[str, str] = {}
     gate = ""
     for line in text.splitlines():
@@ -39,6 +40,7 @@ def _of_source(text: str, minor: int) -> dict[str, str]:
 
 
 def _stage(fields: str) -> str:
+    """Return the notation of a stage from the fields of its Go struct."""
     maturity = re.search(r"featuregate\.(\w+)", fields)
     assert maturity, fields
     words = [maturity[1] if maturity[1] == "GA" else maturity[1].lower()]
@@ -48,7 +50,7 @@ def _stage(fields: str) -> str:
 
 
 def changes(facts: Mapping[str, str], minor: int) -> dict[str, str]:
-    """Return the stages to add for gates of which the tables differ in this version."""
+    """Return the stages to add for gates that differ from our tables in this version."""
     found = {}
     for gate, stage in facts.items():
         said = find_stage(ALL_GATE_STAGES.get(gate, f"1.{minor} removed"), minor)
@@ -59,7 +61,7 @@ def changes(facts: Mapping[str, str], minor: int) -> dict[str, str]:
 
 
 def with_changes(table: str, added: Mapping[str, str]) -> tuple[str, set[str]]:
-    """Return the text of a table with these stages added to its gates, and the gates that it has."""
+    """Return the text of a table with these stages added to its gates, and the set of gates that it contains."""
     there = {gate for gate in added if f'    "{gate}": "' in table}
     for gate in there:
         table = re.sub(rf'(    "{gate}": "[^"]+)"', rf'\1, {added[gate]}"', table, count=1)
@@ -67,7 +69,7 @@ def with_changes(table: str, added: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def with_new(table: str, added: Mapping[str, str]) -> str:
-    """Return the text of UNREAD_GATE_STAGES with lines for these gates in order."""
+    """Return the text of UNREAD_GATE_STAGES with lines for these gates, in alphabetical order."""
     start, end = table.index("UNREAD_GATE_STAGES: "), table.index("\n}\n")
     head, *lines = table[start:end].split("\n")
     lines = sorted([*lines, *(f'    "{gate}": "{stage}",' for gate, stage in added.items())])
@@ -75,7 +77,7 @@ def with_new(table: str, added: Mapping[str, str]) -> str:
 
 
 def write(facts: Mapping[str, str], minor: int) -> dict[str, str]:
-    """Add the changes to both files; what was added."""
+    """Add the changes to the tables of both files, and return the stages that were added."""
     added = changes(facts, minor)
     unread, specs = FRAMEWORK / "unread_gates.py", FRAMEWORK / "feature_gates.py"
     text, there = with_changes(specs.read_text(), added)
@@ -87,9 +89,10 @@ def write(facts: Mapping[str, str], minor: int) -> dict[str, str]:
 
 
 def main(version: str, files: Iterable[str]) -> None:
+    """Add the changes of a version from the files to our tables, and print them."""
     minor = int(version.removeprefix("1."))
     for file in files:
-        for gate, stage in write(facts_of(Path(file).read_text(), minor), minor).items():
+        for gate, stage in write(parse_stages(Path(file).read_text(), minor), minor).items():
             print(gate, stage)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gates import changes, facts_of, with_changes, with_new
+from gates import changes, parse_stages, with_changes, with_new
 
 SOURCE = """
 	NodeDeclaredFeatures: {
@@ -22,19 +22,19 @@ SOURCE = """
 
 
 def test_facts_from_upstreams_source() -> None:
-    assert facts_of(SOURCE, 36) == {"NodeDeclaredFeatures": "beta on", "APIServerIdentity": "beta on"}
-    assert facts_of(SOURCE, 37) == {"NodeDeclaredFeatures": "GA locked", "APIServerIdentity": "beta on"}
+    assert parse_stages(SOURCE, 36) == {"NodeDeclaredFeatures": "beta on", "APIServerIdentity": "beta on"}
+    assert parse_stages(SOURCE, 37) == {"NodeDeclaredFeatures": "GA locked", "APIServerIdentity": "beta on"}
 
 
 def test_facts_from_a_list() -> None:
-    assert facts_of("A beta on # why\n\nB removed\n", 37) == {"A": "beta on", "B": "removed"}
+    assert parse_stages("A beta on # why\n\nB removed\n", 37) == {"A": "beta on", "B": "removed"}
 
 
 @pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("gates-*.txt")), ids=lambda path: path.stem)
 def test_the_tables_have_all_facts_of_a_version(path: Path) -> None:
     """What the tables of gates still lack of it."""
     minor = int(path.stem.rpartition(".")[2])
-    assert changes(facts_of(path.read_text(), minor), minor) == {}
+    assert changes(parse_stages(path.read_text(), minor), minor) == {}
 
 
 def test_what_is_added() -> None:

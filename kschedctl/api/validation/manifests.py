@@ -174,12 +174,12 @@ def _validate_job_spec(spec: WorkloadSpec, path: Path, options: ValidationOption
     yield from _validate_not_negative(spec.completions or 0, (*path, "completions"))
     yield from _validate_completion_mode(spec, path)
     yield from validate_template(spec.template, (*path, "template"), options)
-    at = (*path, "template", "spec", "restartPolicy")
+    field_path = (*path, "template", "spec", "restartPolicy")
     policy = spec.template.spec.restart_policy
     if policy in ("", "Always"):
-        yield required(at, 'valid values: "OnFailure", "Never"')
+        yield required(field_path, 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
-        yield not_supported(at, TypedString(policy), ("OnFailure", "Never"))
+        yield not_supported(field_path, TypedString(policy), ("OnFailure", "Never"))
 
 
 def _validate_completion_mode(spec: WorkloadSpec, path: Path) -> ValidationErrors:
@@ -243,8 +243,8 @@ def _is_empty(selector: LabelSelector) -> bool:
 def _validate_restart_policy(pods: Template) -> ValidationErrors:
     """Validate that the pods of a controller are always restarted."""
     if pods.spec.restart_policy not in ("", "Always"):
-        at = (*SPEC, "template", "spec", "restartPolicy")
-        yield not_supported(at, TypedString(pods.spec.restart_policy), ("Always",))
+        field_path = (*SPEC, "template", "spec", "restartPolicy")
+        yield not_supported(field_path, TypedString(pods.spec.restart_policy), ("Always",))
 
 
 def add_claim_volumes(spec: WorkloadSpec) -> Template:

@@ -48,11 +48,11 @@ def validate_node_affinity(affinity: NodeAffinity, path: Path) -> ValidationErro
 
 def validate_node_selector(selector: NodeSelector, path: Path) -> ValidationErrors:
     """Validate a node selector. Upstream: ValidateNodeSelector."""
-    at = (*path, "nodeSelectorTerms")
+    field_path = (*path, "nodeSelectorTerms")
     if not selector.node_selector_terms:
-        yield required(at, "must have at least one node selector term")
+        yield required(field_path, "must have at least one node selector term")
     for i, term in enumerate(selector.node_selector_terms):
-        yield from _validate_node_selector_term(term, (*at, i), check_values=True)
+        yield from _validate_node_selector_term(term, (*field_path, i), check_values=True)
 
 
 def validate_preferred_term(term: PreferredSchedulingTerm, path: Path) -> ValidationErrors:
@@ -127,9 +127,9 @@ def validate_pod_affinity(affinity: PodAffinity, path: Path) -> ValidationErrors
     for i, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
         yield from _validate_pod_affinity_term(term, (*path, REQUIRED, i))
     for i, weighted in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
-        at = (*path, PREFERRED, i)
-        yield from validate_weight(weighted.weight, (*at, "weight"))
-        yield from _validate_pod_affinity_term(weighted.pod_affinity_term, (*at, "podAffinityTerm"))
+        field_path = (*path, PREFERRED, i)
+        yield from validate_weight(weighted.weight, (*field_path, "weight"))
+        yield from _validate_pod_affinity_term(weighted.pod_affinity_term, (*field_path, "podAffinityTerm"))
 
 
 def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path) -> ValidationErrors:
@@ -141,7 +141,7 @@ def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path) -> Validation
     yield from validate_label_selector(term.namespace_selector, (*path, "namespaceSelector"))
     for i, name in enumerate(term.namespaces):
         faults = names.validate_syntax((*path, "namespace"), name, names.validate_dns_label)
-        yield from (fault._replace(at=(*path, "namespaces", i)) for fault in faults)
+        yield from (fault._replace(location=(*path, "namespaces", i)) for fault in faults)
     yield from validate_affinity_label_keys(term.match_label_keys, term.mismatch_label_keys, term.label_selector, path)
     if not term.topology_key:
         yield required((*path, "topologyKey"), "can not be empty")
@@ -169,7 +169,7 @@ def validate_affinity_label_keys(
             if expression.key in index_by_key and expression.key in seen_keys:
                 index = index_by_key[expression.key]
                 fault = invalid((*path, index), expression.key, IN_BOTH)  # upstream's path lacks the list's name
-                yield fault._replace(at=(*path, "matchLabelKeys", index))
+                yield fault._replace(location=(*path, "matchLabelKeys", index))
             seen_keys.add(expression.key)
     for i, key in enumerate(match):
         if key in mismatch:
@@ -185,18 +185,18 @@ def validate_spread_constraints(
 ) -> ValidationErrors:
     """Validate all topology spread constraints of a pod."""
     for i, constraint in enumerate(constraints):
-        at = (*path, i)
-        yield from validate_positive(constraint.max_skew, (*at, "maxSkew"))
+        field_path = (*path, i)
+        yield from validate_positive(constraint.max_skew, (*field_path, "maxSkew"))
         if not constraint.topology_key:
-            yield required((*at, "topologyKey"), "can not be empty")
+            yield required((*field_path, "topologyKey"), "can not be empty")
         if constraint.when_unsatisfiable not in ACTIONS:
-            yield not_supported((*at, "whenUnsatisfiable"), TypedString(constraint.when_unsatisfiable), ACTIONS)
-        yield from _validate_unique_constraint(constraint, constraints[i + 1 :], at)
-        yield from validate_min_domains(constraint, at)
-        yield from _validate_node_inclusion_policy(constraint.node_affinity_policy, (*at, "nodeAffinityPolicy"))
-        yield from _validate_node_inclusion_policy(constraint.node_taints_policy, (*at, "nodeTaintsPolicy"))
-        yield from validate_match_label_keys(constraint, at, options)
-        yield from validate_label_selector(constraint.label_selector, (*at, "labelSelector"))
+            yield not_supported((*field_path, "whenUnsatisfiable"), TypedString(constraint.when_unsatisfiable), ACTIONS)
+        yield from _validate_unique_constraint(constraint, constraints[i + 1 :], field_path)
+        yield from validate_min_domains(constraint, field_path)
+        yield from _validate_node_inclusion_policy(constraint.node_affinity_policy, (*field_path, "nodeAffinityPolicy"))
+        yield from _validate_node_inclusion_policy(constraint.node_taints_policy, (*field_path, "nodeTaintsPolicy"))
+        yield from validate_match_label_keys(constraint, field_path, options)
+        yield from validate_label_selector(constraint.label_selector, (*field_path, "labelSelector"))
 
 
 def validate_positive(number: int, path: Path) -> ValidationErrors:
@@ -209,12 +209,12 @@ def validate_min_domains(constraint: TopologySpreadConstraint, path: Path) -> Va
     """Validate that minDomains is positive and used only with DoNotSchedule. Upstream: validateMinDomains."""
     if constraint.min_domains is None:
         return
-    at = (*path, "minDomains")
+    field_path = (*path, "minDomains")
     action = constraint.when_unsatisfiable
-    yield from validate_positive(constraint.min_domains, at)
+    yield from validate_positive(constraint.min_domains, field_path)
     if action != ACTIONS[0]:
         rule = f"can only use minDomains if whenUnsatisfiable={ACTIONS[0]}, not {action}"
-        yield invalid(at, constraint.min_domains, rule)
+        yield invalid(field_path, constraint.min_domains, rule)
 
 
 def validate_match_label_keys(
@@ -229,14 +229,14 @@ def validate_match_label_keys(
     if options.selector_merge:
         yield from validate_affinity_label_keys(constraint.match_label_keys, (), selector, path)
         return
-    at = (*path, "matchLabelKeys")
+    field_path = (*path, "matchLabelKeys")
     if selector is None and constraint.match_label_keys:
-        yield forbidden(at, WITHOUT_SELECTOR)
+        yield forbidden(field_path, WITHOUT_SELECTOR)
     selector_keys = {*selector.match_labels, *(e.key for e in selector.match_expressions)} if selector else set()
     for i, key in enumerate(constraint.match_label_keys):
-        yield from names.validate_syntax((*at, i), key, names.validate_qualified_name)
+        yield from names.validate_syntax((*field_path, i), key, names.validate_qualified_name)
         if key in selector_keys:
-            yield invalid((*at, i), key, IN_BOTH)
+            yield invalid((*field_path, i), key, IN_BOTH)
 
 
 def _validate_unique_constraint(
@@ -284,7 +284,7 @@ def validate_toleration_seconds(toleration: Toleration, path: Path) -> Validatio
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         rule = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         fault = invalid((*path, "effect"), TypedString(toleration.effect), rule)
-        yield fault._replace(at=(*path, "tolerationSeconds"))
+        yield fault._replace(location=(*path, "tolerationSeconds"))
 
 
 def _validate_operator_and_value(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
@@ -292,23 +292,23 @@ def _validate_operator_and_value(toleration: Toleration, path: Path, options: Va
 
     As in upstream, most errors in the value are reported at the operator.
     """
-    at = (*path, "operator")
+    field_path = (*path, "operator")
     value = toleration.value
     match toleration.operator:
         case "Equal" | "":
             if problems := names.validate_label_value(value):
-                yield invalid(at, value, ";".join(problems))._replace(at=(*path, "value"))
+                yield invalid(field_path, value, ";".join(problems))._replace(location=(*path, "value"))
         case "Exists":
             if value:
-                fault = invalid(at, value, "value must be empty when `operator` is 'Exists'")
-                yield fault._replace(at=(*path, "value"))
+                fault = invalid(field_path, value, "value must be empty when `operator` is 'Exists'")
+                yield fault._replace(location=(*path, "value"))
         case "Lt" | "Gt" as comparison:
             if options.comparison_operators:
                 yield from _validate_int64(value, (*path, "value"))
             else:
-                yield not_supported(at, TypedString(comparison), (*OPERATORS, *COMPARISONS))
+                yield not_supported(field_path, TypedString(comparison), (*OPERATORS, *COMPARISONS))
         case operator:
-            yield not_supported(at, TypedString(operator), OPERATORS)
+            yield not_supported(field_path, TypedString(operator), OPERATORS)
 
 
 def _validate_int64(value: str, path: Path) -> ValidationErrors:

@@ -69,11 +69,11 @@ def validate_pod(manifest: Pod, options: ValidationOptions) -> ValidationErrors:
 
 def validate_template(template: Template, path: Path, options: ValidationOptions) -> ValidationErrors:
     """Validate a pod template. The pods built from it are validated again when they are created."""
-    # Upstream's messages name paths without `metadata`, which do not exist. `at` is where the field really is.
+    # Upstream's messages name paths without `metadata`, which do not exist. `location` is where the field really is.
     metadata_path = (*path, "metadata")
     yield from names.validate_labels(template.metadata.labels, (*path, "labels"), (*metadata_path, "labels"))
     for error in validate_annotation_keys(template.metadata.annotations, (*path, "annotations")):
-        yield error._replace(at=(*metadata_path, "annotations"))
+        yield error._replace(location=(*metadata_path, "annotations"))
     yield from validate_pod_spec(template.spec, "", (*path, "spec"), options._replace(is_pod=False))
 
 
@@ -195,19 +195,19 @@ def _validate_containers(
         yield required((*path, "containers"))
     seen: set[str] = set()
     for i, container in enumerate(spec.containers):
-        at = (*path, "containers", i)
-        yield from _validate_container(container, spec, volumes, at)
+        field_path = (*path, "containers", i)
+        yield from _validate_container(container, spec, volumes, field_path)
         if container.name in seen:
-            yield duplicate((*at, "name"), container.name)
+            yield duplicate((*field_path, "name"), container.name)
         seen.add(container.name)
-        yield from _validate_restart_policy(container, at, options)
+        yield from _validate_restart_policy(container, field_path, options)
     yield from _validate_unique_host_ports(spec.containers, (*path, "containers"))
     for i, container in enumerate(spec.init_containers):
-        at = (*path, "initContainers", i)
-        yield from _validate_container(container, spec, volumes, at)
-        yield from _validate_restart_policy(container, at, options, init=True)
+        field_path = (*path, "initContainers", i)
+        yield from _validate_container(container, spec, volumes, field_path)
+        yield from _validate_restart_policy(container, field_path, options, init=True)
         if container.name in seen:
-            yield duplicate((*at, "name"), container.name)
+            yield duplicate((*field_path, "name"), container.name)
         elif container.name:
             seen.add(container.name)
         # Init containers run one after the other, so each may use the same host ports.
@@ -224,8 +224,8 @@ def _validate_host_network_ports(spec: PodSpec, path: Path, options: ValidationO
     for i, container in enumerate(spec.containers):
         for j, port in enumerate(container.ports):
             if (options.is_pod or port.host_port) and port.host_port != port.container_port:
-                at = (*path, "containers", i, "ports", j, "hostPort")
-                yield invalid(at, port.host_port, "must match `containerPort` when `hostNetwork` is true")
+                field_path = (*path, "containers", i, "ports", j, "hostPort")
+                yield invalid(field_path, port.host_port, "must match `containerPort` when `hostNetwork` is true")
 
 
 def _validate_image_names(spec: PodSpec, path: Path) -> ValidationErrors:
@@ -233,8 +233,8 @@ def _validate_image_names(spec: PodSpec, path: Path) -> ValidationErrors:
     for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for i, container in enumerate(containers):
             if container.image != container.image.strip():
-                at = (*path, field, i, "image")
-                yield invalid(at, container.image, "must not have leading or trailing whitespace")
+                field_path = (*path, field, i, "image")
+                yield invalid(field_path, container.image, "must not have leading or trailing whitespace")
 
 
 def _validate_container(container: Container, spec: PodSpec, volumes: Collection[str], path: Path) -> ValidationErrors:
@@ -258,21 +258,21 @@ def _validate_container_ports(ports: Sequence[Port], path: Path) -> ValidationEr
     """
     seen = set()
     for i, port in enumerate(ports):
-        at = (*path, i)
+        field_path = (*path, i)
         if problems := names.validate_port_name(port.name) if port.name else []:
-            yield from (invalid((*at, "name"), port.name, problem) for problem in problems)
+            yield from (invalid((*field_path, "name"), port.name, problem) for problem in problems)
         elif port.name in seen:
-            yield duplicate((*at, "name"), port.name)
+            yield duplicate((*field_path, "name"), port.name)
         elif port.name:
             seen.add(port.name)
         if port.container_port:
-            yield from _validate_port_number(port.container_port, (*at, "containerPort"))
+            yield from _validate_port_number(port.container_port, (*field_path, "containerPort"))
         else:
-            yield required((*at, "containerPort"))
+            yield required((*field_path, "containerPort"))
         if port.host_port:
-            yield from _validate_port_number(port.host_port, (*at, "hostPort"))
+            yield from _validate_port_number(port.host_port, (*field_path, "hostPort"))
         if port.protocol and port.protocol not in _PROTOCOLS:
-            yield not_supported((*at, "protocol"), TypedString(port.protocol), _PROTOCOLS)
+            yield not_supported((*field_path, "protocol"), TypedString(port.protocol), _PROTOCOLS)
 
 
 def _validate_port_number(number: int, path: Path) -> ValidationErrors:
@@ -316,7 +316,7 @@ def _validate_restart_policy(
     validateContainerRestartPolicy, validateInitContainerRestartPolicy.
     """
     policy = container.restart_policy
-    at = (*path, "restartPolicy")
+    field_path = (*path, "restartPolicy")
     allowed: tuple[str, ...] | None = None  # None if no policy is allowed
     if options.container_restart_rules:
         allowed = _CONTAINER_RESTART_POLICIES
@@ -325,6 +325,6 @@ def _validate_restart_policy(
     if policy is None:
         return
     if allowed is None:
-        yield forbidden(at, "may not be set for non-init containers")
+        yield forbidden(field_path, "may not be set for non-init containers")
     elif policy not in allowed:
-        yield not_supported(at, TypedString(policy), allowed)
+        yield not_supported(field_path, TypedString(policy), allowed)

@@ -203,24 +203,24 @@ def _validate_container_claims(
     """
     used_keys: set[str] = set()
     for i, claim in enumerate(claims):
-        at = (*path, i)
+        field_path = (*path, i)
         if not claim.name:
-            yield required(at)
+            yield required(field_path)
             continue
         key = f"{claim.name}/{claim.request}" if claim.request else claim.name
         if claim.name in used_keys:
-            yield duplicate(at, claim.name)
+            yield duplicate(field_path, claim.name)
         else:
             if claim.request:
-                yield from names.validate_syntax((*at, "request"), claim.request, names.validate_dns_label)
+                yield from names.validate_syntax((*field_path, "request"), claim.request, names.validate_dns_label)
             # A claim as a whole must not be used in addition to one of its requests.
             uses_request = any(used_key.startswith(f"{claim.name}/") for used_key in used_keys)
             if key in used_keys or (uses_request and not claim.request):
-                yield duplicate(at, key)
+                yield duplicate(field_path, key)
             used_keys.add(key)
         if claim.name not in claim_names:
             where = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
-            yield not_found(at, claim.name, f"must be one of the names in pod.spec.resourceClaims{where}")
+            yield not_found(field_path, claim.name, f"must be one of the names in pod.spec.resourceClaims{where}")
 
 
 def _validate_pod_level_consistency(

@@ -141,7 +141,7 @@ class ClusterSnapshot:
         added_nodes = [(row, node) for node in nodes]  # each with the row of the node that it resembles
         self.universe = self.universe.with_changes(self.universe.cluster, added=added_nodes)
         self._view = None
-        return [Row(row_count + i) for i in range(len(nodes))]
+        return [Row(row_count + number) for number in range(len(nodes))]
 
     # -- pods -----------------------------------------------------------------------------------------------------
 

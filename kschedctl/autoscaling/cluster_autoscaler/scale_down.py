@@ -430,11 +430,11 @@ def is_being_deleted(node: Node, now: int) -> bool:
 
 
 def _build_scale_down_report(
-    scale_up_run: ScaleUpRun, plan: ScaleDownPlan | None, alone: Mapping[str, AloneRemoval]
+    scale_up_run: ScaleUpRun, plan: ScaleDownPlan | None, single_removals: Mapping[str, AloneRemoval]
 ) -> ScaleDown:
     """Build the report of the loop's scale-up and of its plan to scale down, if it has one.
 
-    ``alone`` maps each node's name to the result of removing this node only.
+    ``single_removals`` maps each node's name to the result of removing this node only.
     """
     growth = scale_up_run.build_report()
     report = ScaleDown(
@@ -451,14 +451,14 @@ def _build_scale_down_report(
         to_delete=plan.to_delete,
         deleted_now=plan.deleted_now,
         marked_since={name: since for name, since in marked_since.items() if since},
-        nodes={node.metadata.name: _build_node_report(plan, node, alone) for node in plan.loop.nodes},
+        nodes={node.metadata.name: _build_node_report(plan, node, single_removals) for node in plan.loop.nodes},
         thresholds=plan.collect_utilization_thresholds(),
         minimums=plan.collect_binding_minimum_sizes(),
         cordoned=tuple(node.metadata.name for node in plan.loop.nodes if node.spec.unschedulable),
     )
 
 
-def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, AloneRemoval]) -> NodeRemoval:
+def _build_node_report(plan: ScaleDownPlan, node: Node, single_removals: Mapping[str, AloneRemoval]) -> NodeRemoval:
     """Build the report entry of one node: its state in the plan, the reason, and the result of removing only it."""
     name = node.metadata.name
     group = plan.find_group(node)
@@ -483,7 +483,7 @@ def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, Alon
         blocking_pod=build_blocking_pod_report(removal) if removal else None,
         utilization=plan.utilization.get(name),
         moves=moves,
-        alone=alone.get(name),
+        alone=single_removals.get(name),
     )
 
 

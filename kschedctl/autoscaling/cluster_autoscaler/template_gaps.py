@@ -161,14 +161,16 @@ def iter_possible_template_lacks(
         for name, amount in requests.items()
         if amount > 0 and name not in UNIVERSAL_RESOURCES and _is_missing_or_zero(allocatable.get(name))
     }
-    for wanted in _iter_required_label_sets(pod):
-        has_other_value = any(values and key in labels and labels[key] not in values for key, values in wanted.items())
+    for required_labels in _iter_required_label_sets(pod):
+        has_other_value = any(
+            values and key in labels and labels[key] not in values for key, values in required_labels.items()
+        )
         if has_other_value:
             continue
-        missing = {key: next(iter(values), ANY_VALUE) for key, values in wanted.items() if key not in labels}
+        missing = {key: next(iter(values), ANY_VALUE) for key, values in required_labels.items() if key not in labels}
         if missing or resources:
             yield TemplateLack(missing, resources)
-        if ZONE not in labels and ZONE not in wanted:
+        if ZONE not in labels and ZONE not in required_labels:
             cluster_zones = {node.metadata.labels.get(ZONE, "") for node in nodes} - {""}
             for zone in sorted(cluster_zones)[:MAX_TRIED_ZONES]:
                 yield TemplateLack({**missing, ZONE: zone}, resources)

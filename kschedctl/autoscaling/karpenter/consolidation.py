@@ -367,5 +367,5 @@ def _describe_scheduling_errors(errors: dict[str, str]) -> str:
     if not errors:
         return ""
     shown = "".join(f"{key} => {errors[key]} " for key in sorted(errors)[:MAX_LISTED_ERRORS])
-    more = f" and {len(errors) - MAX_LISTED_ERRORS} other(s)" if len(errors) >= MAX_LISTED_ERRORS else ""
-    return f"Not all pods would schedule, {shown}{more}"
+    suffix = f" and {len(errors) - MAX_LISTED_ERRORS} other(s)" if len(errors) >= MAX_LISTED_ERRORS else ""
+    return f"Not all pods would schedule, {shown}{suffix}"

@@ -218,15 +218,17 @@ class _ObstacleSearch:
         The text also says how many instance types are offered in these zones.
         """
         zones = self.setting.node_classes.find_subnet_zones(self.template.pool)
-        wanted = refusal.requirements.get(ZONE) if refusal.requirements is not None else None
-        if not zones or wanted is None or wanted.intersects(LabelRequirement.from_operator(ZONE, IN, zones)):
+        required_zone = refusal.requirements.get(ZONE) if refusal.requirements is not None else None
+        if not zones or required_zone is None:
             return ""
-        needed = " or ".join(sorted(wanted.values)) if wanted.operator == IN else str(wanted)
+        if required_zone.intersects(LabelRequirement.from_operator(ZONE, IN, zones)):
+            return ""
+        needed = " or ".join(sorted(required_zone.values)) if required_zone.operator == IN else str(required_zone)
         types = self.setting.catalog.types
         offered_count = 0
         for instance_type in types:
             available_zones = [offering.zone for offering in instance_type.offerings if offering.available]
-            offered_count += any(map(wanted.allows_value, available_zones))
+            offered_count += any(map(required_zone.allows_value, available_zones))
         offered = ""
         if offered_count:
             verb = agreeing(offered_count, "is", "are")
@@ -241,9 +243,9 @@ class _ObstacleSearch:
         The text names the type that comes closest. Return "" if no type is offered in a required zone, or if nothing
         else is missing.
         """
-        wanted = requirements[ZONE]
+        required_zone = requirements[ZONE]
         offerings = (offer for instance_type in self.setting.catalog.types for offer in instance_type.offerings)
-        if not any(wanted.allows_value(offer.zone) for offer in offerings):
+        if not any(required_zone.allows_value(offer.zone) for offer in offerings):
             return ""
 
         # Let the template choose among all types again, also among types that are offered only in other zones
@@ -332,23 +334,23 @@ class _ObstacleSearch:
         return describe_closest_type(self.template, groups, self.data, refusal.requirements)
 
 
-def _replace_requirement(pool: NodePool, wanted: LabelRequirement) -> NodePool:
+def _replace_requirement(pool: NodePool, replacement: LabelRequirement) -> NodePool:
     """Return the pool with this requirement instead of all its requirements and labels for the same key."""
 
     def is_for_other_key(key: str) -> bool:
-        """Return whether the label, after normalizing a deprecated one, is not the wanted label."""
-        return NORMALIZED.get(key, key) != wanted.key
+        """Return whether the label, after normalizing a deprecated one, is not the replaced label."""
+        return NORMALIZED.get(key, key) != replacement.key
 
     template = pool.spec.template
     other_labels = {key: value for key, value in template.metadata.labels.items() if is_for_other_key(key)}
     other_terms = (term for term in template.spec.requirements if is_for_other_key(term.key))
-    wanted_terms = (
-        RequirementWithMinValues(term.key, term.operator, term.values) for term in wanted.to_selector_terms()
+    new_terms = (
+        RequirementWithMinValues(term.key, term.operator, term.values) for term in replacement.to_selector_terms()
     )
     edited_template = replace(
         template,
         metadata=replace(template.metadata, labels=other_labels),
-        spec=replace(template.spec, requirements=(*other_terms, *wanted_terms)),
+        spec=replace(template.spec, requirements=(*other_terms, *new_terms)),
     )
     return replace(pool, spec=replace(pool.spec, template=edited_template))
 

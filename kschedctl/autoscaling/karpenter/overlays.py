@@ -176,7 +176,7 @@ def _iter_validation_errors(overlay: NodeOverlay, well_known: frozenset[str]) ->
 
 
 def _find_affected_offerings(
-    pool: NodePool, instance_type: InstanceType, wanted: Requirements, well_known: frozenset[str]
+    pool: NodePool, instance_type: InstanceType, required: Requirements, well_known: frozenset[str]
 ) -> list[Offering]:
     """Return the offerings of an instance type that an overlay with these requirements adjusts in a pool.
 
@@ -185,10 +185,12 @@ def _find_affected_offerings(
     pool_and_type = Requirements.from_list([LabelRequirement.from_operator(NODE_POOL, IN, (pool.metadata.name,))])
     pool_and_type.add(Requirements.from_labels(pool.spec.template.metadata.labels).values())
     pool_and_type.add(instance_type.requirements.values())
-    if not pool_and_type.is_compatible_with(wanted):
+    if not pool_and_type.is_compatible_with(required):
         return []
     return [
-        offering for offering in instance_type.offerings if wanted.is_compatible_with(offering.requirements, well_known)
+        offering
+        for offering in instance_type.offerings
+        if required.is_compatible_with(offering.requirements, well_known)
     ]
 
 

@@ -136,10 +136,10 @@ class UsablePools:
 
     def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
         """Return usable pools that consist of only the edited pool, with the topology domains of all pools."""
-        alone = UsablePools.from_pools([pool], setting)
+        edited_only = UsablePools.from_pools([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
         pools_with_types = [other for other in pools if len(self.columns[other.metadata.name])]
-        return replace(alone, domains=build_topology_domains(pools_with_types, self.columns))
+        return replace(edited_only, domains=build_topology_domains(pools_with_types, self.columns))
 
     @property
     def templates(self) -> list[ClaimTemplate]:

@@ -58,8 +58,8 @@ def iter_requirement_errors(
     if operator == IN and not values:
         yield f"key {key} with operator {operator} must have a value defined"
     if operator == IN and min_values is not None and len(values) < min_values:
-        few = "must have at least minimum number of values defined in 'values' field"
-        yield f"key {key} with operator {operator} {few}"
+        fault = "must have at least minimum number of values defined in 'values' field"
+        yield f"key {key} with operator {operator} {fault}"
     if operator in BOUNDS and not _is_single_non_negative_integer(values):
         yield f"key {key} with operator {operator} must have a single positive integer value"
 

@@ -250,8 +250,8 @@ class _GroupMerger:
         """Record one doubt about all nodes that could belong to several groups. It names the first such node."""
         if unsure:
             node, groups = next(iter(unsure.items()))
-            more = f" (and {counted(len(unsure) - 1, 'more node')})" if len(unsure) > 1 else ""
-            self.doubts.append(f"node {node}{more} may belong to any of {first_few(tuple(groups))}")
+            further_nodes = f" (and {counted(len(unsure) - 1, 'more node')})" if len(unsure) > 1 else ""
+            self.doubts.append(f"node {node}{further_nodes} may belong to any of {first_few(tuple(groups))}")
 
 
 def _build_groups_by_label(cluster: Cluster, label: str) -> list[JsonObject]:

@@ -187,9 +187,9 @@ class Checker:
             return _LITERALS[type(node.value)]
         return _CHECKS[type(node)](self, node)
 
-    def _add_error(self, at: int, message: str) -> Type:
+    def _add_error(self, offset: int, message: str) -> Type:
         """Record an error and return the error type."""
-        self.errors.append((at, message))
+        self.errors.append((offset, message))
         return ERROR
 
     # -- names ---------------------------------------------------------------------------------------------------
@@ -212,11 +212,11 @@ class Checker:
     def _check_identifier(self, node: Ident) -> Type:
         """Return the type of a name."""
         cel_type = self._resolve_name(node, node.name)
-        return cel_type or self._add_undeclared_error(node.at, node.name)
+        return cel_type or self._add_undeclared_error(node.offset, node.name)
 
-    def _add_undeclared_error(self, at: int, name: str) -> Type:
+    def _add_undeclared_error(self, offset: int, name: str) -> Type:
         """Record the error for an unknown name."""
-        return self._add_error(at, f"undeclared reference to '{name}' (in container '')")
+        return self._add_error(offset, f"undeclared reference to '{name}' (in container '')")
 
     def _check_selection(self, node: Select) -> Type:
         """Return the type of `a.b`, which may be a qualified name or the selection of a field."""
@@ -224,10 +224,10 @@ class Checker:
         cel_type = self._resolve_name(node, name) if name and not node.tests_presence else None
         if cel_type is not None:
             return cel_type
-        result = self._check_field(node.at, node.operand, node.field, optional=False)
+        result = self._check_field(node.offset, node.operand, node.field, optional=False)
         return BOOL if node.tests_presence else self.unification.resolve(result)
 
-    def _check_field(self, at: int, operand: SyntaxNode, name: str, *, optional: bool) -> Type:
+    def _check_field(self, offset: int, operand: SyntaxNode, name: str, *, optional: bool) -> Type:
         """Return the type of a field of the operand. It is optional for ``a.?b`` and for optional operands.
 
         Record an error if the operand cannot have the field.
@@ -238,11 +238,11 @@ class Checker:
             result = target.parameters[1]
         elif target.kind == "struct":
             field_type = self.structs.get(target.name, {}).get(name)
-            result = field_type or self._add_error(at, f"undefined field '{name}'")
+            result = field_type or self._add_error(offset, f"undefined field '{name}'")
         elif target.kind == "param":
             self.unification.unify((DYN,), (target,))
         elif not is_dyn_or_error(target):
-            self._add_error(at, f"type '{target}' does not support field selection")
+            self._add_error(offset, f"type '{target}' does not support field selection")
         return optional_of(result) if optional or is_optional else result
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class Checker:
         if node.function == "_?._":  # the optional selection `operand.?name`
             operand, name = node.args
             assert isinstance(name, Literal)
-            return self.unification.resolve(self._check_field(node.at, operand, name.value, optional=True))
+            return self.unification.resolve(self._check_field(node.offset, operand, name.value, optional=True))
         for arg in node.args:
             self.get_type(arg)
         if node.target is None:
@@ -272,7 +272,7 @@ class Checker:
         """
         overloads = self.functions.get(name)
         if overloads is None:
-            return self._add_undeclared_error(node.at, node.function if target is None else name)
+            return self._add_undeclared_error(node.offset, node.function if target is None else name)
         args = (target, *node.args) if target else node.args
         argument_types = tuple(self.get_type(arg) for arg in args)
         if name in ("_&&_", "_||_"):
@@ -305,7 +305,7 @@ class Checker:
             i for i, cel_type in enumerate(argument_types) if not self.unification.unify((cel_type,), (BOOL,))
         ]
         for i in wrong_indices:
-            self._add_error(node.args[i].at, f"expected type 'bool' but found '{argument_types[i]}'")
+            self._add_error(node.args[i].offset, f"expected type 'bool' but found '{argument_types[i]}'")
         return ERROR if wrong_indices else BOOL
 
     def _add_unmatched_call_error(self, node: Call, name: str, argument_types: tuple[Type, ...], member: bool) -> Type:
@@ -313,7 +313,7 @@ class Checker:
         type_names = [str(self.unification.resolve(cel_type, final=True)) for cel_type in argument_types]
         receiver = f"{type_names.pop(0)}." if member else ""
         signature = f"{receiver}({', '.join(type_names)})"
-        return self._add_error(node.at, f"found no matching overload for '{name}' applied to '{signature}'")
+        return self._add_error(node.offset, f"found no matching overload for '{name}' applied to '{signature}'")
 
     # -- literals --------------------------------------------------------------------------------------------------
 
@@ -347,7 +347,7 @@ class Checker:
             return cel_type
         inner, is_optional = unwrap_optional(cel_type)
         if not is_optional and not is_dyn(cel_type):
-            self._add_error(node.at, f"expected type '{optional_of(cel_type)}' but found '{cel_type}'")
+            self._add_error(node.offset, f"expected type '{optional_of(cel_type)}' but found '{cel_type}'")
         return inner
 
     def _join_types(self, before: Type | None, now: Type) -> Type:
@@ -366,16 +366,16 @@ class Checker:
         fields = message.fields if message else self.structs.get(name)
         if fields is None:
             return self._add_unknown_message_error(node, name)
-        for field_name, value, optional, at in node.fields:
+        for field_name, value, optional, offset in node.fields:
             cel_type = self._check_literal_value(value, optional)
             field_type = fields.get(field_name)
             if field_type is None:
-                self._add_error(at, f"undefined field '{field_name}'")
+                self._add_error(offset, f"undefined field '{field_name}'")
             elif not self.unification.unify((field_type,), (cel_type,)):
                 message_text = (
                     f"expected type of field '{field_name}' is '{field_type}' but provided type is '{cel_type}'"
                 )
-                self._add_error(at, message_text)
+                self._add_error(offset, message_text)
         return message.result if message else build_type("struct", name)
 
     def _add_unknown_message_error(self, node: Message, name: str) -> Type:
@@ -384,9 +384,9 @@ class Checker:
         for message_field in node.fields:
             self.get_type(message_field.value)
         if known_type is None:
-            return self._add_undeclared_error(node.at, node.name)
+            return self._add_undeclared_error(node.offset, node.name)
         expected_kind = "message type" if known_type.kind == "type" else "type"
-        return self._add_error(node.at, f"'{name}' is not a {expected_kind}")
+        return self._add_error(node.offset, f"'{name}' is not a {expected_kind}")
 
     # -- comprehensions ------------------------------------------------------------------------------------------
 
@@ -419,14 +419,14 @@ class Checker:
         message_text = (
             f"expression of type '{range_type}' cannot be range of a comprehension (must be list, map, or dynamic)"
         )
-        self._add_error(node.range.at, message_text)
+        self._add_error(node.range.offset, message_text)
         return (ERROR,) * len(node.names)
 
     def _require_type(self, node: SyntaxNode, required_type: Type) -> None:
         """Record an error if a node does not have the required type."""
         cel_type = self.get_type(node)
         if not self.unification.unify((required_type,), (cel_type,)):
-            self._add_error(node.at, f"expected type '{required_type}' but found '{cel_type}'")
+            self._add_error(node.offset, f"expected type '{required_type}' but found '{cel_type}'")
 
 
 _CHECKS: Mapping[type[SyntaxNode], Callable[..., Type]] = {

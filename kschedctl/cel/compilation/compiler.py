@@ -189,7 +189,7 @@ def _validate_constant(node: Call, checked: CheckedExpression) -> OffsetErrors:
     try:
         _CONSTANT_CHECKS[name](node.args[0].value)
     except CelError:
-        return [(node.args[0].at, f"invalid {name} argument")]
+        return [(node.args[0].offset, f"invalid {name} argument")]
     return []
 
 
@@ -205,7 +205,7 @@ def _validate_list(node: ListOf, checked: CheckedExpression) -> OffsetErrors:
             cel_type, _ = unwrap_optional(cel_type)
         first = first or cel_type
         if cel_type != first:
-            return [(element.at, f"expected type '{first}' but found '{cel_type}'")]
+            return [(element.offset, f"expected type '{first}' but found '{cel_type}'")]
     return []
 
 
@@ -221,7 +221,7 @@ def _validate_map(node: MapOf, checked: CheckedExpression) -> OffsetErrors:
         first = first or types
         for part, first_type, actual_type in zip((key, value), first, types, strict=True):
             if first_type != actual_type:
-                errors.append((part.at, f"expected type '{first_type}' but found '{actual_type}'"))
+                errors.append((part.offset, f"expected type '{first_type}' but found '{actual_type}'"))
     return errors
 
 
@@ -240,15 +240,15 @@ def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
     try:
         clauses = [clause for clause in iter_clauses(target.value, len(values)) if isinstance(clause, Clause)]
     except CelError as error:
-        return [(node.at, str(error))]
+        return [(node.offset, str(error))]
     for clause, value in zip(clauses, values, strict=False):
         unfit_value = _find_unformattable_value(value, clause.verb, checked)
         if unfit_value is not None:
             type_name = _get_runtime_type_name(checked.types[unfit_value])
-            return [(unfit_value.at, describe_unfit_value(clause.verb, type_name))]
+            return [(unfit_value.offset, describe_unfit_value(clause.verb, type_name))]
     if len(values) > len(clauses):
         message = f"too many arguments supplied to string.format (expected {len(clauses)}, got {len(values)})"
-        return [(node.at, message)]
+        return [(node.offset, message)]
     return []
 
 

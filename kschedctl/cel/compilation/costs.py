@@ -122,7 +122,7 @@ def _build_set_cost(factor: int) -> Cost:
 
 def _compute_validation_cost(form: Opaque, text: Value) -> int:
     """Return the cost of validating a text by a named format."""
-    pattern_size: int = form.held.pattern_size
+    pattern_size: int = form.wrapped.pattern_size
     return ceil((1.0 + get_cost_size(text)) * _TRAVERSAL) * ceil(pattern_size * _PATTERN)
 
 

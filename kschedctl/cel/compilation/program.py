@@ -159,9 +159,9 @@ class Planner:
         def run(frame: Frame) -> Value:
             """Evaluate the operand and the index, and return the element, as an optional value for ``?``."""
             value = operand(frame)
-            at = index(frame)
+            index_value = index(frame)
             frame[COST] += cost
-            return select_value(value, at, optional)
+            return select_value(value, index_value, optional)
 
         return Computation(run, attribute=True)
 

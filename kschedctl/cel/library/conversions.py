@@ -196,7 +196,7 @@ _STRINGS: Mapping[type, Callable[[Value], str]] = {
     Duration: lambda value: f"{format_seconds(value)}s",
     Timestamp: times.format_timestamp,
     TypeValue: lambda value: value.name,
-    Opaque: lambda value: str(value.held),
+    Opaque: lambda value: str(value.wrapped),
 }
 
 

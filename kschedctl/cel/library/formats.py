@@ -136,7 +136,7 @@ def validate_format(form: Opaque, text: str) -> Optional:
 
     The list is missing if the text has the format.
     """
-    errors = form.held.find_configuration_errors(text)
+    errors = form.wrapped.find_configuration_errors(text)
     return Optional(errors) if errors else NONE
 
 

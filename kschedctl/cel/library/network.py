@@ -64,12 +64,12 @@ def _parse_argument(parse: Callable[[str], Opaque], text: str) -> Opaque:
 
 def _contains_ip(outer: Opaque, inner: Opaque) -> bool:
     """Return whether a CIDR contains an IP address."""
-    return inner.held in outer.held.network
+    return inner.wrapped in outer.wrapped.network
 
 
 def _contains_network(outer: Opaque, inner: Opaque) -> bool:
     """Return whether a CIDR contains another CIDR."""
-    outer_network, inner_network = outer.held.network, inner.held.network
+    outer_network, inner_network = outer.wrapped.network, inner.wrapped.network
     if outer_network.version != inner_network.version or inner_network.prefixlen < outer_network.prefixlen:
         return False
     return inner_network.network_address in outer_network
@@ -77,34 +77,34 @@ def _contains_network(outer: Opaque, inner: Opaque) -> bool:
 
 def _is_link_local_multicast(value: Opaque) -> bool:
     """Return whether the address is in 224.0.0.0/24, or in ff?2::/16 with any flags."""
-    held: _Address = value.held
-    if held.version == 4:
-        return held in _MULTICAST
-    return int(held) >> 112 & 0xFF0F == 0xFF02  # the first 16 of 128 bits, without the flags
+    address: _Address = value.wrapped
+    if address.version == 4:
+        return address in _MULTICAST
+    return int(address) >> 112 & 0xFF0F == 0xFF02  # the first 16 of 128 bits, without the flags
 
 
 def _is_global_unicast(value: Opaque) -> bool:
     """Return whether Go's netip considers the address global unicast, which includes private addresses."""
-    held = value.held
-    special = held.is_unspecified or held.is_loopback or held.is_multicast or held.is_link_local
-    return not special and str(held) != "255.255.255.255"
+    address = value.wrapped
+    special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+    return not special and str(address) != "255.255.255.255"
 
 
 def _mask_cidr(value: Opaque) -> Opaque:
     """Return the CIDR with the host bits cleared."""
-    held: _Interface = value.held
-    return Opaque("net.CIDR", ipaddress.ip_interface(str(held.network)))
+    interface: _Interface = value.wrapped
+    return Opaque("net.CIDR", ipaddress.ip_interface(str(interface.network)))
 
 
 _ADDRESS_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "ip(string) net.IP": parse_ip,
     "isIP(string) bool": build_validity_predicate(parse_ip),
-    "ip.isCanonical(string) bool": lambda text: str(parse_ip(text).held) == text,
-    "{net.IP}.family() int": lambda value: value.held.version,
-    "{net.IP}.isUnspecified() bool": lambda value: value.held.is_unspecified,
-    "{net.IP}.isLoopback() bool": lambda value: value.held.is_loopback,
+    "ip.isCanonical(string) bool": lambda text: str(parse_ip(text).wrapped) == text,
+    "{net.IP}.family() int": lambda value: value.wrapped.version,
+    "{net.IP}.isUnspecified() bool": lambda value: value.wrapped.is_unspecified,
+    "{net.IP}.isLoopback() bool": lambda value: value.wrapped.is_loopback,
     "{net.IP}.isLinkLocalMulticast() bool": _is_link_local_multicast,
-    "{net.IP}.isLinkLocalUnicast() bool": lambda value: value.held.is_link_local,
+    "{net.IP}.isLinkLocalUnicast() bool": lambda value: value.wrapped.is_link_local,
     "{net.IP}.isGlobalUnicast() bool": _is_global_unicast,
     "cidr(string) net.CIDR": parse_cidr,
     "isCIDR(string) bool": build_validity_predicate(parse_cidr),
@@ -114,9 +114,9 @@ _ADDRESS_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{net.CIDR}.containsCIDR(string) bool": lambda outer, text: _contains_network(
         outer, _parse_argument(parse_cidr, text)
     ),
-    "{net.CIDR}.ip() net.IP": lambda value: Opaque("net.IP", value.held.ip),
+    "{net.CIDR}.ip() net.IP": lambda value: Opaque("net.IP", value.wrapped.ip),
     "{net.CIDR}.masked() net.CIDR": _mask_cidr,
-    "{net.CIDR}.prefixLength() int": lambda value: value.held.network.prefixlen,
+    "{net.CIDR}.prefixLength() int": lambda value: value.wrapped.network.prefixlen,
 }
 
 
@@ -216,8 +216,8 @@ def _split_scheme(text: str) -> tuple[str, str]:
 
 def _split_authority(text: str) -> tuple[str, str]:
     """Split user information from the host. Raises ValueError if one of the two is invalid."""
-    user, at, host = text.rpartition("@")
-    if at and not _USER.fullmatch(user):
+    user, separator, host = text.rpartition("@")
+    if separator and not _USER.fullmatch(user):
         raise ValueError("net/url: invalid userinfo")
     if _BAD_ESCAPE.search(user) or _BAD_ESCAPE.search(host):
         raise ValueError("invalid URL escape")
@@ -261,7 +261,7 @@ def to_url(text: str) -> Opaque:
 def parse_query(value: Opaque) -> Map:
     """Parse the query of a URL into a map from each name to the list of its values. Invalid parts are left out."""
     values: dict[str, list[str]] = {}
-    for piece in value.held.query.split("&"):
+    for piece in value.wrapped.query.split("&"):
         if not piece or ";" in piece or _BAD_ESCAPE.search(piece):
             continue
         name, _, text = piece.partition("=")
@@ -272,11 +272,11 @@ def parse_query(value: Opaque) -> Map:
 _URL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "url(string) kubernetes.URL": to_url,
     "isURL(string) bool": build_validity_predicate(parse_request_url),
-    "{kubernetes.URL}.getScheme() string": lambda value: value.held.scheme,
-    "{kubernetes.URL}.getHost() string": lambda value: value.held.host,
-    "{kubernetes.URL}.getHostname() string": lambda value: value.held.hostname(),
-    "{kubernetes.URL}.getPort() string": lambda value: value.held.port(),
-    "{kubernetes.URL}.getEscapedPath() string": lambda value: value.held.path,
+    "{kubernetes.URL}.getScheme() string": lambda value: value.wrapped.scheme,
+    "{kubernetes.URL}.getHost() string": lambda value: value.wrapped.host,
+    "{kubernetes.URL}.getHostname() string": lambda value: value.wrapped.hostname(),
+    "{kubernetes.URL}.getPort() string": lambda value: value.wrapped.port(),
+    "{kubernetes.URL}.getEscapedPath() string": lambda value: value.wrapped.path,
     "{kubernetes.URL}.getQuery() map(string, list(string))": parse_query,
 }
 

@@ -42,10 +42,10 @@ def _convert_to_int64(value: Opaque) -> int | None:
 
     Upstream does not reduce fractions, so 1000m is not an integer.
     """
-    held: Quantity = value.held
-    if held.big or held.scale < 0:
+    quantity: Quantity = value.wrapped
+    if quantity.big or quantity.scale < 0:
         return None
-    number = held.mantissa * 10**held.scale
+    number = quantity.mantissa * 10**quantity.scale
     return number if INT64_MIN <= number <= INT64_MAX else None
 
 
@@ -59,11 +59,11 @@ def _convert_to_integer(value: Opaque) -> int:
 
 def _convert_to_float(value: Opaque) -> float:
     """Convert a quantity to a float, or infinity if it is out of range."""
-    held: Quantity = value.held
+    quantity: Quantity = value.wrapped
     try:
-        return float(held.mantissa) * 10.0**held.scale
+        return float(quantity.mantissa) * 10.0**quantity.scale
     except OverflowError:
-        return math.copysign(math.inf, held.mantissa)
+        return math.copysign(math.inf, quantity.mantissa)
 
 
 def _build_adder(sign: int) -> Callable[[Opaque, Value], Opaque]:
@@ -74,8 +74,8 @@ def _build_adder(sign: int) -> Callable[[Opaque, Value], Opaque]:
 
     def add(left: Opaque, right: Value) -> Opaque:
         """Return the sum or difference."""
-        other = Quantity(right, 0, Format.DECIMAL_EXPONENT) if isinstance(right, int) else right.held
-        total = left.held.add(other) if sign > 0 else left.held.sub(other)
+        other = Quantity(right, 0, Format.DECIMAL_EXPONENT) if isinstance(right, int) else right.wrapped
+        total = left.wrapped.add(other) if sign > 0 else left.wrapped.sub(other)
         return Opaque(QUANTITY, total, computed=True)
 
     return add
@@ -83,13 +83,13 @@ def _build_adder(sign: int) -> Callable[[Opaque, Value], Opaque]:
 
 def _compare_quantities(left: Opaque, right: Opaque) -> int:
     """Return -1, 0 or 1 as the order of two quantities."""
-    return int(left.held.cmp(right.held))
+    return int(left.wrapped.cmp(right.wrapped))
 
 
 _QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "quantity(string) kubernetes.Quantity": parse_cel_quantity,
     "isQuantity(string) bool": is_quantity,
-    "sign(kubernetes.Quantity) int": lambda q: (q.held.mantissa > 0) - (q.held.mantissa < 0),
+    "sign(kubernetes.Quantity) int": lambda q: (q.wrapped.mantissa > 0) - (q.wrapped.mantissa < 0),
     "{kubernetes.Quantity}.isGreaterThan(kubernetes.Quantity) bool": lambda a, b: _compare_quantities(a, b) > 0,
     "{kubernetes.Quantity}.isLessThan(kubernetes.Quantity) bool": lambda a, b: _compare_quantities(a, b) < 0,
     "{kubernetes.Quantity}.compareTo(kubernetes.Quantity) int": _compare_quantities,
@@ -239,8 +239,8 @@ def _build_version_part_getter(name: str) -> Callable[[Opaque], int]:
     """Build a function that returns the named part of a version as a signed 64-bit integer."""
 
     def get_part(value: Opaque) -> int:
-        """Return the part, wrapped to a signed number."""
-        number: int = getattr(value.held, name)
+        """Return the part, quantity to a signed number."""
+        number: int = getattr(value.wrapped, name)
         return number if number <= INT_MAX else number - 2**64  # as the conversion of Go wraps
 
     return get_part
@@ -248,8 +248,8 @@ def _build_version_part_getter(name: str) -> Callable[[Opaque], int]:
 
 def _compare_versions(left: Opaque, right: Opaque) -> int:
     """Return -1, 0 or 1 as the order of two versions."""
-    version: SemanticVersion = left.held
-    return version.compare(right.held)
+    version: SemanticVersion = left.wrapped
+    return version.compare(right.wrapped)
 
 
 _VERSION_FUNCTIONS: Mapping[str, Callable[..., Value]] = {

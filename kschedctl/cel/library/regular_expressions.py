@@ -118,11 +118,11 @@ def _iter_match_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
     Like Go, skip an empty match that touches the previous match. Raises CelError if the pattern is invalid.
     """
     compiled = _compile_for_text(pattern, text)
-    at = 0
+    position = 0
     last_end = -1
-    while at <= len(text):
+    while position <= len(text):
         try:
-            match = compiled.search(text, at)
+            match = compiled.search(text, position)
         except UnicodeError as error:  # half a surrogate pair
             raise CelError(str(error)) from None
         if match is None:
@@ -130,7 +130,7 @@ def _iter_match_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
         begin, end = match.span()
         if end > begin or begin != last_end:
             yield begin, end
-        at = end if end > at else at + 1  # go on after an empty match
+        position = end if end > position else position + 1  # go on after an empty match
         last_end = end
 
 
@@ -224,12 +224,12 @@ class _Translation:
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
-        self.at = 0
+        self.position = 0
 
     def translate(self) -> _TranslatedPart:
         """Translate the pattern. Raises NotSimpleError if it is not in the subset."""
         part = self._translate_alternatives()
-        if self.at < len(self.pattern):
+        if self.position < len(self.pattern):
             raise NotSimpleError(self.pattern)
         return part
 
@@ -237,7 +237,7 @@ class _Translation:
         """Translate alternatives separated by `|`."""
         parts = [self._translate_sequence()]
         while self._get_next_character() == "|":
-            self.at += 1
+            self.position += 1
             parts.append(self._translate_sequence())
         return _TranslatedPart(
             "|".join(p.text for p in parts), sum(p.ways for p in parts), max(p.unbounded for p in parts)
@@ -254,14 +254,18 @@ class _Translation:
     def _translate_repetition(self) -> _TranslatedPart:
         """Translate an atom with its repetition, if there is one."""
         part = self._translate_atom()
-        repetition = _REPETITION.match(self.pattern, self.at)
+        repetition = _REPETITION.match(self.pattern, self.position)
         if repetition is None:
             return part
-        self.at = repetition.end()
+        self.position = repetition.end()
         lazy = "?" if self._get_next_character() == "?" else ""
-        self.at += len(lazy)
+        self.position += len(lazy)
         optional = repetition.group() == "?"
-        if _REPETITION.match(self.pattern, self.at) or part.text in _EMPTY_WIDTH or not (part.character or optional):
+        if (
+            _REPETITION.match(self.pattern, self.position)
+            or part.text in _EMPTY_WIDTH
+            or not (part.character or optional)
+        ):
             raise NotSimpleError(self.pattern)
         text = part.text + repetition.group() + lazy
         if optional:
@@ -281,7 +285,7 @@ class _Translation:
             return self._translate_group()
         if character == "[":
             return self._translate_class()
-        self.at += 1
+        self.position += 1
         if character == "\\":
             return self._translate_escape()
         if character in "*+?{})":
@@ -295,33 +299,33 @@ class _Translation:
         escaped = _ESCAPES.get(self._get_next_character())
         if escaped is None:
             raise NotSimpleError(self.pattern)
-        self.at += 1
+        self.position += 1
         return _TranslatedPart(escaped, character=escaped not in _EMPTY_WIDTH)
 
     def _translate_group(self) -> _TranslatedPart:
         """Translate a group in parentheses into one that does not capture."""
-        self.at += 1
-        if self.pattern.startswith("?:", self.at):
-            self.at += 2
+        self.position += 1
+        if self.pattern.startswith("?:", self.position):
+            self.position += 2
         part = self._translate_alternatives()
         if self._get_next_character() != ")":
             raise NotSimpleError(self.pattern)
-        self.at += 1
+        self.position += 1
         return part._replace(text=f"(?:{part.text})")
 
     def _translate_class(self) -> _TranslatedPart:
         """Translate a character class in brackets."""
-        character_class = _CLASS.match(self.pattern, self.at)
+        character_class = _CLASS.match(self.pattern, self.position)
         if character_class is None:
             raise NotSimpleError(self.pattern)
-        self.at = character_class.end()
+        self.position = character_class.end()
         return _TranslatedPart(
             re.sub(r"\\([dws])", lambda escape: _IN_CLASS[escape[1]], character_class.group()), character=True
         )
 
     def _get_next_character(self) -> str:
         """Return the next character, or "" at the end."""
-        return self.pattern[self.at : self.at + 1]
+        return self.pattern[self.position : self.position + 1]
 
 
 class SimplePattern(NamedTuple):

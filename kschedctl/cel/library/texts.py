@@ -24,9 +24,9 @@ _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2
 _SPACE += "\u202f\u205f\u3000"  # White_Space of Unicode, which str.strip exceeds by U+001C to U+001F
 
 
-def _build_index_error(at: int) -> CelError:
+def _build_index_error(position: int) -> CelError:
     """Build the error for an index that is out of range."""
-    return CelError(f"index out of range: {at}")
+    return CelError(f"index out of range: {position}")
 
 
 def find_index(text: str, part: str, start: int = 0) -> int:
@@ -58,11 +58,11 @@ def find_last_index(text: str, part: str, start: int | None = None) -> int:
     return -1 if start >= len(text) else text.rfind(part, 0, start + len(part))
 
 
-def char_at(text: str, at: int) -> str:
+def char_at(text: str, position: int) -> str:
     """Return the character at an index, or "" right after the last one. Raises CelError for other indices."""
-    if not 0 <= at <= len(text):
-        raise _build_index_error(at)
-    return text[at : at + 1]
+    if not 0 <= position <= len(text):
+        raise _build_index_error(position)
+    return text[position : position + 1]
 
 
 def substring(text: str, start: int, end: int | None = None) -> str:
@@ -74,9 +74,9 @@ def substring(text: str, start: int, end: int | None = None) -> str:
         end = len(text)
     elif start > end:
         raise CelError(f"invalid substring range. start: {start}, end: {end}")
-    for at in (start, end):
-        if not 0 <= at <= len(text):
-            raise _build_index_error(at)
+    for position in (start, end):
+        if not 0 <= position <= len(text):
+            raise _build_index_error(position)
     return text[start:end]
 
 
@@ -180,29 +180,29 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
     Raises CelError if a clause is invalid, or if there are more clauses than the ``count`` values.
     """
     before = ""
-    at = 0
+    position = 0
     index = 0
-    while (next_at := template.find("%", at)) >= 0:
-        before += template[at:next_at]
-        at = next_at
-        if template.startswith("%%", at):
+    while (next_at := template.find("%", position)) >= 0:
+        before += template[position:next_at]
+        position = next_at
+        if template.startswith("%%", position):
             before += "%"
-            at += 2
+            position += 2
             continue
         if index >= count:
             raise CelError(f"index {index} out of range")
-        clause, at = _parse_clause(template, at, before)
+        clause, position = _parse_clause(template, position, before)
         yield clause
         before = ""
         index += 1
-    yield before + template[at:]
+    yield before + template[position:]
 
 
-def _parse_clause(template: str, at: int, before: str) -> tuple[Clause, int]:
+def _parse_clause(template: str, position: int, before: str) -> tuple[Clause, int]:
     """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError if it is invalid."""
-    if at + 1 >= len(template):
+    if position + 1 >= len(template):
         raise CelError("unexpected end of string")
-    match = _CLAUSE.match(template, at)
+    match = _CLAUSE.match(template, position)
     assert match is not None
     digits, verb = match.groups()
     fault = "could not parse formatting clause: "

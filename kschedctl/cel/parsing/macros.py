@@ -31,23 +31,23 @@ def expand_macro(call: Call) -> SyntaxNode:
 
 def _build_call(near: SyntaxNode, function: str, *args: SyntaxNode, target: SyntaxNode | None = None) -> Call:
     """Build a call at the position of another node."""
-    return Call(near.at, near.height, function, target, args)
+    return Call(near.offset, near.height, function, target, args)
 
 
 def _build_accumulator(near: SyntaxNode) -> Ident:
     """Build a reference to the accumulator."""
-    return Ident(near.at, 0, ACCUMULATOR)
+    return Ident(near.offset, 0, ACCUMULATOR)
 
 
 def _build_constant(near: SyntaxNode, value: object) -> Literal:
     """Build a literal."""
-    return Literal(near.at, 0, value)
+    return Literal(near.offset, 0, value)
 
 
 def _get_name(node: SyntaxNode, fault: str) -> str:
     """Return the name of an identifier. Raises CompileError for other nodes."""
     if not isinstance(node, Ident):
-        raise CompileError(node.at, fault)
+        raise CompileError(node.offset, fault)
     return node.name
 
 
@@ -61,10 +61,10 @@ def _get_loop_variable_names(call: Call, count: int) -> tuple[str, ...]:
         fault = "argument is not an identifier"
     names = tuple(_get_name(node, fault) for node in call.args[:count])
     if len(set(names)) < count:
-        raise CompileError(call.args[1].at, f"duplicate variable name: {names[0]}")
+        raise CompileError(call.args[1].offset, f"duplicate variable name: {names[0]}")
     for node, name in zip(call.args, names, strict=False):
         if name in (ACCUMULATOR, "__result__"):
-            raise CompileError(node.at, "iteration variable overwrites accumulator variable")
+            raise CompileError(node.offset, "iteration variable overwrites accumulator variable")
     return names
 
 
@@ -85,7 +85,7 @@ def _build_comprehension(call: Call, count: int, loop: _Loop) -> Fold:
     """Build a comprehension over the call's target with `count` loop variables."""
     assert call.target is not None
     return Fold(
-        call.at,
+        call.offset,
         call.height,
         range=call.target,
         names=_get_loop_variable_names(call, count),
@@ -101,8 +101,8 @@ def _expand_has(call: Call) -> SyntaxNode:
     """Expand `has(a.b)` into a test whether the field is present."""
     operand = call.args[0]
     if not isinstance(operand, Select):
-        raise CompileError(operand.at, "invalid argument to has() macro")
-    return Select(call.at, operand.height, operand.operand, operand.field, tests_presence=True)
+        raise CompileError(operand.offset, "invalid argument to has() macro")
+    return Select(call.offset, operand.height, operand.operand, operand.field, tests_presence=True)
 
 
 def _expand_all(call: Call) -> SyntaxNode:
@@ -129,13 +129,13 @@ def _expand_exists_one(call: Call) -> SyntaxNode:
 
 def _expand_map(call: Call) -> SyntaxNode:
     """Expand ``list.map(x, item)`` or ``list.map(x, condition, item)`` into a loop that builds a list."""
-    return _build_collecting_fold(call, 1, ListOf(call.at, 0, ()), _build_append(call, call.args[-1]))
+    return _build_collecting_fold(call, 1, ListOf(call.offset, 0, ()), _build_append(call, call.args[-1]))
 
 
 def _expand_filter(call: Call) -> SyntaxNode:
     """Expand ``list.filter(x, condition)`` into a loop that keeps elements."""
     step = _build_call(call, "_?_:_", call.args[1], _build_append(call, call.args[0]), _build_accumulator(call))
-    return _build_comprehension(call, 1, _Loop(ListOf(call.at, 0, ()), step))
+    return _build_comprehension(call, 1, _Loop(ListOf(call.offset, 0, ()), step))
 
 
 def _expand_transform_list(call: Call) -> SyntaxNode:
@@ -143,7 +143,7 @@ def _expand_transform_list(call: Call) -> SyntaxNode:
 
     A condition may precede the item.
     """
-    return _build_collecting_fold(call, 2, ListOf(call.at, 0, ()), _build_append(call, call.args[-1]))
+    return _build_collecting_fold(call, 2, ListOf(call.offset, 0, ()), _build_append(call, call.args[-1]))
 
 
 def _expand_transform_map(call: Call) -> SyntaxNode:
@@ -152,7 +152,7 @@ def _expand_transform_map(call: Call) -> SyntaxNode:
     A condition may precede the value.
     """
     step = _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[0], call.args[-1])
-    return _build_collecting_fold(call, 2, MapOf(call.at, 0), step)
+    return _build_collecting_fold(call, 2, MapOf(call.offset, 0), step)
 
 
 def _expand_transform_map_entry(call: Call) -> SyntaxNode:
@@ -161,13 +161,13 @@ def _expand_transform_map_entry(call: Call) -> SyntaxNode:
     Each entry is itself a map, and all its entries are inserted. A condition may precede the entry.
     """
     return _build_collecting_fold(
-        call, 2, MapOf(call.at, 0), _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[-1])
+        call, 2, MapOf(call.offset, 0), _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[-1])
     )
 
 
 def _build_append(call: Call, item: SyntaxNode) -> SyntaxNode:
     """Build the step that appends an item to the accumulator."""
-    return _build_call(call, "_+_", _build_accumulator(call), ListOf(call.at, item.height, (item,)))
+    return _build_call(call, "_+_", _build_accumulator(call), ListOf(call.offset, item.height, (item,)))
 
 
 def _build_collecting_fold(call: Call, count: int, initial: SyntaxNode, step: SyntaxNode) -> SyntaxNode:
@@ -185,16 +185,16 @@ def _build_binding(near: SyntaxNode, name: str, value: SyntaxNode, result: Synta
 
     This is a fold over an empty list: its accumulator is the name, and its loop never runs.
     """
-    nothing = ListOf(near.at, 0, ())
+    nothing = ListOf(near.offset, 0, ())
     return Fold(
-        near.at,
+        near.offset,
         near.height,
         range=nothing,
         names=(UNUSED,),
         accumulator=name,
         initial=value,
         condition=_build_constant(near, False),
-        step=Ident(near.at, 0, name),
+        step=Ident(near.offset, 0, name),
         result=result,
     )
 
@@ -224,10 +224,10 @@ def _expand_sort_by(call: Call) -> SyntaxNode:
     """Expand `list.sortBy(x, key)` into a sort by a list of computed keys."""
     if isinstance(call.target, Literal | MapOf):
         fault = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
-        raise CompileError(call.target.at, fault)
+        raise CompileError(call.target.offset, fault)
     assert call.target is not None
-    values = Ident(call.at, 0, "@__sortBy_input__")
-    keys = _expand_map(Call(call.at, call.height, "map", values, call.args))
+    values = Ident(call.offset, 0, "@__sortBy_input__")
+    keys = _expand_map(Call(call.offset, call.height, "map", values, call.args))
     return _build_binding(
         call, values.name, call.target, _build_call(call, "@sortByAssociatedKeys", keys, target=values)
     )

@@ -48,7 +48,7 @@ def parse_source(source: str) -> SyntaxNode:
     node = parser.parse_expression()
     if parser.token.kind != END:
         what = f"Syntax error: extraneous input '{parser.token.text}' expecting {END}"
-        raise parser.error(parser.token.at, what)
+        raise parser.error(parser.token.offset, what)
     if node.height > MAX_DEPTH:
         raise _build_depth_error("max recursion depth exceeded")
     return node
@@ -109,13 +109,13 @@ class _Parser:
         """
         text = self.token.text
         if expected_kind == ")" and self.token.kind == END:
-            return self.error(self.token.at, f"Syntax error: missing ')' at '{text}'")
+            return self.error(self.token.offset, f"Syntax error: missing ')' at '{text}'")
         expecting = f" expecting '{expected_kind}'" if expected_kind else ""
-        return self.error(self.token.at, f"Syntax error: mismatched input '{text}'{expecting}")
+        return self.error(self.token.offset, f"Syntax error: mismatched input '{text}'{expecting}")
 
-    def error(self, at: int, message: str) -> CompileError:
+    def error(self, offset: int, message: str) -> CompileError:
         """Build the error for a message at an offset."""
-        return build_compile_error(self.source, [(at, message)])
+        return build_compile_error(self.source, [(offset, message)])
 
     def enter_rule(self, rule: str) -> None:
         """Count the entry into a rule of the grammar. Raises CompileError if the rule is nested too deep."""
@@ -134,20 +134,20 @@ class _Parser:
             then = self.parse_logical("||", lambda: self.parse_logical("&&", self.parse_relation))
             self.expect(":")
             parts = (node, then, self.parse_expression())
-            node = Call(question.at, _compute_height(*parts), "_?_:_", None, parts)
+            node = Call(question.offset, _compute_height(*parts), "_?_:_", None, parts)
         self.depth["expression"] -= 1
         return node
 
     def parse_logical(self, operator: str, term: Callable[[], SyntaxNode]) -> SyntaxNode:
         """Parse terms joined by `&&` or `||` into one call."""
         terms = [term()]
-        at = 0
+        offset = 0
         while self.token.kind == operator:
-            at = self.take().at
+            offset = self.take().offset
             terms.append(term())
         if len(terms) == 1:
             return terms[0]
-        return Call(at, _get_max_height(tuple(terms)), f"_{operator}_", None, tuple(terms))
+        return Call(offset, _get_max_height(tuple(terms)), f"_{operator}_", None, tuple(terms))
 
     def parse_relation(self, chained: bool = True) -> SyntaxNode:
         """Parse comparisons and ``in``, which group from the left.
@@ -160,7 +160,7 @@ class _Parser:
             operator = self.take()
             parts = (node, self.parse_relation(chained=False))
             name = "@in" if operator.kind == "in" else f"_{operator.kind}_"
-            node = Call(operator.at, _compute_height(*parts), name, None, parts)
+            node = Call(operator.offset, _compute_height(*parts), name, None, parts)
         self.depth["relation"] -= 1
         return node
 
@@ -171,7 +171,7 @@ class _Parser:
         while _PRECEDENCE.get(self.token.kind, 0) >= precedence:
             operator = self.take()
             parts = (node, self.parse_arithmetic(_PRECEDENCE[operator.kind] + 1))
-            node = Call(operator.at, _compute_height(*parts), f"_{operator.kind}_", None, parts)
+            node = Call(operator.offset, _compute_height(*parts), f"_{operator.kind}_", None, parts)
         self.depth["arithmetic"] -= 1
         return node
 
@@ -186,7 +186,7 @@ class _Parser:
         node = self.parse_member()
         if count % 2 == 0:
             return node
-        return Call(first.at, node.height, f"{first.kind}_", None, (node,))
+        return Call(first.offset, node.height, f"{first.kind}_", None, (node,))
 
     def _is_negative_number(self) -> bool:
         """Return whether the current token is the minus sign of a number."""
@@ -207,7 +207,7 @@ class _Parser:
         function = "_[?_]" if self.accept("?") else "_[_]"
         parts = (node, self.parse_expression())
         self.expect("]")
-        return Call(bracket.at, _compute_height(*parts), function, None, parts)
+        return Call(bracket.offset, _compute_height(*parts), function, None, parts)
 
     def parse_selection(self, node: SyntaxNode) -> SyntaxNode:
         """Parse `.field`, `.?field` or `.method(…)` after a node."""
@@ -215,23 +215,23 @@ class _Parser:
         optional = self.accept("?")
         name = self.expect("name")
         if optional:
-            field = Literal(name.at, 0, name.text)
-            return Call(dot.at, _compute_height(node), "_?._", None, (node, field))
+            field = Literal(name.offset, 0, name.text)
+            return Call(dot.offset, _compute_height(node), "_?._", None, (node, field))
         parenthesis = self.accept("(")
         if not parenthesis:
-            return Select(dot.at, _compute_height(node), node, name.text)
+            return Select(dot.offset, _compute_height(node), node, name.text)
         return self.parse_call(parenthesis, name.text, node)
 
     def parse_call(self, parenthesis: Token, function: str, target: SyntaxNode | None) -> SyntaxNode:
         """Parse the arguments of a call after its parenthesis, and expand macros."""
         args = tuple(self.parse_sequence(")", self.parse_expression))
         height = _compute_height(target, *args) if target else _get_max_height(args)
-        call = Call(parenthesis.at, height, function, target, args)
+        call = Call(parenthesis.offset, height, function, target, args)
         try:
             return expand_macro(call)
         except CompileError as error:
-            at, message = error.args
-            raise self.error(at, message) from None
+            offset, message = error.args
+            raise self.error(offset, message) from None
 
     def parse_sequence(self, end: str, item: Callable[[], T], trailing: bool = False) -> list[T]:
         """Parse items separated by commas, up to and including the token ``end``.
@@ -265,7 +265,7 @@ class _Parser:
                 self.take()
                 entries = tuple(self.parse_sequence("}", self.parse_entry, trailing=True))
                 parts = tuple(part for entry in entries for part in (entry.key, entry.value))
-                return MapOf(token.at, _get_max_height(parts), entries)
+                return MapOf(token.offset, _get_max_height(parts), entries)
             case "." | "name":
                 return self.parse_name()
         return self.parse_literal()
@@ -279,9 +279,9 @@ class _Parser:
         if self.token.kind not in _LITERALS:
             raise self.build_unexpected_token_error()
         try:
-            return Literal(token.at, 0, parse_literal(self.take(), negative))
+            return Literal(token.offset, 0, parse_literal(self.take(), negative))
         except ValueError as error:
-            raise self.error(token.at, str(error)) from None
+            raise self.error(token.offset, str(error)) from None
 
     def parse_list(self) -> SyntaxNode:
         """Parse a list literal, in which `?` marks optional elements."""
@@ -289,7 +289,7 @@ class _Parser:
         elements = self.parse_sequence("]", self.parse_element, trailing=True)
         nodes = tuple(node for node, _ in elements)
         optional = frozenset(i for i, (_, is_optional) in enumerate(elements) if is_optional)
-        return ListOf(bracket.at, _get_max_height(nodes), nodes, optional)
+        return ListOf(bracket.offset, _get_max_height(nodes), nodes, optional)
 
     def parse_element(self) -> tuple[SyntaxNode, bool]:
         """Parse an element of a list literal, and return the element and whether it is optional."""
@@ -311,16 +311,16 @@ class _Parser:
         if self._starts_message():
             return self.parse_message(name)
         if token.text in RESERVED:
-            raise self.error((dot or token).at, f"reserved identifier: {token.text}")
+            raise self.error((dot or token).offset, f"reserved identifier: {token.text}")
         parenthesis = self.accept("(")
-        return self.parse_call(parenthesis, name, None) if parenthesis else Ident(token.at, 0, name)
+        return self.parse_call(parenthesis, name, None) if parenthesis else Ident(token.offset, 0, name)
 
     def _starts_message(self) -> bool:
         """Return whether names joined by dots are followed by ``{``."""
-        at = self.position
-        while self.tokens[at].kind == "." and self.tokens[at + 1].kind == "name":
-            at += 2
-        return self.tokens[at].kind == "{"
+        offset = self.position
+        while self.tokens[offset].kind == "." and self.tokens[offset + 1].kind == "name":
+            offset += 2
+        return self.tokens[offset].kind == "{"
 
     def parse_message(self, name: str) -> SyntaxNode:
         """Parse a message literal after the first part of its type name."""
@@ -329,14 +329,14 @@ class _Parser:
         brace = self.expect("{")
         fields = tuple(self.parse_sequence("}", self.parse_field, trailing=True))
         height = _get_max_height(tuple(message_field.value for message_field in fields))
-        return Message(brace.at, height, name, fields)
+        return Message(brace.offset, height, name, fields)
 
     def parse_field(self) -> MessageField:
         """Parse a field of a message literal, in which a leading `?` marks an optional field."""
         optional = bool(self.accept("?"))
         name = self.expect("name")
         colon = self.expect(":")
-        return MessageField(name.text, self.parse_expression(), optional, colon.at)
+        return MessageField(name.text, self.parse_expression(), optional, colon.offset)
 
 
 class Token(NamedTuple):
@@ -345,7 +345,7 @@ class Token(NamedTuple):
     kind: str
     """The token itself for operators and keywords, or else its category."""
     text: str
-    at: int
+    offset: int
 
 
 KEYWORDS = frozenset(["in", "true", "false", "null"])
@@ -379,20 +379,20 @@ _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 def tokenize(source: str) -> list[Token]:
     """Return all tokens and an end token. Raises CompileError at a character that begins no token."""
     tokens = []
-    at = 0
-    while at < len(source):
-        match = _TOKEN.match(source, at)
+    offset = 0
+    while offset < len(source):
+        match = _TOKEN.match(source, offset)
         if match is None:
             raise build_compile_error(
-                source, [(at, f"Syntax error: token recognition error at: '{source[at : at + 20]}'")]
+                source, [(offset, f"Syntax error: token recognition error at: '{source[offset : offset + 20]}'")]
             )
         kind = str(match.lastgroup)
         text = match[0]
         if kind == "operator" or (kind == "name" and text in KEYWORDS):
             kind = text
         if kind != "space":
-            tokens.append(Token(kind, text, at))
-        at = match.end()
+            tokens.append(Token(kind, text, offset))
+        offset = match.end()
     return [*tokens, Token(END, END, len(source))]
 
 

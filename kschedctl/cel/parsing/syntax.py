@@ -16,7 +16,7 @@ UNUSED = "#unused"
 class SyntaxNode:
     """A part of an expression."""
 
-    at: int
+    offset: int
     """The offset of the token that cel-go reports."""
     height: int
     """The number of nested nodes that count for the limit on depth."""
@@ -85,7 +85,7 @@ class MessageField(NamedTuple):
     name: str
     value: SyntaxNode
     optional: bool
-    at: int
+    offset: int
     """The offset of the colon."""
 
 

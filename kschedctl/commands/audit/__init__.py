@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
 from kschedctl.commands.audit.creation import build_creation_section
+from kschedctl.commands.audit.drains import build_drains_section
 from kschedctl.commands.audit.latency import build_latency_section
 from kschedctl.commands.audit.leader import build_leader_section
 from kschedctl.commands.audit.packing import build_packing_section
@@ -44,6 +45,7 @@ SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
     "leader": build_leader_section,
     "priorities": build_priorities_section,
     "topology": build_topology_section,
+    "drains": build_drains_section,
     "packing": build_packing_section,
 }
 

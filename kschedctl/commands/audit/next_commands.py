@@ -8,7 +8,7 @@ from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Source
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
-from kschedctl.commands.audit.report import CreationSection
+from kschedctl.commands.audit.report import CreationSection, DrainsSection
 from kschedctl.render.page import Commands
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.section import Section
@@ -25,6 +25,9 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-queues-inactive": ("queues",),
     "audit-queues-starving": ("queues",),
     "audit-queues-unplaced": ("explain", "-A"),
+    "audit-drains-never": ("drain",),
+    "audit-drains-now": ("drain",),
+    "audit-drains-overlap": ("drain",),
     "audit-packing-spare-nodes": ("drain",),
     "audit-sampling-loses": ("sampling",),
     "audit-sampling-wastes": ("sampling",),
@@ -68,7 +71,8 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
 def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...]:
     """Return the argument that names the object of a finding, or () if no object suits the command.
 
-    A starving workload is represented by its oldest pod, and a pool by the first node that can be removed.
+    A starving workload is represented by its oldest pod, a pool by the first node that can be removed, and
+    a budget by the first node that cannot be drained.
     """
     if isinstance(section, CreationSection):
         return build_workload_arguments(finding.object)
@@ -79,6 +83,8 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
         pool = name if kind == "Pool" else ""
         names = [node for savings in section.savings if savings.pool == pool for node in savings.empty_nodes]
         names += [emptied.node for emptied in section.emptied if emptied.pool == pool]
+    elif isinstance(section, DrainsSection):
+        names = [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == name]
     elif kind == "Pod":
         names = [name]
     else:

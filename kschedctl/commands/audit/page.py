@@ -178,7 +178,7 @@ def build_brief_section_blocks(section: Section, style: Style) -> Page:
 def _build_evidence(section: Section, style: Style) -> Page:
     """Build the evidence of a section, depending on its type.
 
-    The sections "pending" and "creation" have only findings, so their evidence is empty.
+    The sections "pending", "creation" and "drains" have only findings, so their evidence is empty.
     """
     evidence: Page = ()
     match section:

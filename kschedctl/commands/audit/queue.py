@@ -25,7 +25,7 @@ from kschedctl.commands.explain.waiting import (
 )
 from kschedctl.commands.wakes.between import find_wakes_between
 from kschedctl.commands.wakes.changes_that_wake import build_wake_ups_report
-from kschedctl.commands.wakes.event_replay import RejectedPod, build_basis, merge_bases
+from kschedctl.commands.wakes.event_replay import RejectedPod, build_basis, merge_report_bases
 from kschedctl.commands.wakes.many import iter_groups_of_rejected_pods
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakeUps
 from kschedctl.replay.audit_rules import ERROR, WARNING, AuditRule, build_verdict
@@ -224,7 +224,7 @@ def _merge_attempt_bases(queued: Iterable[AuditedQueuePod], audited: AuditedClus
     Pods with the same rejections share an attempt.
     """
     attempts = {id(queued_pod.rejected): queued_pod.rejected for queued_pod in queued if queued_pod.rejected}
-    return merge_bases([build_basis(audited.scheduler, attempt) for attempt in attempts.values()])
+    return merge_report_bases([build_basis(audited.scheduler, attempt) for attempt in attempts.values()])
 
 
 def _iter_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:

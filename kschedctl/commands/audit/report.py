@@ -1,4 +1,4 @@
-"""The report of an audit (kind Audit), with its sections about pending pods, uncreated pods and the queue.
+"""The report of an audit (kind Audit), with its sections about pending and uncreated pods, the queue and drains.
 
 The sections that have a folder have a report of their own there.
 """
@@ -168,6 +168,24 @@ class CreationSection(Section, frozen=True, kw_only=True, tag="creation"):
     """The workloads that lack pods now, each with the API server's reasons."""
 
 
+class DrainsSection(Section, frozen=True, kw_only=True, tag="drains"):
+    """The section about nodes that cannot be drained now, because of PodDisruptionBudgets."""
+
+    blocked: tuple[BlockedDrains, ...] = ()
+
+
+class BlockedDrains(Document, frozen=True, kw_only=True):
+    """Pods that cannot be evicted now for the same reason, and their nodes."""
+
+    budgets: tuple[str, ...]
+    """The PodDisruptionBudgets that select the pods, as namespace/name. More than one deny every eviction."""
+    reason: str
+    """Why the budget denies an eviction; empty if there are several budgets."""
+    pods: tuple[str, ...]
+    nodes: tuple[str, ...]
+    """The nodes that cannot be drained because of these pods, by name."""
+
+
 class QueueSection(Section, frozen=True, kw_only=True, tag="queue"):
     """The section about the scheduling queue."""
 
@@ -217,6 +235,7 @@ AnySection = (
     | LeaderSection
     | PrioritiesSection
     | TopologySection
+    | DrainsSection
     | PackingSection
 )
 """The sections that an audit may have, told apart by `name`."""

@@ -194,7 +194,7 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
 def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
     """Return the trial with the nominated node, the victims that preemption chose there, and the harm to them."""
     best_candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
-    (chosen,) = best_candidates.take(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
+    (chosen,) = best_candidates.select(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
     return replace(trial, nominated=node, victims=keys, harm=_describe_eviction_harm(victims, chosen.pdb_violations))

@@ -22,7 +22,7 @@ from kschedctl.lint.objects.owners import group_pods_by_owner
 from kschedctl.lint.objects.subject import join_names
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.framework import PluginVerdict
+from kschedctl.scheduler.framework import PluginError, PluginVerdict
 from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
@@ -34,6 +34,7 @@ from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.outcome import SCHEDULED, Outcome
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE as NO_NODE
+from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import match_tolerations
@@ -309,12 +310,16 @@ class ClusterFacts:
         if framework is None:
             return []
         view, positions = self._fork_with_pods(workload, count)
+        placements = Placements(view)
         rows: list[Row] = []
         for position in positions:
-            cycle = run_cycle(framework, view.pods.infos[view.pods.info[position]], view)
-            if not len(cycle.feasible):
+            try:
+                choice = placements.choose_node(framework, position)
+            except PluginError:
                 break
-            rows.append(Row(int(cycle.scores.best[0])))
+            if choice is None:
+                break
+            rows.append(Row(choice.tied[0]))  # the first of equally good nodes, not a random one
             view.assume(position, rows[-1])
         return rows
 
@@ -352,7 +357,7 @@ class ClusterFacts:
         metadata = msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}-lint")
         pod = msgspec.structs.replace(pod, metadata=metadata)
         cluster = scheduler.cluster.with_objects({"Pod": [pod]})
-        view = Fork.from_cluster(cluster, scheduler.view.settings).fork()
+        view = Fork.from_cluster(cluster, scheduler.view.settings, nodes=scheduler.view.nodes)
         first = view.pods.index[pod.key]
         copies = view.add_clones(first, max(count - 1, 0))
         return view, [first, *copies][:count]  # none at all if the count is 0

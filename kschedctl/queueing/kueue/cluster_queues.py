@@ -266,7 +266,7 @@ class CachedQueue:
 
 def _is_check_active(check: AdmissionCheck) -> bool:
     """Return whether the condition Active of an AdmissionCheck is true, which its controller sets."""
-    return any(c.type == "Active" and c.status == "True" for c in check.status.conditions)
+    return any(condition.type == "Active" and condition.status == "True" for condition in check.status.conditions)
 
 
 class QueueSnapshot:

@@ -67,13 +67,13 @@ def _find_preemption_candidates(preemptor: PreemptionSearch, request: Preemption
     if request.queue.node.parent is not None and policies.reclaim_within_cohort != NEVER:
         borrowing = list_borrowing_queues(preemptor.snapshot, request.queue.node, request.keys)
         queues += [(queue, policies.reclaim_within_cohort) for queue in borrowing]
-    return [
-        info
-        for queue, policy in queues
-        for info in queue.workloads.values()
-        if preemptor.satisfies_policy(request.info.workload, info.workload, policy)
-        and uses_resources(info, request.keys)
-    ]
+    candidates = []
+    for queue, policy in queues:
+        for info in queue.workloads.values():
+            is_allowed = preemptor.satisfies_policy(request.info.workload, info.workload, policy)
+            if is_allowed and uses_resources(info, request.keys):
+                candidates.append(info)
+    return candidates
 
 
 class _FairSearch:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from kschedctl.api.node_selector import NodeSelectorError
@@ -566,7 +567,8 @@ class FlavorAssigner:
         results = find_placements(self.queue, requests, self.gates, assume_empty=True)
         failed = find_failed_pod_set(results)
         if failed is None:
-            placed = [assignment.get_pod_set(r.pod_set.name) for by_flavor in requests.values() for r in by_flavor]
+            flavor_requests = chain.from_iterable(requests.values())
+            placed = [assignment.get_pod_set(request.pod_set.name) for request in flavor_requests]
             if placed:
                 assignment.set_mode(AssignmentMode.PREEMPT, placed)
             return
@@ -596,7 +598,7 @@ class FlavorAssigner:
             if not self.queue.topologies:
                 assignment.set_error(assigned, "workload requires Topology, but there is no TAS cache information")
                 continue
-            flavors = sorted({c.flavor for c in assigned.flavors.values() if c.flavor in self.queue.topologies})
+            flavors = sorted(self._find_topology_flavors(assigned))
             if len(flavors) != 1:
                 several = f"more than one TAS flavor assigned: {', '.join(flavors)}"
                 assignment.set_error(assigned, several if flavors else "no TAS flavor assigned")
@@ -618,6 +620,11 @@ class FlavorAssigner:
             )
         return requests
 
+    def _find_topology_flavors(self, assigned: PodSetAssignment) -> set[str]:
+        """Return the flavors of a pod set's assignment that have a topology."""
+        flavors = {choice.flavor for choice in assigned.flavors.values()}
+        return flavors & self.queue.topologies.keys()
+
     def compute_topology_usage(self, assignment: Assignment) -> TopologyUsage:
         """Return the pods that the assignment adds to topology domains, by flavor. Upstream: ComputeTASNetUsage.
 
@@ -626,11 +633,11 @@ class FlavorAssigner:
         """
         former_counts = self._count_admitted_pods_by_domain()
         usage: TopologyUsage = {}
-        specs = {p.name: p.template.spec for p in self.info.workload.adjusted_pod_sets}
+        specs = {pod_set.name: pod_set.template.spec for pod_set in self.info.workload.adjusted_pod_sets}
         for assigned in assignment.pod_sets:
             if assigned.topology is None:
                 continue
-            flavors = {c.flavor for c in assigned.flavors.values() if c.flavor in self.queue.topologies}
+            flavors = self._find_topology_flavors(assigned)
             if len(flavors) != 1:
                 continue
             pod_requests = compute_requests(specs[assigned.name])

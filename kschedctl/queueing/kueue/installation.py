@@ -42,7 +42,7 @@ def detect_installation(cluster: Cluster) -> KueueInstallation:
     '0.20'
     """
     installation = _detect_release(cluster)
-    config_map = next((m for m in cluster.config_maps if m.metadata.name == KUEUE_MAP), None)
+    config_map = next((stored for stored in cluster.config_maps if stored.metadata.name == KUEUE_MAP), None)
     if config_map is not None:
         try:
             configuration = parse_configuration(config_map.data.get(CONFIG_KEY, ""))
@@ -127,5 +127,5 @@ def iter_unreplayed_features(workloads: Iterable[KueueWorkload]) -> Iterator[str
 def _format_limitation(limitation: str, workloads: list[KueueWorkload]) -> str:
     """Return the sentence about a limitation, with the first Workload that it concerns and the number of others."""
     first = workloads[0].metadata
-    others = f" and {counted(len(workloads) - 1, 'other')}" if len(workloads) > 1 else ""
-    return f"{limitation} (Workload {first.namespace}/{first.name}{others})"
+    other_count = f" and {counted(len(workloads) - 1, 'other')}" if len(workloads) > 1 else ""
+    return f"{limitation} (Workload {first.namespace}/{first.name}{other_count})"

@@ -94,7 +94,7 @@ class PriorityClasses:
 
     def find_workload_class(self, name: str) -> WorkloadPriorityClass | None:
         """Return the WorkloadPriorityClass with this name, or None."""
-        return next((c for c in self.workload_classes if c.metadata.name == name), None)
+        return next((stored for stored in self.workload_classes if stored.metadata.name == name), None)
 
     def find_pod_class(self, name: str) -> PriorityClass | None:
         """Return the PriorityClass with this name, or None. The two system classes always exist.
@@ -102,9 +102,10 @@ class PriorityClasses:
         An empty name means the global default, the one with the lowest value if there are several.
         """
         if name:
-            return next((c for c in (*self.pod_classes, *SYSTEM_CLASSES) if c.metadata.name == name), None)
-        defaults = (c for c in self.pod_classes if c.global_default)
-        return min(defaults, key=lambda c: c.value, default=None)
+            all_classes = (*self.pod_classes, *SYSTEM_CLASSES)
+            return next((pod_class for pod_class in all_classes if pod_class.metadata.name == name), None)
+        defaults = (pod_class for pod_class in self.pod_classes if pod_class.global_default)
+        return min(defaults, key=lambda pod_class: pod_class.value, default=None)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,9 @@ class ManagedJobs:
         self._frameworks = _read_frameworks(configuration)
         self._manages_unqueued = configuration.get("manageJobsWithoutQueueName") is True
         self._selector = _build_namespace_selector(configuration)
-        self._namespace_labels = {n.metadata.name: n.metadata.labels for n in cluster.namespaces}
+        self._namespace_labels = {
+            namespace.metadata.name: namespace.metadata.labels for namespace in cluster.namespaces
+        }
         self._with_default_queue = frozenset(
             queue.metadata.namespace for queue in cluster.local_queues if queue.metadata.name == _DEFAULT_QUEUE
         )

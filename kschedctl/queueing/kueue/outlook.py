@@ -141,7 +141,10 @@ def predict_outlook(replay: KueueReplay) -> Outlook:
     The replay stops early after _MOST_CYCLES cycles, or when the tries exceed _MOST_WORK. Workloads that it would still
     try are then undecided.
     """
-    outlooks = {key: WorkloadOutlook(w.priority) for key, w in replay.queues.store.workloads.items() if not w.has_quota}
+    workloads = replay.queues.store.workloads
+    outlooks = {
+        key: WorkloadOutlook(workload.priority) for key, workload in workloads.items() if not workload.has_quota
+    }
     shapes = _record_queue_positions(replay, outlooks)
     quotas = _compute_quotas(replay)
     order: list[str] = []

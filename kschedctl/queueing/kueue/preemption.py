@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import dropwhile, takewhile
+from itertools import chain, dropwhile, takewhile
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -169,15 +169,15 @@ class _CandidateList:
         self._origins: dict[str, _Origin] = {}
         """The origin of the candidates of each other ClusterQueue."""
         policies = request.queue.settings.preemption
-        own = self._collect_queue_candidates(request.queue, policies.within_cluster_queue)
+        own_candidates = self._collect_queue_candidates(request.queue, policies.within_cluster_queue)
         hierarchical, by_priority = self._collect_cohort_candidates()
 
         # Candidates of a group are sorted by rank, so that its evicted Workloads come first. The evicted Workloads of
         # all groups come before the other candidates
-        groups = [sorted(group, key=itemgetter(0)) for group in (hierarchical, by_priority, own)]
-        evicted = [c.info for group in groups for c in takewhile(_is_evicted, group)]
-        others = [c.info for group in groups for c in dropwhile(_is_evicted, group)]
-        self.candidates: list[WorkloadInfo] = [*evicted, *others]
+        groups = [sorted(group, key=itemgetter(0)) for group in (hierarchical, by_priority, own_candidates)]
+        evicted = chain.from_iterable(takewhile(_is_evicted, group) for group in groups)
+        not_evicted = chain.from_iterable(dropwhile(_is_evicted, group) for group in groups)
+        self.candidates: list[WorkloadInfo] = [candidate.info for candidate in (*evicted, *not_evicted)]
         self.has_other_queues = bool(hierarchical or by_priority)
         self.has_hierarchical = bool(hierarchical)
 
@@ -233,7 +233,11 @@ class _CandidateList:
         if policy == ANY:
             return candidates
         preemptor = self._request.info.workload
-        return [c for c in candidates if self._search.satisfies_policy(preemptor, c.info.workload, policy)]
+        return [
+            candidate
+            for candidate in candidates
+            if self._search.satisfies_policy(preemptor, candidate.info.workload, policy)
+        ]
 
     def _collect_cohort_candidates(self) -> tuple[list[RankedCandidate], list[RankedCandidate]]:
         """Return the candidates of other queues in two lists: for hierarchical reclaim, and for reclaim by priority.

@@ -388,8 +388,14 @@ def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange
 
     Raises InputError if one is malformed.
     """
-    priorities = {c.metadata.name: c.value for c in cluster.workload_priority_classes}
-    overheads = {c.metadata.name: c.overhead.pod_fixed for c in cluster.runtime_classes if c.overhead is not None}
+    priorities = {
+        priority_class.metadata.name: priority_class.value for priority_class in cluster.workload_priority_classes
+    }
+    overheads = {
+        runtime_class.metadata.name: runtime_class.overhead.pod_fixed
+        for runtime_class in cluster.runtime_classes
+        if runtime_class.overhead is not None
+    }
     workloads = {}
     for stored in cluster.kueue_workloads:
         ranges = limit_ranges.get(stored.metadata.namespace, ())
@@ -470,7 +476,7 @@ def _render_admitted_pod_set(assigned: PodSetAdmission) -> dict[str, Any]:
     if assigned.topology is not None:
         pod_set["topology"] = {
             "levels": list(assigned.topology.levels),
-            "domains": [{"values": list(d.values), "count": d.count} for d in assigned.topology.domains],
+            "domains": [{"values": list(domain.values), "count": domain.count} for domain in assigned.topology.domains],
         }
     if assigned.delayed_topology:
         pod_set["delayedTopologyRequest"] = assigned.delayed_topology

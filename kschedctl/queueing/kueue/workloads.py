@@ -429,7 +429,9 @@ class WorkloadInfo:
     @property
     def can_be_admitted_partially(self) -> bool:
         """Return whether Kueue may admit fewer pods than requested, because a pod set has a lower minCount."""
-        return any(p.min_count is not None and p.count > p.min_count for p in self.workload.pod_sets)
+        return any(
+            pod_set.min_count is not None and pod_set.count > pod_set.min_count for pod_set in self.workload.pod_sets
+        )
 
 
 def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
@@ -498,7 +500,9 @@ def _compute_admitted_requests(
         if assigned.topology is not None and Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
             template = templates.get(assigned.name)
             pod_requests = divide_requests(requests, count) if template is None else compute_requests(template)
-            domains = [DomainRequests(d.values, pod_requests, d.count) for d in assigned.topology.domains]
+            domains = [
+                DomainRequests(domain.values, pod_requests, domain.count) for domain in assigned.topology.domains
+            ]
 
         delayed = assigned.delayed_topology if Gate.TOPOLOGY_AWARE_SCHEDULING in gates else ""
 

@@ -139,7 +139,10 @@ class Admissions:
         return False
 
     def _admit_group(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
-        """Admit all new pods of a workload, or ``count`` equal bare pods, and return whether all are admitted."""
+        """Admit all new pods of a workload, or ``count`` equal bare pods, and return whether all are admitted.
+
+        The pods that the change removes are first released from quotas. A denied workload gets no pods.
+        """
         self.release(change.removed)
         workload_denials = self.admit_workload(get_identity(workload), change)
         if workload_denials:
@@ -245,9 +248,9 @@ class Admissions:
         missing_claims = [count - 1 if index < created_claims else count for index in range(len(claims))]
         step = build_quota_raise_for_claims(claims, missing_claims)
         if step is not None:
-            start = start.apply(step)
+            start = start.apply_step(step)
         if first_step is not None:
-            start = start.apply(first_step)
+            start = start.apply_step(first_step)
 
         fixes = tuple(missing.find_fixes(start, replay))
 
@@ -415,8 +418,9 @@ class Admissions:
     def _admit_identical_pods(self, create_request: CreateRequest, max_count: int) -> Admitted:
         """Admit up to ``max_count`` pods like the request, ignoring their claims, and charge them to their quotas.
 
-        LimitRanges apply in random order. The result has no pods only if every order would deny the first pod. If only
-        some orders would, the pods are admitted, and a note is added.
+        If fewer pods are admitted, the result has the denials of the next pod. LimitRanges apply in random order. The
+        result has no pods only if every order would deny the first pod. If only some orders would, the pods are
+        admitted, and a note is added.
         """
         outcomes = self._find_admission_outcomes(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)

@@ -136,7 +136,8 @@ class CreationFailures:
         # Without a current condition, the events since the newest creation decide
         newest = self._pod_counts.find_newest_creation(owner)
         recent = [event for event in events if not _is_in_earlier_second(get_last_time(event), newest)]
-        past = not recent or (created_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0)
+        are_all_pods_there = created_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0
+        past = not recent or are_all_pods_there
         failures = tuple(self._iter_failures(owner, None, events if past else recent))
         return _FailedCreator(owner, created_kind, failures, past)
 
@@ -155,7 +156,8 @@ class CreationFailures:
     def _is_condition_current(self, owner: Owner, created_kind: str, condition: Condition) -> bool:
         """Return whether the condition is current: pods are missing, or a Deployment's pods are not all updated.
 
-        A Deployment's condition does not count if its ReplicaSets are known, because these have their own conditions.
+        A condition about objects other than pods is always current. A Deployment's condition does not count if its
+        ReplicaSets are known, because these have their own conditions.
         """
         if created_kind != "Pod":
             return True

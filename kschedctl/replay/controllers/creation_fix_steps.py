@@ -192,7 +192,10 @@ def _set_class_field(field: str, name: str, spec: Writable) -> None:
 
 
 def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that correct or create the RuntimeClass, or drop a conflicting overhead from the pod."""
+    """Yield steps that correct or create the RuntimeClass, or drop a conflicting overhead from the pod.
+
+    Nothing is yielded unless the message says that the class does not exist or names the overhead.
+    """
     name = str(denied.spec.get("runtimeClassName"))
     if f'RuntimeClass "{name}" not found' in denied.message:
         existing_names = [runtime_class.metadata.name for runtime_class in denied.cluster.runtime_classes]
@@ -435,6 +438,7 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[F
     }
     lowered = copy.deepcopy(original)
     for quota_name, allowed in find_allowed_amounts(stored, count).items():
+        # Such as "limits.cpu" or "requests.cpu". "cpu" alone stands for a request
         part, _, resource = quota_name.rpartition(".")
         part = part or REQUESTS
         if part not in PARTS or resource not in _DIVISIBLE_RESOURCES:

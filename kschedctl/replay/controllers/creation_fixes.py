@@ -65,7 +65,7 @@ class FixState(msgspec.Struct, frozen=True):
     manifest: JsonObject
     steps: tuple[FixStep, ...] = ()
 
-    def apply(self, step: FixStep) -> FixState:
+    def apply_step(self, step: FixStep) -> FixState:
         """Return the state after one more step.
 
         Raised quotas go to ``quotas``, and the cluster's ResourceQuota objects stay unchanged.
@@ -191,7 +191,7 @@ class MissingPods:
         total = self.admitted + self.count
         released = resource_quota.charge_quotas(dataclasses.replace(stored, quotas=state.quotas), -self.admitted)
         for step in suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total):
-            smaller = replace(state, quotas=tuple(released)).apply(step)
+            smaller = replace(state, quotas=tuple(released)).apply_step(step)
             attempt = replay(smaller, total)
             merged = merge_resource_steps(*smaller.steps[-2:]) if len(smaller.steps) > 1 else None
             if merged is not None:
@@ -221,7 +221,7 @@ class MissingPods:
                 yield from self._iter_states_with_smaller_pods(state, attempt.stored, replay)
             steps = _suggest_quota_steps(attempt.stored, self.count)
         for step in steps:
-            next_state = state.apply(step)
+            next_state = state.apply_step(step)
             if not next_state.equals_apart_from_steps(state):
                 yield from self._iter_fixed_states(next_state, replay)
 

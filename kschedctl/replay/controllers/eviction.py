@@ -42,16 +42,27 @@ class Evictions:
         return self.simulation.budgets.find_selecting_budgets(position)
 
     def find_denial(self, position: Position) -> str:
-        """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not."""
+        """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not.
+
+        A pod that several budgets select cannot be evicted.
+        """
         budgets = self.find_budgets(position)
         if not budgets or self._ignores_budgets(position):
             return ""
         if len(budgets) > 1:
             return f"{MORE_THAN_ONE}: {', '.join(budgets)}"
-        return self._find_denial_by_budget(position, budgets[0])
+        reason = self.explain_denial_by_budget(position, budgets[0])
+        return f"PodDisruptionBudget {budgets[0]} {reason}" if reason else ""
 
-    def _find_denial_by_budget(self, position: Position, name: str) -> str:
-        """Return why the budget denies the eviction of a pod, or an empty string if it does not."""
+    def find_exhausted_budgets(self) -> tuple[str, ...]:
+        """Return the budgets that allow no disruption now, as ``namespace/name``."""
+        return tuple(name for name, headroom in self._headroom.items() if headroom <= 0)
+
+    def explain_denial_by_budget(self, position: Position, name: str) -> str:
+        """Return why the budget denies the eviction of a pod, or an empty string if it does not.
+
+        The reason is a verb phrase that follows the name of the budget.
+        """
         pdb = self._budgets[name]
         headroom = self._headroom[name]
         desired = pdb.status.desired_healthy
@@ -62,14 +73,14 @@ class Evictions:
         if may_evict_unhealthy and not _is_ready(self._get_pod(position)):
             return ""
         if pdb.status.observed_generation < pdb.metadata.generation:
-            return f"PodDisruptionBudget {name} was changed, and its status is not up to date yet"
+            return "was changed, and its status is not up to date yet"
         if headroom > 0:
             return ""
         if reason := explain_strict_budget(pdb):
-            return f"PodDisruptionBudget {name} never allows an eviction: {reason}"
+            return f"never allows an eviction: {reason}"
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
         used_up = describe_used_up_budget(pdb, self._find_unevicted_pods(name))
-        return f"PodDisruptionBudget {name} allows no disruption now{needs}{'; ' if used_up else ''}{used_up}"
+        return f"allows no disruption now{needs}{'; ' if used_up else ''}{used_up}"
 
     def find_unhealthy_pods(self, position: Position) -> tuple[str, ...]:
         """Return the keys of the unhealthy pods that use up the pod's budgets.
@@ -105,10 +116,10 @@ class Evictions:
         ``runs`` says whether the pod's successor was already recorded as healthy. An eviction of an unhealthy pod was
         not recorded, so only the recovery of its successor is undone.
         """
-        was_counted = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
-        if was_counted and not runs:
+        was_recorded = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
+        if was_recorded and not runs:
             self.record_recovery(position)
-        elif runs and not was_counted:
+        elif runs and not was_recorded:
             self.simulation.budgets.record_evicted_pods([position])
             self.change_allowed_disruptions([position], -1)
 

@@ -71,7 +71,8 @@ def place_replicas(target: TargetPod) -> PlacedReplicas | None:
 def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     """Schedule the target and the other replicas of its workload, which has no pods yet.
 
-    Return None if there are no other replicas, or if all replicas or none of them get a node.
+    Return None if there are no other replicas, or if all replicas or none of them get a node. Raises KeyboardInterrupt
+    if the user interrupts.
     """
     cluster, other_pods = _create_other_replicas(target)
     if not other_pods:

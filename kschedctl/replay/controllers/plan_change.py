@@ -79,9 +79,12 @@ class ExistingPods:
         return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
 
     def with_current_replicas(self, workload: Struct) -> Struct:
-        """Return the workload with its current number of pods as replicas, if its manifest does not set replicas."""
+        """Return the workload with its current number of pods as replicas, if its manifest does not set replicas.
+
+        The workload is returned unchanged if its kind has no replicas, or if it has no pods.
+        """
         spec = workload.spec  # type: ignore[attr-defined]
-        if getattr(spec, "replicas", 0) is not None:
+        if getattr(spec, "replicas", 0) is not None:  # the default 0 stands for kinds without replicas
             return workload
         count = len(self.find_workload_pods(*get_identity(workload)))
         return replace(workload, spec=replace(spec, replicas=count)) if count else workload

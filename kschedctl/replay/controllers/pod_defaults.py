@@ -98,7 +98,10 @@ class PodDefaults:
         return self._by_content[content_key]
 
     def _add_default_tolerations(self, spec: PodSpec) -> PodSpec:
-        """Return the spec with the tolerations for failing nodes that admission adds unless the pod has its own."""
+        """Return the spec with the tolerations for failing nodes that admission adds unless the pod has its own.
+
+        The spec is returned unchanged if DefaultTolerationSeconds is disabled.
+        """
         server = self.cluster.api_server
         if "DefaultTolerationSeconds" in server.disabled:
             return spec
@@ -118,7 +121,11 @@ class PodDefaults:
         return self._ranges[namespace]
 
     def _fill_in_pod(self, workload: str, pod: Pod) -> Pod:
-        """Return the pod as admission changes it, and record notes about the changes."""
+        """Return the pod as admission changes it, and record notes about the changes.
+
+        If the changes depend on the order of the LimitRanges, a note says so. Raises InputError if a plugin denies the
+        pod.
+        """
         ranges = self._get_limit_ranges(pod.metadata.namespace)
         filled, request = self._apply_plugins(pod, ranges)
         if request.changed:

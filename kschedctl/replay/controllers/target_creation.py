@@ -220,7 +220,8 @@ def _limit_to_one_pod(spec: WorkloadSpec) -> WorkloadSpec:
 def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod]) -> _ReducedWorkload:
     """Reduce a StatefulSet to its first ordinal without a node or, if all have nodes, to its last ordinal.
 
-    The last ordinal is the first that an update replaces.
+    The last ordinal is the first that an update replaces. ``existing`` has the existing pods by name. If one of them
+    has the chosen ordinal, it is replaced.
     """
     spec = workload.spec
     name = workload.metadata.name

@@ -147,9 +147,11 @@ def _find_admission_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[st
     """
     gap_by_name = {}
     for kind in (*LIMITS, "Namespace"):
-        gaps = [gap for gap in (cluster.find_gap(kind, namespace) for namespace in namespaces) if gap is not None]
-        if gaps:
-            gap_by_name[HOOK_KINDS.get(kind, kind)] = gaps[0]
+        for namespace in namespaces:
+            gap = cluster.find_gap(kind, namespace)
+            if gap is not None:
+                gap_by_name[HOOK_KINDS.get(kind, kind)] = gap
+                break
     return gap_by_name
 
 

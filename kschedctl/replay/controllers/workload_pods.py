@@ -119,7 +119,10 @@ def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
 
 
 def iter_workloads(cluster: Cluster) -> Iterator[Owner]:
-    """Yield the workloads that were read and the workloads that pods name. Some are yielded more than once."""
+    """Yield the workloads that were read, and the workloads that pods and ReplicaSets name as owners.
+
+    A pod of a Job also yields the CronJob that may have created the Job. Some workloads are yielded more than once.
+    """
     for pod in cluster.pods.templates:
         if not pod.metadata.owner_references:
             continue

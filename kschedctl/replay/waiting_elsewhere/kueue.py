@@ -177,7 +177,7 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
     """Return the reason why a Workload waits. The first reason that applies counts.
 
     In order, they are: the Workload is deactivated, waits for admission checks, names no existing LocalQueue, or waits
-    in its ClusterQueue.
+    in its ClusterQueue. If LocalQueues were not read, the Workload's status gives the reason.
     """
     spec, status = workload.spec, workload.status
     if spec.active is False:
@@ -202,7 +202,11 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
 
 
 def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
-    """Return the reason why a Workload waits in the ClusterQueue of its LocalQueue."""
+    """Return the reason why a Workload waits in the ClusterQueue of its LocalQueue.
+
+    The first reason that applies counts. In order, they are: the ClusterQueue does not exist, a queue is stopped, the
+    ClusterQueue is inactive, or the Workload waits for quota.
+    """
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
     cluster_queue = queues.find_cluster_queue(name)
     if cluster_queue is None:
@@ -264,7 +268,10 @@ def _describe_cohort_quota(queue: ClusterQueue, queues: WaitingQueues) -> list[s
 
 
 def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
-    """Build the headline for a Workload for which there is enough quota."""
+    """Build the headline for a Workload for which there is enough quota.
+
+    It gives the Workload's place in the queue if Kueue will admit it, and otherwise the reason why it will not.
+    """
     if outlook is None or outlook.position is None:
         return f"waits in ClusterQueue {queue}"
     place = outlook.position.place
@@ -474,9 +481,9 @@ def _compute_free_quota(
 def _iter_resource_shortages(
     workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Yield, for each pod set, the resources that no flavor has enough of.
+    """Yield, for each pod set, the resources that no flavor has enough of, or that the ClusterQueue has no quota for.
 
-    The requests of pod sets that fit are subtracted from ``quotas``.
+    The requests of pod sets that fit are subtracted from ``quotas``. Raises QuantityError for a malformed amount.
     """
     covered = {resource for group in queue.spec.resource_groups for resource in group.covered_resources}
     for pod_set in workload.spec.pod_sets:
@@ -525,7 +532,9 @@ def _iter_shortages_in_group(
 
 
 def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
-    """Return the nominal quota of a ClusterQueue by flavor and resource."""
+    """Return the nominal quota of a ClusterQueue by flavor and resource. Raises QuantityError for a malformed
+    amount.
+    """
     return {
         (flavor.name, resource.name): parse_amount(resource.nominal_quota)
         for group in queue.spec.resource_groups

@@ -212,7 +212,9 @@ def forecast_queues(
 ) -> QueueForecast:
     """Replay Kueue with new manifests and with the new custom resources of the cluster, as if all were created now.
 
-    With ``include_waiting``, the Workloads and suspended jobs that wait already are started, too.
+    Return the outlook of each job, the pods that are started because Kueue admits them, and the pods that it preempts.
+    With ``include_waiting``, the Workloads and suspended jobs that wait already are started, too, and the result has a
+    report on each waiting Workload.
     """
     # Replay Kueue with the jobs that have no Workload yet
     jobs = _select_new_jobs(cluster, manifests)
@@ -225,12 +227,11 @@ def forecast_queues(
     flavors = {outlook.report.resource: outlook.flavors for outlook in replayed.outlooks if outlook.flavors}
 
     # Start the pods of jobs whose controllers are not replayed
-    started = [
-        build_started_pods(cluster, workload, predicted, outlook.owner)
-        for outlook in replayed.outlooks
-        if isinstance(outlook.job, OperatorResource | StoredJob)
-        for workload, predicted in replayed.iter_admitted_workloads(outlook.owner)
-    ]
+    started = []
+    for outlook in replayed.outlooks:
+        if isinstance(outlook.job, OperatorResource | StoredJob):
+            for workload, workload_outlook in replayed.iter_admitted_workloads(outlook.owner):
+                started.append(build_started_pods(cluster, workload, workload_outlook, outlook.owner))
 
     # Start the pods of Workloads that wait already
     reports: list[WaitingElsewhere] = []
@@ -312,7 +313,8 @@ class _ReplayedJobs(NamedTuple):
 def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _ReplayedJobs:
     """Replay Kueue with the Workloads that it would create for the jobs.
 
-    If the Configuration of Kueue is malformed, jobs with a queue label get an outlook that says so.
+    The result is empty if Kueue manages none of the jobs. If the Configuration of Kueue is malformed, jobs with a queue
+    label get an outlook that says so.
     """
     if not jobs:
         return _ReplayedJobs([])
@@ -436,6 +438,8 @@ def _build_outlook(
     parts = "replicas" if owner.kind == "LeaderWorkerSet" else "pods"
     reason = _find_job_wait_reason(shown, queues)
     pods = sum(pod_set.count for workload in workloads for pod_set in workload.spec.pod_sets)
+    # An admission that depends on assumptions does not count as replayed
+    is_certain = not is_admitted or not queues.assumptions
     report = build_waiting_entry(
         owner.kind,
         job.metadata,  # type: ignore[attr-defined]
@@ -447,7 +451,7 @@ def _build_outlook(
         details=[*reason.details, *(queues.describe_outlook(shown) if shown is not None else ())],
         holders=reason.holders,
         conditions=_get_conditions(job),
-        replayed=queues.outlook is not None and (not is_admitted or not queues.assumptions),
+        replayed=queues.outlook is not None and is_certain,
     )
     return JobOutlook(owner, job, report, admitted, len(workloads), reason=reason.headline)
 

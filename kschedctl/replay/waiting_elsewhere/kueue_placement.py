@@ -41,8 +41,8 @@ def place_admitted_pods(
 ) -> dict[str, PodPlacement]:
     """Place the pods of all Workloads in the order in which they get quota, after their victims are gone.
 
-    ``jobs`` maps the keys of Workloads to the objects that they stand for. Workloads after the first 20,000 pods are
-    left out.
+    Return the placements by key of the Workload. ``jobs`` maps these keys to the objects that the Workloads stand for.
+    Workloads after the first 20,000 pods are left out.
     """
     stored = {
         f"{workload.metadata.namespace}/{workload.metadata.name}": workload for workload in cluster.kueue_workloads

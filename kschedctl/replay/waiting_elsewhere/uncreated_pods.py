@@ -107,12 +107,17 @@ class _PodIndex:
 
 
 def _index_pods(pods: PodTable) -> dict[str, list[tuple[frozenset[str], int]]]:
-    """Return, by namespace, the label values and owner names of each group of identical pods, with the group's size."""
+    """Return, by namespace, the identifiers and the size of each group of identical pods.
+
+    The identifiers are the label values, and the names and UIDs of the owners.
+    """
     namespaces: dict[str, list[tuple[frozenset[str], int]]] = {}
     for pod, count in iter_pod_templates(pods):
         meta = pod.metadata
-        owners = (text for owner in meta.owner_references for text in (owner.name, owner.uid) if text)
-        namespaces.setdefault(meta.namespace, []).append((frozenset((*meta.labels.values(), *owners)), count))
+        identifiers = set(meta.labels.values())
+        for owner in meta.owner_references:
+            identifiers.update(filter(None, (owner.name, owner.uid)))
+        namespaces.setdefault(meta.namespace, []).append((frozenset(identifiers), count))
     return namespaces
 
 

@@ -243,7 +243,9 @@ def _wrap_int64(number: int) -> int:
 
 
 def _find_plugin_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
-    """Return, by plugin name, what enabled the plugin at this point: the point itself, multiPoint or the defaults."""
+    """Return, by plugin name, the setting that enabled the plugin at this point: the point itself, multiPoint or the
+    defaults.
+    """
     enabled_at_point = custom.map_sets_by_point()[point].enabled_names
     enabled_at_multi_point = custom.multi_point.enabled_names
     origins = {}
@@ -258,7 +260,10 @@ def _find_plugin_origins(point: str, names: tuple[str, ...], custom: Plugins) ->
 
 
 def _expand_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the plugins that run at each point, in order. Raises ConfigurationError if a plugin is not valid there."""
+    """Return the names of the plugins that run at each point, in order.
+
+    Raises ConfigurationError for a plugin that does not exist, cannot run at its point or is listed twice.
+    """
     sets = plugins.map_sets_by_point()
     explicit = {point: _list_explicit_plugins(point, plugin_set, registry) for point, plugin_set in sets.items()}
     return {

@@ -292,7 +292,10 @@ def _explain_missing_point(name: str, point: str, minor: int) -> str:
 
 
 def _list_objects(value: Json, key: str) -> list[JsonObject]:
-    """Return the items of a list in a document, with {} in place of items that are not objects."""
+    """Return the items of the list in a document's field `key`, or [] if the field has no list.
+
+    Items that are not objects are replaced with {}, so that indices stay the same.
+    """
     items = value.get(key) if isinstance(value, Mapping) else None
     if not isinstance(items, list):
         return []

@@ -37,7 +37,7 @@ class VersionedField(NamedTuple):
     since: int = OLDEST_MINOR
     """The first minor version whose API has the field, if it differs from the one that introduced the gate."""
     removed: tuple[int, str] | None = None
-    """The first minor version without the field, and what replaces it."""
+    """The first minor version without the field, and the replacement for the field."""
     gated_since: int = OLDEST_MINOR
     """The first minor version in which the gate decides, if the field is older than the gate."""
 
@@ -59,7 +59,7 @@ class VersionedField(NamedTuple):
         return gates.minor < self.gated_since or self._is_gate_on(gates)
 
     def _find_replacement(self, gates: FeatureGates) -> str:
-        """Return what replaces the field in a version from which it was removed, otherwise an empty string."""
+        """Return the replacement for the field in a version from which it was removed, otherwise an empty string."""
         if self.removed is None:
             return ""
         first_minor_without, replacement = self.removed
@@ -222,7 +222,7 @@ _CLUSTER_FIELDS = {kind: FIELDS_OF_CLUSTER[kind] for kind in FIELDS if kind in F
 
 
 def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> Iterator[tuple[Path, VersionedField]]:
-    """Yield the path of each field of an object that a version with these gates does not store.
+    """Yield each field of an object that a version with these gates does not store, with its path in the object.
 
     Fields nested in such a field are left out.
 

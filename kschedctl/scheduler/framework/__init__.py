@@ -119,7 +119,7 @@ class PreFilterResult(NamedTuple, Generic[State_co]):
     state: State_co | None = None
     """Handed to the plugin's Filter and Reserve, and to its Score if it has no PreScore."""
     reads: Reads | None = None
-    """What this answer, the verdicts and (without a PreScore) the scores depend on, if less than the plugin
+    """The data that this answer, the verdicts and (without a PreScore) the scores depend on, if less than the plugin
     declares.
     """
     fact: Fact | str | None = None
@@ -141,7 +141,7 @@ class PreScoreResult(NamedTuple, Generic[State_co]):
     skip: bool = False
     """Whether the plugin does not score nodes for this pod."""
     reads: Reads | None = None
-    """What this answer and the scores depend on, if less than the plugin declares."""
+    """The data that this answer and the scores depend on, if less than the plugin declares."""
 
 
 PRE_SCORE_SKIP: PreScoreResult[Never] = PreScoreResult(skip=True, reads=Reads.NODES)
@@ -352,7 +352,7 @@ class AssumingPlugin(ReservePlugin[State_contra], Protocol[State_contra]):
 
 
 Fragment = Mapping[str, object]
-"""What a plugin adds to the signature of a pod."""
+"""A plugin's part of the signature of a pod."""
 
 
 @runtime_checkable

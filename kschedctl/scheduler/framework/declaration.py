@@ -1,4 +1,4 @@
-"""Base classes of plugins, and what a plugin class declares about itself: extension points, kinds of objects, versions.
+"""Base classes of plugins, and the declarations of a plugin class: its extension points, kinds of objects and versions.
 
 Profiles, plugin arguments, the kinds to read from a cluster and the support of versions follow from these declarations,
 for in-tree plugins and for those of other packages alike. Upstream of the extension points:
@@ -59,7 +59,7 @@ else:
 
 
 class DeclaredPlugin(Generic[FilterState, ScoreState]):
-    """Base class of plugins, with what a plugin declares about itself.
+    """Base class of plugins, with the attributes by which a plugin declares its properties.
 
     `FilterState` is the type of the state that PreFilter passes to Filter and Reserve. `ScoreState` is the type of the
     state that Score gets from PreScore or, without a PreScore, from PreFilter. Both default to None, meaning no state.
@@ -67,9 +67,9 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
 
     name: str
     reads: Literal[Reads.NODES, Reads.PODS] = Reads.PODS
-    """What the plugin's answers depend on; an answer may narrow it. OwnRowPlugin is the base for Reads.OWN_ROW."""
+    """The data that its answers depend on; an answer may narrow it. OwnRowPlugin is the base for Reads.OWN_ROW."""
     peers: Peers = Peers.ALL
-    """Which other scored nodes the score of a node depends on."""
+    """The other scored nodes on which the score of a node depends."""
     points: ClassVar[tuple[str, ...]] = ()
     """Extension points at which it runs, in addition to those whose methods it has."""
     facts: ClassVar[tuple[type[Fact], ...]] = ()
@@ -105,13 +105,13 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
     one_state: ClassVar[bool] = False
     """Whether its Score uses the state of PreFilter although it has a PreScore."""
     without: ClassVar[str] = ""
-    """What happens in a profile that disables the plugin."""
+    """The consequence of disabling the plugin in a profile, as a clause."""
     takes_less_time: ClassVar[str] = ""
-    """What would make its part of a scheduling attempt faster."""
+    """A change that would make its part of a scheduling attempt faster."""
     next_step: ClassVar[NextStep | None] = None
-    """Where to look if it rejects all nodes."""
+    """The step to take next if it rejects all nodes."""
     next_step_within_reach: ClassVar[NextStep | None] = None
-    """Where to look if it rejects all nodes that nothing else rejects."""
+    """The step to take next if it rejects all nodes that nothing else rejects."""
     changed: ClassVar[tuple[ByVersion[object], ...]] = ()
     """Its rules and messages that differ between versions."""
 

@@ -62,7 +62,7 @@ class DependentPlugin(Plugin, Protocol):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds whose missing objects could change the plugin's answer about the pod.
 
-        If the effect is Effect.REFUSES, the plugin cannot be asked without these objects.
+        If the effect is Effect.REFUSES, the plugin cannot answer without these objects.
         """
 
 
@@ -88,13 +88,13 @@ def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple
         return ()
     unknowns: list[Unknown] = []
 
-    # What every answer depends on.
+    # Dependencies of every answer.
     for dependency in (*ALWAYS_NEEDED, *_iter_manifest_dependencies(info.pod, view)):
         gap = objects.find_gap(dependency.kind)
         if gap:
             unknowns.append(Unknown(dependency, gap))
 
-    # What single plugins depend on.
+    # Dependencies of single plugins.
     for plugin in plugins:
         if not offers(plugin, DependentPlugin):
             continue
@@ -113,7 +113,7 @@ def find_plugins_to_skip(unknowns: Iterable[Unknown]) -> frozenset[str]:
 
 
 def _iter_manifest_dependencies(pod: Pod, view: Fork) -> Iterator[Dependency]:
-    """Yield the kinds from which the API server would fill in missing fields of the pod.
+    """Yield a dependency on each kind from which the API server would fill in missing fields of the pod.
 
     A pod without a priority depends on PriorityClass. A pod that is not created yet depends on RuntimeClass if it names
     a class that was not read.

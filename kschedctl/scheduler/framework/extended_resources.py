@@ -68,7 +68,7 @@ def build_empty_claim(pod: Pod) -> ResourceClaim:
 def build_device_requests(
     pod: Pod, resources: Iterable[str], classes: Mapping[str, DeviceClass]
 ) -> tuple[DeviceRequest, ...]:
-    """Build device requests in place of requests for resources that the node has only as devices, sorted by name.
+    """Build the device requests that replace the pod's requests for these extended resources, sorted by name.
 
     Each regular container and sidecar gets devices of its own. All other init containers share devices with later
     containers and with each other.

@@ -90,7 +90,7 @@ class Wanted(Detail, frozen=True):
     """Whether the cluster has none of the nodes that a requirement on the name names."""
 
     def describe_need(self) -> str:
-        """Describe the requirement.
+        """Describe the requirement as a phrase that follows "needs".
 
         >>> Wanted("disk", "In", ("ssd",)).describe_need(), Wanted("zone", "In", ("a", "b")).describe_need()
         ('disk=ssd', 'zone=a or b')

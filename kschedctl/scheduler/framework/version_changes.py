@@ -53,7 +53,7 @@ class NotedChange(NamedTuple):
     change: ByVersion[object]
     """The row of the version table."""
     effect: Effect
-    """What the change could do to an answer about a pod."""
+    """The possible effect of the change on an answer about a pod."""
     concerns: ConcernsPod
     """Returns whether the change concerns a pod."""
     gate: str = ""

@@ -112,7 +112,7 @@ class DefaultPreemption(PreemptionPlugin):
             workload_aware=gates.enabled("WorkloadAwarePreemption"),
         )
 
-    def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
+    def format_success_message(self, cycle: Cycle, node: str, victims: int) -> str:
         """Return PostFilter's message about the number of victims that the pod preempts on the node.
 
         It is empty in versions without a message.

@@ -265,7 +265,7 @@ class HierarchicalGangScheduling(GangScheduling):
     iter_admitting_changes = iter_waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds of groups whose unread objects could change the decision about the pod.
+        """Yield a dependency on each kind of groups whose unread objects could change the decision about the pod.
 
         If the pod's group or one of its ancestors is missing, its kind is yielded. Otherwise, both kinds are yielded,
         since unread groups may belong to the same tree, unless the pod's group has no parent and is therefore a tree of

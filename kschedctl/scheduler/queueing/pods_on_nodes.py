@@ -71,7 +71,11 @@ class IncomingPods:
         self._latest_info: PodInfo | None = None
 
     def get_incoming_info(self, number: int) -> PodInfo:
-        """Return the PodInfo of a distinct pod as it arrives, without a node."""
+        """Return the PodInfo of a distinct pod as it arrives, without a node.
+
+        A pod that has no node in the snapshot keeps its stored PodInfo. Any other pod gets a new PodInfo, which is
+        cached.
+        """
         info = self._incoming.get(number)
         if info is None:
             info = self.view.pods.infos[number]

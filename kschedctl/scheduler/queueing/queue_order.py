@@ -116,7 +116,10 @@ class QueueOrder:
         return PodHeap(key) if self._plugin is None else ChangingHeap(key)
 
     def get_sort_key(self, pod: QueuedPod) -> object:
-        """Return the sort key that a pod has in the current state."""
+        """Return the sort key that a pod has in the current state.
+
+        It is the key of the QueueSort plugin, or of PrioritySort if there is no such plugin.
+        """
         if self._plugin is None or self._view is None:
             return PrioritySort.sort_key(pod.priority, pod.timestamp)
         if offers(self._plugin, QueueOrderPlugin):

@@ -106,7 +106,11 @@ def choose_strategy(
 
 
 def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
-    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it."""
+    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it.
+
+    A plugin that registered for the event without a hint function always does. In versions that pre-check the event,
+    all plugins that registered for it count as rejectors.
+    """
     event = occurrence.event
     plugins = registrations.find_registered_plugins(event)
     if not plugins:
@@ -208,9 +212,10 @@ def _counts_as_freeing_room(change: ChangedObject, gates: FeatureGates) -> bool:
 def is_pod_updated(change: ChangedObject) -> bool:
     """Return whether an update of a waiting pod changes more than its status. Upstream: isPodUpdated."""
     old, new = change.old, change.new
+    do_annotations_differ = change.documents is not None and change.differs("metadata", "annotations")
     return bool(
         old.metadata.labels != new.metadata.labels
-        or (change.documents is not None and change.differs("metadata", "annotations"))
+        or do_annotations_differ
         or old.status.resource_claim_statuses != new.status.resource_claim_statuses
         or old.spec != new.spec
     )

@@ -112,7 +112,7 @@ class UnschedulablePods:
         self._by_rejectors.setdefault(pod.rejectors, {})[pod.position] = pod
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """Remove and return the pod at a position, or return None if it does not wait here."""
+        """Remove and return the pod at a position, or return None if it is not among the unschedulable pods."""
         rejectors = self._rejectors.pop(position, None)
         if rejectors is None:
             return None

@@ -76,7 +76,7 @@ PLUGINS: tuple[PluginClass | Declaration, ...] = (
 IN_TREE: Mapping[str, Declaration] = {
     plugin.name: plugin if isinstance(plugin, Declaration) else Declaration.from_class(plugin) for plugin in PLUGINS
 }
-"""By name, what each in-tree plugin of any version declares, in default order."""
+"""The declaration of each in-tree plugin of any version by name, in default order."""
 
 REMOVED = frozenset(name for name, entry in IN_TREE.items() if entry.until is not None)
 """In-tree plugins that the newest version no longer has."""

@@ -48,11 +48,11 @@ class NumaCacheArgs(PluginArgs, frozen=True):
     """Settings of the OverReserve cache."""
 
     foreign_pods_detect: str = ALL
-    """Which pods of other schedulers exclude a node until its topology includes them."""
+    """The pods of other schedulers that exclude a node until its topology includes them."""
     resync_method: str = AUTODETECT
-    """Which pods a fingerprint covers."""
+    """The pods that a fingerprint covers."""
     informer_mode: str = DEDICATED
-    """Which pods of a node the cache knows."""
+    """The pods of a node that the cache knows."""
     resync_scope: str = ALL
 
 
@@ -65,7 +65,7 @@ class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
     discard_reserved_nodes: bool = False
     cache: NumaCacheArgs = NumaCacheArgs()
     preemption_mode: str = DISABLED
-    """Whether the cache computes what victims free, if their NUMA nodes are published."""
+    """Whether the cache adds the amounts that victims free, if their NUMA nodes are published."""
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield an error for an unknown scoring strategy and for an unknown preemption mode."""
@@ -81,7 +81,7 @@ class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
 
 
 class NumaOffer(NamedTuple):
-    """Requests and what NUMA nodes offer, in whole units.
+    """Requested amounts and the amounts that NUMA nodes offer, in whole units.
 
     Upstream compares whole values, so that millicores are rounded up to cores.
     """
@@ -328,7 +328,7 @@ def _subtract_requests(requests: Requests, places: Bools, remaining: dict[str, A
     taken = np.zeros(places.shape, np.bool_)
     taken[rows[is_valid_index], numbers[is_valid_index]] = True
 
-    # Each of them gives what it has, until the request is satisfied.
+    # Take from each of them as much as it has, until the request is satisfied.
     for name, amount in requests.items():
         if name not in remaining:
             continue

@@ -33,8 +33,8 @@ class CopyRanking:
     def from_plugins(cls, consulted: ConsultedPlugins) -> CopyRanking | None:
         """Build the ranking. The local scores must be up to date. Raises PluginError if a plugin fails.
 
-        Return None if copies on other nodes change a filter's verdict, or if they change the scores of any plugins but
-        a single one that can group nodes.
+        Return None if copies on other nodes change a filter's verdict. Copies may change the scores of exactly one
+        plugin, which must be able to group nodes. Otherwise, return None, too.
         """
         if consulted.filters or len(consulted.scorers) != 1:
             return None
@@ -71,7 +71,10 @@ class CopyRanking:
         return sign > 0 and number == self._consulted.info.number
 
     def _update_row(self, row: int) -> None:
-        """Update the scores and the group of the node that got the latest copy."""
+        """Update the scores and the group of the node that got the latest copy.
+
+        If the node has become infeasible, the scores that are normalized among feasible nodes are computed again.
+        """
         self._local.bring_up_to_date(self._best_rows)
         local_score = self._local.scores[row]
         self._groups.update_row(row, is_feasible=bool(local_score >= 0))

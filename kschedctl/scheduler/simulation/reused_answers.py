@@ -252,15 +252,15 @@ class ReusedAnswers:
         return None if self._is_known_failure else self.placements.choose_node(framework, position)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Run PostFilter for a pod for which `find_node` just returned None, and return the effect.
+        """Run PostFilter for a pod for which `find_node` just returned None, and return the effect without applying it.
 
-        Raises PluginError if a plugin fails.
+        If there is no candidate for preemption, the effect has no victims. Raises PluginError if a plugin fails.
         """
         in_gang = position in self.gang_pods
         rejectors = self.failures.find_rejectors(position) if in_gang else None
         candidate, outcome = self.find_preemption_candidate(position, framework)
 
-        # With a candidate, evict its victims and nominate its node.
+        # With a candidate, its victims are to be evicted, and the pod is to be nominated for its node.
         if candidate is not None and outcome is not None:
             failure = Failed(Code.UNSCHEDULABLE, "", self.failures.find_rejectors(position), candidate.row)
             evicted_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)

@@ -226,7 +226,11 @@ class SettlingLoop(SchedulingLoop):
         return len(new_outcomes)
 
     def _try_popped_pod(self, position: Position) -> None:
-        """Try a popped pod, alone or with its group, and record the outcomes."""
+        """Try a popped pod, alone or with its group, and record the outcomes.
+
+        A gated pod, or a pod that no profile serves, gets its outcome without a cycle. If the pod completes its gang,
+        the new outcomes are sorted by the names of the pods.
+        """
         gangs = self.attempts.gangs
         gang = gangs.find_group_key(position) if gangs.has_groups else None
         if gang is not None and not isinstance(gang, GangKey):
@@ -356,7 +360,7 @@ class SettlingLoop(SchedulingLoop):
         return {plugin.name: seconds[plugin.name]} if plugin and plugin.name in seconds else {}
 
     def _recreate_victims(self, victims: Sequence[Position], preemptor: Position) -> None:
-        """Let controllers recreate the victims, except members of gangs.
+        """Let controllers recreate the victims, except members of gangs. Without a rule for recreation, do nothing.
 
         Some controllers recreate a pod only once its predecessor is gone. If such a pod is the only victim and no other
         pod waits, it is recreated after the preemptor's next attempt, because its deletion wakes the preemptor first.

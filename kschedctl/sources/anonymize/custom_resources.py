@@ -133,15 +133,15 @@ def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> 
     except yaml.YAMLError:
         configuration = None
 
-    kept = {field: value for field in _KEPT_CONFIGURATION if (value := field_at(configuration, field)) is not None}
+    settings = {field: value for field in _KEPT_CONFIGURATION if (value := field_at(configuration, field)) is not None}
     frameworks = array_at(configuration, "integrations", "frameworks")
-    kept["integrations"] = {"frameworks": list(frameworks)} if frameworks else {}
-    kept["resources"] = _rewrite_resource_settings(object_at(configuration, "resources"), rewriter)
+    settings["integrations"] = {"frameworks": list(frameworks)} if frameworks else {}
+    settings["resources"] = _rewrite_resource_settings(object_at(configuration, "resources"), rewriter)
 
     # Name and namespace are well known, and Kueue's ConfigMap is recognized by them
     metadata = rewriter.rewrite_struct(config_map).metadata
     metadata = replace(metadata, name=config_map.metadata.name, namespace=config_map.metadata.namespace)
-    return ConfigMap(metadata, {key: yaml.safe_dump({"kind": "Configuration", **kept})})
+    return ConfigMap(metadata, {key: yaml.safe_dump({"kind": "Configuration", **settings})})
 
 
 def _rewrite_resource_settings(settings: JsonObject, rewriter: Rewriter) -> dict[str, object]:

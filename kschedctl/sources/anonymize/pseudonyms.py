@@ -98,14 +98,14 @@ class Pseudonyms:
         Pseudonyms are numbered in the order of their originals. The pseudonyms of domains and keys also get a prefix,
         so that they keep their place among the domains and keys without a pseudonym.
         """
-        kept = sorted(self._kept_heads - {""})
+        kept_heads = sorted(self._kept_heads - {""})
         texts = sorted([*((text, False) for text in self._names), *((text, True) for text in self._heads)])
         digits = max(len(str(len(texts))), MIN_DIGITS)
         originals = {}
         for number, (text, is_head) in enumerate(texts):
             pseudonym = f"x{number:0{digits}d}"
             if is_head:
-                pseudonym = self._heads[text] = f"{_choose_sort_prefix(kept, text)}{pseudonym}"
+                pseudonym = self._heads[text] = f"{_choose_sort_prefix(kept_heads, text)}{pseudonym}"
             else:
                 self._names[text] = pseudonym
             originals[pseudonym] = text.removesuffix("/") if is_head else text
@@ -119,7 +119,7 @@ class Pseudonyms:
         return self._heads.setdefault(text, text)
 
 
-def _choose_sort_prefix(kept: Sequence[str], text: str) -> str:
+def _choose_sort_prefix(kept_heads: Sequence[str], text: str) -> str:
     """Return a prefix that makes a pseudonym sort between the same kept keys as its original text.
 
     The prefix is empty if none is needed, or if no prefix achieves this. A pseudonym is "x" and digits, so with a
@@ -130,9 +130,9 @@ def _choose_sort_prefix(kept: Sequence[str], text: str) -> str:
     >>> _choose_sort_prefix(["cpu", "memory"], "team")
     ''
     """
-    place = bisect(kept, text)
-    previous_kept = kept[place - 1] if place else ""
-    next_kept = kept[place] if place < len(kept) else None
+    place = bisect(kept_heads, text)
+    previous_kept = kept_heads[place - 1] if place else ""
+    next_kept = kept_heads[place] if place < len(kept_heads) else None
     for prefix in _iter_sort_prefixes(previous_kept.rstrip("/")):
         if previous_kept < f"{prefix}x" and (next_kept is None or f"{prefix}x~" < next_kept):
             return prefix

@@ -83,9 +83,9 @@ class RepositoryFolders:
     @cached_property
     def _fallback_top(self) -> str:
         """The working directory if all files are below it, or else the common folder of all files."""
-        here = os.getcwd()
-        if all(is_below(file, here) for file in self.files):
-            return here
+        working_directory = os.getcwd()
+        if all(is_below(file, working_directory) for file in self.files):
+            return working_directory
         return os.path.commonpath([os.path.dirname(file) for file in self.files])
 
 

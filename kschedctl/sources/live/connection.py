@@ -287,11 +287,11 @@ def _build_connection_pool(configuration: Configuration) -> urllib3.PoolManager:
 
     If the kubeconfig turns off the verification of certificates, warnings about this are disabled, as in kubectl.
     """
-    rest = import_module("kubernetes.client.rest")
+    rest_module = import_module("kubernetes.client.rest")
     if not configuration.verify_ssl:
         urllib3.disable_warnings(InsecureRequestWarning)
     try:
-        return enforce_limits(rest.RESTClientObject(configuration).pool_manager)
+        return enforce_limits(rest_module.RESTClientObject(configuration).pool_manager)
     except (OSError, ValueError) as error:
         hint = "check the certificates of the kubeconfig"
         raise ClusterError(str(error), where=configuration.host, hint=hint) from None

@@ -159,7 +159,7 @@ def test_commands_are_about_the_same_cluster(run: Run, write: Write) -> None:
 
 def test_several_unsound_sections_fit_the_first_line(run: Run) -> None:
     out = run("audit", "--demo").out
-    assert first_line(out) == "Unsound: pending, priorities, packing (16 warnings)"
+    assert first_line(out) == "Unsound: pending, priorities, packing, drains (17 warnings)"
     assert "  9 warnings  pending     10 pods pending:" in out
 
 
@@ -193,7 +193,7 @@ def test_parts_of_a_cluster_are_not_known_and_no_bug(
     """Of no nodes, or no pods, every section has something to say; sound is only that of all pods none waits."""
     file = write(*objects, whole=False)
     sections = json.loads(run("audit", "-f", file, "-o", "json").out)["sections"]
-    assert len(sections) == 10
+    assert len(sections) == 11
     placed = any("nodeName" in each["spec"] for each in objects)  # type: ignore[operator]
     assert [each["name"] for each in sections if each["state"] == "sound"] == ["pending", "queue"] * placed
     assert run("audit", "-f", file, "--assume-complete").code in (0, 1)
@@ -207,7 +207,8 @@ def test_notes_are_not_nothing(run: Run, write: Write) -> None:
 
 def test_the_summary_has_the_problems_first_and_no_sound_section_as_a_cause(run: Run) -> None:
     summary = json.loads(run("audit", "--demo", "-o", "json", "--summary").out)
-    assert [cause["reason"].partition(":")[0] for cause in summary["causes"]] == ["pending", "priorities", "packing"]
+    sections = [cause["reason"].partition(":")[0] for cause in summary["causes"]]
+    assert sections == ["pending", "priorities", "drains", "packing"]
     assert summary["warnings"]
     assert summary["advice"][0] == summary["warnings"][0]
 
@@ -234,10 +235,10 @@ def test_the_brief_form_of_a_section_lists_its_findings(run: Run, command: str) 
 
 
 def test_a_section_without_anything_to_judge_is_not_called_sound(run: Run, write: Write) -> None:
-    """Nothing runs: no pod can be misplaced, race or be alone in a domain, and there is no leader lease."""
+    """Nothing runs, so nothing can be misplaced or alone in a domain; there is neither a leader lease nor a budget."""
     out = run("audit", "-f", write(node("n1"))).out
     not_judged = {line.split()[2] for line in out.splitlines() if line.startswith("  not judged")}
-    assert not_judged == {"placed", "races", "leader", "priorities", "topology"}
+    assert not_judged == {"placed", "races", "leader", "priorities", "topology", "drains"}
 
 
 def test_html_shows_sections_with_warnings_unfolded(run: Run) -> None:
@@ -246,6 +247,7 @@ def test_html_shows_sections_with_warnings_unfolded(run: Run) -> None:
     assert [title for is_open, title in summaries if is_open] == [
         "Pending, by cause",
         "Priorities and starvation",
+        "Drains that budgets block",
         "Fragmentation and packing",
     ]
     assert ("", "Leader") in summaries

@@ -42,12 +42,15 @@ def of_objects(*objects: dict[str, Any]) -> BrowseSession:
 def drive(
     session: BrowseSession, steps: Steps, size: tuple[int, int] = SMALL, live: LiveSessions | None = None
 ) -> Browser:
-    """Run the browser and take the steps once the list and the first answer are shown."""
+    """Run the browser, take the steps once the list and the first answer are shown, and return the browser.
+
+    Raises the exception with which the browser failed.
+    """
     browser = Browser(session, live)
 
     async def run() -> None:
         async with browser.run_test(size=size) as pilot:
-            await settled(browser, pilot)
+            await wait_until_settled(browser, pilot)
             await steps(browser, pilot)
 
     asyncio.run(run())
@@ -57,16 +60,16 @@ def drive(
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], bool], what: str = "") -> None:
-    """Wait for it, however loaded the machine is."""
+    """Wait until the condition holds. Fails after PATIENCE_SECONDS, or if the browser ends before."""
     end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
     while not holds():
         assert pilot.app.is_running, f"the browser ended before: {what}"
         if asyncio.get_running_loop().time() > end:
-            raise AssertionError(f"it did not come to hold: {what}\n" + "\n".join(on_screen(pilot.app)))
+            raise AssertionError(f"it did not come to hold: {what}\n" + "\n".join(read_screen(pilot.app)))
         await asyncio.sleep(0.01)
 
 
-async def settled(browser: Browser, pilot: Pilot[Any]) -> None:
+async def wait_until_settled(browser: Browser, pilot: Pilot[Any]) -> None:
     """Wait until nothing is being computed and the result is shown."""
     for _ in range(2):
         await pilot.pause()
@@ -76,7 +79,7 @@ async def settled(browser: Browser, pilot: Pilot[Any]) -> None:
 
 async def press(browser: Browser, pilot: Pilot[Any], *keys: str) -> None:
     await pilot.press(*keys)
-    await settled(browser, pilot)
+    await wait_until_settled(browser, pilot)
 
 
 async def write(browser: Browser, pilot: Pilot[Any], key: str, text: str) -> None:
@@ -109,8 +112,8 @@ def shown(browser: Browser) -> list[str]:
     return lines(browser.screen.query_one("#lines", LineList))
 
 
-def on_screen(browser: Any) -> list[str]:
-    """Return the characters of the screen, from the SVG that Textual makes of it."""
+def read_screen(browser: Any) -> list[str]:
+    """Return the lines of text on the screen, read from the SVG that Textual exports."""
     found: dict[float, dict[int, str]] = {}
     for element in ElementTree.fromstring(browser.export_screenshot()).iter("{http://www.w3.org/2000/svg}text"):
         if element.get("x") is None or "line" not in str(element.get("clip-path")):

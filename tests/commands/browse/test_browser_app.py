@@ -11,13 +11,13 @@ from driven_browser import (
     drive,
     flat,
     lines,
-    on_screen,
     press,
+    read_screen,
     said,
-    settled,
     shown,
     text,
     until,
+    wait_until_settled,
     write,
 )
 from textual.pilot import Pilot
@@ -137,18 +137,18 @@ def test_what_makes_no_sense_is_told_and_can_be_corrected() -> None:
 def test_keys_can_be_clicked() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         bottom = browser.size.height - 1
-        line = on_screen(browser)[bottom]
+        line = read_screen(browser)[bottom]
         await pilot.click(offset=(line.index("Help") + 3, bottom))
-        await settled(browser, pilot)
+        await wait_until_settled(browser, pilot)
         assert isinstance(browser.screen, HelpScreen)
         await pilot.click(offset=(len(line), bottom))
-        await settled(browser, pilot)
+        await wait_until_settled(browser, pilot)
         assert isinstance(browser.screen, HelpScreen)
-        await pilot.click(offset=(on_screen(browser)[bottom].index("Back"), bottom))
-        await settled(browser, pilot)
+        await pilot.click(offset=(read_screen(browser)[bottom].index("Back"), bottom))
+        await wait_until_settled(browser, pilot)
         assert len(browser.screen_stack) == 1
         await pilot.click(offset=(line.index("Search"), bottom))
-        await settled(browser, pilot)
+        await wait_until_settled(browser, pilot)
         assert browser.ask_line.purpose == "search"
 
     drive(demo(), steps)
@@ -309,7 +309,7 @@ def test_workloads_are_found_with_their_kinds() -> None:
 def test_the_newest_question_is_answered_however_fast_one_goes() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await pilot.press(*["down"] * 9)
-        await settled(browser, pilot)
+        await wait_until_settled(browser, pilot)
         assert browser.chosen_key == "shop/web-6d4cf56db6-h8s2k"
         assert said(browser).startswith(f"{browser.chosen_key}\nSchedulable")
 

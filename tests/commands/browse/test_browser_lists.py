@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from driven_browser import CHECKOUT, LARGE, demo, drive, lines, of_objects, on_screen, press, shown, text, write
+from driven_browser import CHECKOUT, LARGE, demo, drive, lines, of_objects, press, read_screen, shown, text, write
 from textual.pilot import Pilot
 
 from kschedctl.commands.browse.answer_pane import TabLine
@@ -63,7 +63,7 @@ def test_the_shown_tab_stands_in_brackets() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         for key, name in zip("12345", ("Why", "Nodes", "Scores", "Fixes", "Map"), strict=True):
             await press(browser, pilot, key)
-            (line,) = [row for row in on_screen(browser) if "1 Why" in row]
+            (line,) = [row for row in read_screen(browser) if "1 Why" in row]
             assert f"[{key} {name}]" in line
             assert line.count("[") == 1
             assert len(browser.answer_pane.query_one(TabLine).render().plain) <= 46  # of 80 columns less the list

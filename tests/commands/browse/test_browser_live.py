@@ -12,7 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driven_browser import EVERYWHERE, PATIENCE_SECONDS, drive, flat, lines, press, settled, shown, text, until, write
+from driven_browser import (
+    EVERYWHERE,
+    PATIENCE_SECONDS,
+    drive,
+    flat,
+    lines,
+    press,
+    shown,
+    text,
+    until,
+    wait_until_settled,
+    write,
+)
 from sources.live.api_server import Response, replayed, serving, status
 from sources.live.api_server import kubeconfig as write_kubeconfig
 from textual.pilot import Pilot
@@ -156,7 +168,7 @@ def test_pods_come_and_go_and_what_is_chosen_stays(tmp_path: Path) -> None:
             chosen, was = browser.pod_list.chosen, flat(browser)
             changes.tell("ADDED", "aaa-new")
             await until(pilot, lambda: is_listed(browser, "aaa-new"))
-            await settled(browser, pilot)
+            await wait_until_settled(browser, pilot)
             assert text(browser, "#head").startswith("live ")
             assert f"{len(WAITING) + 1} pending pods" in text(browser, "#head")
             assert (browser.pod_list.chosen, flat(browser)) == (chosen, was)
@@ -195,7 +207,7 @@ def test_search_supposition_and_open_node_outlive_a_change(tmp_path: Path) -> No
             assert flat(browser).startswith("lab/p23-never as if priority=7 before:")
             changes.tell("ADDED", "p23-more")
             await until(pilot, lambda: is_listed(browser, "p23-more"))
-            await settled(browser, pilot)
+            await wait_until_settled(browser, pilot)
             assert [each.name for each in browser.pod_list.subjects if each.kind == "pod"] == [
                 "lab/p23-never",
                 "lab/p23-more",

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from command_line import Run
-from driven_browser import EVERYWHERE, drive, flat, lines, of_objects, on_screen, press, shown, text, write
+from driven_browser import EVERYWHERE, drive, flat, lines, of_objects, press, read_screen, shown, text, write
 from textual.pilot import Pilot
 
 from kschedctl.cli.options import Source
@@ -53,12 +53,12 @@ def test_hostile_names_are_shown_as_text(name: str) -> None:
     objects = [node(name, {"pool": name, "topology.kubernetes.io/zone": name}, taints=[taint]), pod(name)]
 
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        seen = [on_screen(browser)]
+        seen = [read_screen(browser)]
         for keys in (("2",), ("enter",), ("escape", "3"), ("4",), ("enter",), ("escape", "w"), ("escape", "c"), ("1",)):
             await press(browser, pilot, *keys)
-            seen.append(on_screen(browser))
+            seen.append(read_screen(browser))
         await write(browser, pilot, "a", "class=none")
-        seen.append(on_screen(browser))
+        seen.append(read_screen(browser))
         for screen in seen:
             assert len(screen) == 24
             assert all(character.isprintable() for line in screen for character in line)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driven_browser import LARGE, SMALL, demo, drive, on_screen, press, write
+from driven_browser import LARGE, SMALL, demo, drive, press, read_screen, write
 from textual.pilot import Pilot
 
 from kschedctl.commands.browse.answers import TABS
@@ -43,7 +43,7 @@ def screens(size: tuple[int, int]) -> dict[str, str]:
 
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         def look(name: str) -> None:
-            found[name] = "\n".join(on_screen(browser)) + "\n"
+            found[name] = "\n".join(read_screen(browser)) + "\n"
 
         look("open")
         await write(browser, pilot, "slash", "checkout")
@@ -75,10 +75,10 @@ def test_screens_look_as_they_did(size: tuple[int, int]) -> None:
 
 def test_the_sides_stand_one_above_the_other_where_there_is_no_room() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        before = on_screen(browser)
+        before = read_screen(browser)
         await pilot.resize_terminal(*TINY)
         await press(browser, pilot)
-        tiny = on_screen(browser)
+        tiny = read_screen(browser)
         assert len(tiny) == TINY[1]
         assert max(map(len, tiny)) <= TINY[0]
         assert any("batch/embedder-t7x4w" in line for line in tiny[1:4])
@@ -87,7 +87,7 @@ def test_the_sides_stand_one_above_the_other_where_there_is_no_room() -> None:
         await press(browser, pilot, "escape")
         await pilot.resize_terminal(*SMALL)
         await press(browser, pilot)
-        assert on_screen(browser) == before
+        assert read_screen(browser) == before
 
     drive(demo(), steps)
 

@@ -11,7 +11,10 @@ CLASS: Json = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
 
 
 def offered(node: str, count: int, everywhere: bool = False) -> Json:
-    """Build a slice with devices of one node, or of one for all nodes, named ``NODE-0`` and so on."""
+    """Build a ResourceSlice with ``count`` devices of a node, named ``NODE-0`` and so on.
+
+    With ``everywhere``, all nodes can use the devices.
+    """
     where: Json = {"allNodes": True} if everywhere else {"nodeName": node}
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     devices = [{"name": f"{node}-{number}"} for number in range(count)]
@@ -25,7 +28,10 @@ def template(count: int) -> Json:
 
 
 def claiming(name: str, count: int, held: Sequence[str] = (), on: str = "", **more: object) -> list[Json]:
-    """Build a pod of a ReplicaSet with a claim from a template for this many devices. It holds the ``held`` ones."""
+    """Build a pod of a ReplicaSet, and its claim from a template for ``count`` devices.
+
+    If ``held`` names devices, they are allocated to the claim.
+    """
     made = pod(name, on, "1", {"kind": "ReplicaSet", "name": f"rs-{name}"}, **more)
     made["metadata"]["labels"] = {"app": name}
     made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": f"gpus-{count}"}]
@@ -38,7 +44,7 @@ def claiming(name: str, count: int, held: Sequence[str] = (), on: str = "", **mo
 
 
 def allocated(held: Sequence[str], users: Sequence[Json]) -> Json:
-    """Build the status of a claim with devices of one pool."""
+    """Build the status of a claim with allocated devices of one pool, reserved for the users."""
     pool = held[0].rpartition("-")[0]
     results = [{"request": "r", "driver": DRIVER, "pool": pool, "device": device} for device in held]
     reserved = [{"resource": "pods", "name": u["metadata"]["name"], "uid": u["metadata"]["uid"]} for u in users]
@@ -48,7 +54,7 @@ def allocated(held: Sequence[str], users: Sequence[Json]) -> Json:
 
 
 def shared_claim(held: Sequence[str], users: Sequence[Json]) -> Json:
-    """Build a claim that all of these pods name and that holds these devices."""
+    """Build a claim with allocated devices, and make all the pods use it."""
     for user in users:
         user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "common"}]
     claim = {"kind": "ResourceClaim", "metadata": _meta("common"), "spec": _wanted(len(held))}

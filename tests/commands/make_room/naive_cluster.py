@@ -125,7 +125,7 @@ class Naive:
     def outcomes(self, plan: list[str], places: dict[str, str], last: str) -> Iterator[bool]:
         """Yield whether the wanted pod fits in the end, for each way to break ties and to order pods.
 
-        A step may fail before.
+        A step that may fail yields False.
         """
         if not plan:
             for after in self._tried(places, set()):
@@ -171,7 +171,7 @@ class Naive:
         return best[0], best[1], cost
 
     def cost(self, plan: list[str]) -> tuple[int, int]:
-        """Return whether a budget selects one of the pods, and their highest priority."""
+        """Return the cost of a plan: whether a budget selects one of its pods, and the highest priority of its pods."""
         guarded = {o["metadata"]["name"] for o in self.objects if o["kind"] == "PodDisruptionBudget"}
         found = [self.pods[name] for name in plan]
         return (

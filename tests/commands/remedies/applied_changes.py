@@ -17,7 +17,7 @@ ASKED = "d/asked"
 
 
 def found(documents: list[Json], most: int = 1, gates: Mapping[str, bool] | None = None) -> Remedies:
-    """Find the remedies for the target pod, each of them tried."""
+    """Search for the fixes for the target pod, check that each of them helps, and return the report."""
     report = remedies(Cluster.from_objects(documents, feature_gates=gates), ASKED, RemedyWishes(most))
     for remedy in report.remedies:
         assert_helps(documents, remedy, gates)

@@ -163,7 +163,7 @@ def resource_claim(name: str, *requests: Json, owner: str = "", **fields: Any) -
 
 
 def allocated(found: Json, on: str, *names: str, users: tuple[str, ...] = ()) -> Json:
-    """Return the claim with these devices of a node, reserved for these pods."""
+    """Return the claim with devices of a node allocated to it, reserved for the ``users``."""
     results = [{"request": "r", "driver": "gpu.example.com", "pool": on, "device": name} for name in names]
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [on]}]}]
     allocation = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": terms}}

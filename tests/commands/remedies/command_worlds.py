@@ -114,7 +114,7 @@ def no_room(kind: str) -> World:
 
 
 def resized(running: Json, cpu: str) -> Json:
-    """Return the running pod with a resize to so much cpu, which its kubelet has put off."""
+    """Return the running pod with a pending resize to ``cpu``, which its kubelet has deferred."""
     (container,) = running["spec"]["containers"]
     status = {"name": container["name"], "resources": deepcopy(container["resources"])}
     container["resources"]["requests"]["cpu"] = cpu

@@ -9,7 +9,7 @@ from command_worlds import World
 from control_plane import kubectl
 from control_plane.running import run
 from control_plane.store import Json, Key, Store, patched
-from control_plane.validation import completed, creation_refusal
+from control_plane.validation import completed, explain_rejected_creation
 from control_plane.workloads import ready, workload_of
 from control_plane.world import control_plane
 
@@ -37,40 +37,46 @@ class Operator:
     def _run(self, store: Store) -> None:
         run(store, self.world.gates, self.world.config)
 
-    def told(self) -> Remedies:
-        """Return the fixes for the pod, without a plan of moves for it, which no operator here carries out."""
+    def find_fixes(self) -> Remedies:
+        """Return the fixes for the pod, without the plan of moves, which this operator cannot carry out."""
         read = [each for each in self.store.documents() if each["kind"] in FIELDS]
         cluster = Cluster.from_objects(read, self.world.config, self.world.gates, other_builds=True)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("kschedctl.commands.remedies.add_room_plan", lambda report, *_: report)
             return remedies(cluster, self.world.asked, RemedyWishes(self.world.most))
 
-    def makes(self, remedy: Remedy) -> str:
-        """Apply the remedy's commands and return how the result differs from the answer, or "".
+    def explain_wrong_outcome(self, remedy: Remedy) -> str:
+        """Apply the remedy's commands, and return how the outcome differs from the answer, or "" if it does not.
 
-        Raises RefusedError if a command is refused.
+        Raises RefusedError if a command is rejected.
         """
         store = self.carry_out(remedy)
         if lost := [line for line in store.log if "DATA LOST" in line and "lost" not in (remedy.weakens or "")]:
             return lost[0]
         workload = workload_of(self.store, self.store.read(self.asked))
-        return self._seen(store, workload, sum(map(ready, pods_of(self.store, workload))), remedy)
+        return self._explain_wrong_node(store, workload, sum(map(ready, pods_of(self.store, workload))), remedy)
 
     def carry_out(self, remedy: Remedy) -> Store:
-        """Return a copy of the control plane on which the remedy was carried out. Raises RefusedError."""
+        """Return a copy of the control plane on which the remedy was carried out.
+
+        Raises RefusedError if a request is rejected.
+        """
         store = self.store.copy()
-        _published(store, remedy)
+        _make_uncommanded_changes(store, remedy)
         for command in remedy.commands:
             kubectl.run(store, command)
             self._run(store)
         for manifest in remedy.manifests:
-            assert creation_refusal(manifest), f"{manifest} is accepted before anybody completes it"
+            assert explain_rejected_creation(manifest), f"{manifest} is accepted before anybody completes it"
             store.create(completed(manifest))
         self._run(store)
         return store
 
     def is_placed(self, store: Store) -> bool:
-        """Return whether the pod has a node, or its workload has more pods with a node than before."""
+        """Return whether the pod has a node.
+
+        If the pod was replaced, return whether more pods of its workload have a node than before, or all of them.
+        """
         if self.asked in store.objects:
             return ready(store.read(self.asked))
         workload = workload_of(self.store, self.store.read(self.asked))
@@ -79,8 +85,11 @@ class Operator:
         after = sum(map(ready, pods_of(store, store.get(Key.of(workload)))))
         return after > before or after == workload["spec"].get("replicas")
 
-    def accepts(self, remedy: Remedy) -> None:
-        """Apply the changes as RFC 6902 operations by requests to the API server. Raises RefusedError."""
+    def apply_changes(self, remedy: Remedy) -> None:
+        """Send the remedy's changes to the API server as JSON patches.
+
+        Raises RefusedError if the API server rejects a change.
+        """
         if remedy.needs_values:
             return
         store = self.store.copy()
@@ -97,8 +106,8 @@ class Operator:
             else:
                 store.patch(_key(each), each["patch"], "json", each.get("subresource", ""))
 
-    def _seen(self, store: Store, workload: Json | None, before: int, remedy: Remedy) -> str:
-        """Check that the pod, or its first replacement, is on one of the named nodes."""
+    def _explain_wrong_node(self, store: Store, workload: Json | None, before: int, remedy: Remedy) -> str:
+        """Return why the pod, or its first replacement, is not on one of the remedy's nodes, or "" if it is."""
         if self.asked in store.objects:
             node = store.read(self.asked)["spec"].get("nodeName")
             return "" if node in remedy.opens else f"the pod is on {node}, not on {remedy.opens}"
@@ -115,8 +124,11 @@ def _waits(document: Json) -> bool:
     return document["kind"] == "Pod" and not document["spec"].get("nodeName")
 
 
-def _published(store: Store, remedy: Remedy) -> None:
-    """Make the changes that no command makes: those of drivers, kubelets and node providers, and of time."""
+def _make_uncommanded_changes(store: Store, remedy: Remedy) -> None:
+    """Make the changes that no command makes.
+
+    Drivers, kubelets and node providers make them, or they happen with time.
+    """
     alone = not remedy.manifests and not any(_changes(command) for command in remedy.commands)
     for each in remedy.changes:
         if "create" in each:
@@ -145,7 +157,10 @@ def _key(named: Mapping[str, str]) -> Key:
 
 
 def pods_of(store: Store, workload: Json | None) -> list[Json]:
-    """Return the pods of a workload. A Deployment has those of all its ReplicaSets."""
+    """Return the pods of a workload, including those of all ReplicaSets of a Deployment.
+
+    Without a workload, return [].
+    """
     if workload is None:
         return []
     sets = store.owned(workload, "ReplicaSet")

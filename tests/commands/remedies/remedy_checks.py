@@ -55,7 +55,7 @@ def assert_all_hold(world: World, most: int = 2) -> int:
         assert within_budgets(world, trial.changes)
         assert moved_fit(world, trial), [change.text for change in trial.changes]
         for fewer in combinations(trial.changes, len(trial.changes) - 1):
-            assert_helps_not(world, asked.replay_changes(fewer), trial.raises_priority)
+            assert_does_not_help(world, asked.replay_changes(fewer), trial.raises_priority)
     return len(remedies)
 
 
@@ -72,8 +72,11 @@ def assert_helps(world: World, trial: RemedyTrial) -> None:
         assert answer.preemption.candidates[trial.nominated].victims == trial.victims, what
 
 
-def assert_helps_not(world: World, trial: RemedyTrial, preempting: bool) -> None:
-    """Check that the changes of the trial do not help."""
+def assert_does_not_help(world: World, trial: RemedyTrial, preempting: bool) -> None:
+    """Check that the pod stays unschedulable with the changes of the trial.
+
+    With ``preempting``, it must not preempt pods either.
+    """
     answer = afresh(world, trial)
     what = [change.text for change in trial.changes]
     assert answer.verdict == "Unschedulable", what
@@ -100,7 +103,7 @@ def moved_fit(world: World, trial: RemedyTrial) -> bool:
 
 
 def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tuple[str, ...]:
-    """Return the nodes that take a pod without a node."""
+    """Return the nodes that fit the pod once it has no node and the target pod is on ``asked_on``."""
     found = deepcopy(documents)
     for each in found:
         name = f"{each['metadata'].get('namespace')}/{each['metadata']['name']}"
@@ -113,7 +116,7 @@ def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tupl
 
 
 def space(asked: Trials) -> list[Fix]:
-    """Return all fixes that are proposed against any obstacle in the trial without changes."""
+    """Return all fixes that are proposed against any obstacle of the target pod."""
     base = asked.base
     offered: dict[Fix, None] = dict.fromkeys(iter_node_independent_fixes(TriedNode(base, None)))
     assert base.cycle is not None

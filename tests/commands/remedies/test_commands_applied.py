@@ -18,15 +18,15 @@ WORLDS: dict[str, World] = dict(worlds())
 def find_fixes(name: str) -> tuple[Operator, Remedies]:
     """Return an operator of the cluster, and the fixes for its pod."""
     operator = Operator(WORLDS[name])
-    return operator, operator.told()
+    return operator, operator.find_fixes()
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_commands_do_what_was_replayed(name: str) -> None:
     operator, fixes = find_fixes(name)
     for remedy in fixes.remedies:
-        operator.accepts(remedy)
-        assert operator.makes(remedy) == "", (remedy.summary, remedy.commands)
+        operator.apply_changes(remedy)
+        assert operator.explain_wrong_outcome(remedy) == "", (remedy.summary, remedy.commands)
 
 
 TWO_CHANGES = (
@@ -39,10 +39,10 @@ TWO_CHANGES = (
 @pytest.mark.parametrize("name", TWO_CHANGES)
 def test_two_changes_do_not_undo_each_other(name: str) -> None:
     operator = Operator(WORLDS[name]._replace(most=2))
-    two = [remedy for remedy in operator.told().remedies if len(remedy.kinds) == 2]
+    two = [remedy for remedy in operator.find_fixes().remedies if len(remedy.kinds) == 2]
     assert two
     for remedy in two[:8]:
-        assert operator.makes(remedy) == "", (remedy.summary, remedy.commands)
+        assert operator.explain_wrong_outcome(remedy) == "", (remedy.summary, remedy.commands)
 
 
 def test_every_kind_is_made_in_some_cluster() -> None:

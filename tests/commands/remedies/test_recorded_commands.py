@@ -45,7 +45,7 @@ PODS = one_pod_of_each_workload()
 def ask(name: str, most: int = 1) -> tuple[Operator, Remedies]:
     """Return an operator of the recorded cluster, and the fixes of up to `most` changes for the pod."""
     operator = Operator(World(ITEMS, name, most))
-    return operator, operator.told()
+    return operator, operator.find_fixes()
 
 
 @pytest.mark.parametrize("name", PODS[::3])
@@ -53,7 +53,7 @@ def test_every_command_is_accepted_and_places_the_pod(name: str) -> None:
     """Every third workload, all fixes of one change, each replayed with everything that waits."""
     operator, told = ask(name)
     for remedy in told.remedies:
-        operator.accepts(remedy)
+        operator.apply_changes(remedy)
         assert operator.is_placed(operator.carry_out(remedy)), (remedy.summary, remedy.commands)
 
 
@@ -66,7 +66,7 @@ def test_pairs_of_changes_place_the_pod(name: str) -> None:
     operator, told = ask(name, 2)
     pairs = [remedy for remedy in told.remedies if len(remedy.kinds) == 2]
     for remedy in pairs[:8]:
-        operator.accepts(remedy)
+        operator.apply_changes(remedy)
         assert operator.is_placed(operator.carry_out(remedy)), (remedy.summary, remedy.commands)
 
 

@@ -24,12 +24,12 @@ from claim_documents import (
     storage_class,
     volume,
 )
-from control_plane.validation import completed, creation_refusal
+from control_plane.validation import completed, explain_rejected_creation
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.remedies import remedies
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.reports.remedy import Remedy, place_incomplete_fixes
+from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
 
 CSI = storage_class("csi")
 ON_N1 = {HOSTNAME: ["n1"]}
@@ -350,8 +350,8 @@ def test_a_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> Non
     assert remedy.needs_values == (f"{field} of PersistentVolume data-volume",)
     assert remedy.weakens == f"not verified: fill in {field} of PersistentVolume data-volume first"
     (manifest,) = remedy.manifests
-    assert creation_refusal(manifest)
-    assert not creation_refusal(completed(manifest))
+    assert explain_rejected_creation(manifest)
+    assert not explain_rejected_creation(completed(manifest))
     spec = manifest["spec"]
     assert isinstance(spec, dict)
     term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["n1"]}]}
@@ -382,5 +382,5 @@ def test_a_smaller_fix_that_needs_a_value_comes_before_larger_ones_that_need_non
 
     volume, pair = fix("CreateVolume", needs=("spec.local.path",)), fix("Tolerate", "OtherSelector")
     larger, single = fix("Uncordon", "CreateVolume", needs=("spec.local.path",)), fix("OtherStorageClass")
-    assert place_incomplete_fixes([pair, larger, volume]) == (volume, pair, larger)
-    assert place_incomplete_fixes([volume, pair, single]) == (pair, single, volume)
+    assert sort_incomplete_fixes([pair, larger, volume]) == (volume, pair, larger)
+    assert sort_incomplete_fixes([volume, pair, single]) == (pair, single, volume)

@@ -30,6 +30,7 @@ def waiting_world(seed: int) -> tuple[list[Json], list[str]]:
 
 
 def _node(random: Random, number: int) -> Json:
+    """Draw a node, which may be tainted or cordoned."""
     name = f"n{number}"
     labels = {HOSTNAME: name, ZONE: random.choice("abc"), "disk": random.choice(("ssd", "hdd"))}
     spec: Json = {}
@@ -76,6 +77,7 @@ def _workload(random: Random, name: str, nodes: list[str]) -> list[Json]:
 
 
 def _pod(name: str, app: str, requests: Json, spec: Json, port: bool = False) -> Json:
+    """Build a pod of the ReplicaSet ``app``. With ``port``, it uses host port 80."""
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": f"rs-{app}", "controller": True}
     metadata = {
         "name": name,

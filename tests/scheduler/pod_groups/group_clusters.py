@@ -17,6 +17,7 @@ def node(name: str, cpu: int = 4, **labels: str) -> Json:
 
 
 def pod(name: str, group: str = "", cpu: int = 1, priority: int = 0, bound: str = "", **spec: Any) -> Json:
+    """Build a pod that requests ``cpu`` CPUs, optionally in a group and bound to a node."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
     spec = {"containers": [container], "priority": priority, "nodeName": bound, **spec}
     spec |= {"schedulingGroup": {"podGroupName": group}} if group else {}

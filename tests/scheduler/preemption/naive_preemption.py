@@ -91,7 +91,7 @@ def by_importance(pods: Sequence[Pod]) -> list[Pod]:
 
 
 def split_by_budgets(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
-    """Split the pods into those whose eviction in turn breaks a budget, and the others."""
+    """Split the pods into those whose eviction, in this order, violates a budget, and the others."""
     left = [budget.status.disruptions_allowed for budget in budgets]
     violating: list[Pod] = []
     others: list[Pod] = []
@@ -112,8 +112,8 @@ def protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
     return bool(wanted) and same_namespace and wanted.items() <= pod.metadata.labels.items()
 
 
-def lockstep(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
-    """Return the answer of the dry run under test for each node, in the same form."""
+def dry_run_all_nodes(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
+    """Return the result of the tested dry run for each node, in the form of the naive one."""
     view = scheduler.view
     framework = scheduler.framework(pod.spec.scheduler_name)
     assert framework is not None

@@ -7,7 +7,17 @@ from dataclasses import replace
 import msgspec
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from naive_preemption import HOSTNAME, PENDING, ZONE, Json, Victims, lockstep, node, priority_of, select_victims
+from naive_preemption import (
+    HOSTNAME,
+    PENDING,
+    ZONE,
+    Json,
+    Victims,
+    dry_run_all_nodes,
+    node,
+    priority_of,
+    select_victims,
+)
 
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
@@ -199,4 +209,4 @@ def test_agrees_with_replaying_node_by_node(cluster: Cluster) -> None:
     want = naive(cluster, scheduler, pod)
     for answer in want.values():
         event(answer if isinstance(answer, str) else f"{len(answer.keys)} victims, {answer.violations} violations")
-    assert lockstep(scheduler, pod) == want
+    assert dry_run_all_nodes(scheduler, pod) == want

@@ -61,7 +61,7 @@ def pod(random: Random, name: str, priority: int, cpu: str = "", **spec: Any) ->
 def best(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] | dict[str, int]:
     """Return the best candidates with their victims, or why nothing helps."""
     run = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection)
-    helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
+    helpful = run.candidates.select(np.flatnonzero(run.candidates.sizes))
     if not len(helpful):
         return dict(run.count_unhelpful_nodes())
     return [(int(found.row), list(found.victims)) for found in choose_best_candidates(cycle.view, helpful).tied]

@@ -11,7 +11,17 @@ from copy import deepcopy
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_preemption import HOSTNAME, PENDING, ZONE, Json, Victims, lockstep, node, priority_of, select_victims
+from naive_preemption import (
+    HOSTNAME,
+    PENDING,
+    ZONE,
+    Json,
+    Victims,
+    dry_run_all_nodes,
+    node,
+    priority_of,
+    select_victims,
+)
 
 from kschedctl.api.objects import Node, Pod, TopologySpreadConstraint
 from kschedctl.cluster import Cluster
@@ -159,4 +169,4 @@ def test_agrees_with_the_books_of_each_node(cluster: Cluster) -> None:
         books = Books(cluster, pod, here)
         bound = [p for p in cluster.pods if p.spec.node_name == here.metadata.name]
         want[here.metadata.name] = select_victims(books, bound, priority_of(pod), ())
-    assert lockstep(scheduler, pod) == want
+    assert dry_run_all_nodes(scheduler, pod) == want

@@ -16,6 +16,7 @@ def node(name: str = "n1", labels: Json | None = None, cpu: str = "1", **spec: A
 
 
 def pod(name: str = "p", labels: Json | None = None, cpu: str = "100m", **spec: Any) -> Json:
+    """Build a pod of the namespace ``d`` with one container."""
     containers = spec.pop("containers", [{"name": "c", "resources": {"requests": {"cpu": cpu}}}])
     metadata = {"name": name, "namespace": "d", "uid": name, "labels": labels or {}}
     status = spec.pop("status", {})

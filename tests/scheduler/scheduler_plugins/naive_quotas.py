@@ -105,6 +105,7 @@ class NaiveNode:
         self.quotas = {namespace: replace(quota) for namespace, quota in quotas.items()}
 
     def remove(self, pod: NaivePod) -> None:
+        """Remove a pod from the node. Raises ValueError if it is not there."""
         if pod not in self.pods:
             raise ValueError(GONE_TWICE)
         self.pods.remove(pod)
@@ -181,6 +182,7 @@ def naive_quota_victims(
 
 
 def split_by_budget(pods: Sequence[NaivePod], allowed: int) -> tuple[list[NaivePod], list[NaivePod]]:
+    """Split the pods into those whose eviction, in this order, violates the budget, and the others."""
     violating: list[NaivePod] = []
     others: list[NaivePod] = []
     for pod in pods:

@@ -266,7 +266,7 @@ def test_it_agrees_with_plain_loops(cluster: Json) -> None:
         expected[name] = naive_quota_victims(NaiveNode(CAPACITY, came, quotas), claim, yielding_to, cluster["allowed"])
     for found in expected.values():
         event(found if isinstance(found, str) else "victims")
-    assert lockstep(cycle) == expected
+    assert dry_run_all_nodes(cycle) == expected
 
 
 def used_up(quotas: dict[str, NaiveQuota], pods: list[NaivePod]) -> dict[str, NaiveQuota]:
@@ -288,7 +288,7 @@ def claim_of(asking: NaivePod, quotas: dict[str, NaiveQuota], nominated: list[Na
     return Asking(asking, ours, others)
 
 
-def lockstep(cycle: Cycle) -> dict[str, NaiveVictims | str]:
+def dry_run_all_nodes(cycle: Cycle) -> dict[str, NaiveVictims | str]:
     """Return the answer under test for each node, in the same form."""
     (plugin,) = cycle.framework.plugins_at("postFilter")
     assert isinstance(plugin, CapacityScheduling)

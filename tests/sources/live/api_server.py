@@ -68,6 +68,7 @@ class ApiServer:
         return [value for key, value in self.requests[-1][2] if key == name]
 
     def respond(self, target: str) -> Response:
+        """Return the first answer to a request that is not None, or 404."""
         parts = urlsplit(target)
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         for answer in self.answers:
@@ -78,6 +79,7 @@ class ApiServer:
 
 
 def status(code: int, message: str, reason: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    """Build a response with a Status object."""
     document = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -118,7 +120,11 @@ def _response(recorded: Mapping[str, Any]) -> Response:
 
 
 def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
-    """Answer the requests of a path by these responses in turn, and repeat the last one. None passes on."""
+    """Build an answer that responds to requests of a path with the responses in turn, and then repeats the last one.
+
+    Requests of other paths are passed on. With ``watch``, only watch requests are answered, otherwise only other
+    requests.
+    """
     left = list(responses)
 
     def answer(path: str, query: dict[str, str]) -> Response | None:
@@ -130,7 +136,7 @@ def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
 
 
 def listing(objects: Iterable[Mapping[str, Any]]) -> Answer:
-    """Answer with the objects in lists of their kinds, as a server of 1.36.2 in which nothing changes."""
+    """Build an answer with the objects in lists of their kinds, as from a server of version 1.36.2 without changes."""
     lists = {path: (get_api_kind(kind), list[Any]()) for kind in KINDS for path in iter_list_paths(kind)}
     for each in objects:
         version = each["apiVersion"]
@@ -164,9 +170,9 @@ class _Quiet(ThreadingHTTPServer):
 
 @contextmanager
 def serving(*answers: Answer, tls: bool = False, write: Write | None = None) -> Iterator[ApiServer]:
-    """Run the server on a port of its own until the block ends.
+    """Run the server on a free port until the block ends.
 
-    With ``tls`` it has a certificate and demands one.
+    With ``tls`` it has a certificate and asks for a client certificate.
     """
     api = ApiServer(list(answers), write)
 
@@ -206,6 +212,7 @@ def serving(*answers: Answer, tls: bool = False, write: Write | None = None) -> 
 
 
 def _send(handler: BaseHTTPRequestHandler, response: Response) -> None:
+    """Send a response, complete or cut off, as it is configured."""
     if response.hang:
         time.sleep(response.hang)
     if response.raw is not None:
@@ -238,6 +245,7 @@ def _send(handler: BaseHTTPRequestHandler, response: Response) -> None:
 
 
 def _send_raw(handler: BaseHTTPRequestHandler, parts: Iterable[bytes], pause: float) -> None:
+    """Send bytes in parts, with a pause after each part, and close the connection."""
     handler.close_connection = True
     for part in parts:
         handler.wfile.write(part)
@@ -253,7 +261,7 @@ def dripped(text: bytes, after: int = 0) -> Iterable[bytes]:
 def kubeconfig(
     url: str, path: Path, *, name: str = "here", cluster: Any = None, namespace: str = "lab", **user: Any
 ) -> str:
-    """Write a kubeconfig with one context."""
+    """Write a kubeconfig with one context, and return its path."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -18,7 +18,10 @@ WAITED: list[float] = []
 
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Hide the kubeconfig of the user who runs the tests. A module that imports this fixture has it."""
+    """Hide the kubeconfig and the proxies of the user who runs the tests.
+
+    Importing this fixture activates it in a module.
+    """
     monkeypatch.setenv("HOME", str(tmp_path))
     proxies = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", *proxies, *map(str.lower, proxies)):
@@ -36,7 +39,7 @@ class _Hurried(threading.Event):
 
 @pytest.fixture(name="server_at", scope="session")
 def fixture_server_at() -> Callable[..., Server]:
-    """Return a function that makes a Server without credentials which records how long it would wait."""
+    """Return a function that builds a Server without credentials, which records how long it would wait."""
 
     def make(url: str, seconds: float = 20.0) -> Server:
         pool = enforce_limits(urllib3.PoolManager(maxsize=32))

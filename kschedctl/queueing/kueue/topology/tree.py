@@ -133,7 +133,7 @@ def _group_nodes_by_leaf(nodes: Iterable[Node], keys: Sequence[str]) -> dict[tup
 
 def is_usable_node(node: Node) -> bool:
     """Return whether Kueue may use a node: it is ready and not cordoned."""
-    is_ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    is_ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
     return is_ready and not node.spec.unschedulable
 
 

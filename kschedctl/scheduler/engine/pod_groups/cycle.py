@@ -269,7 +269,8 @@ class PodGroupCycle:
     def _try_members_while_feasible(self, view: Fork) -> GroupResult:
         """Try the pods in order, assuming each placed pod before the next, as long as the group can still be bound.
 
-        PlacementFeasible plugins decide, before the first pod and after each pod, whether it can.
+        PlacementFeasible plugins decide, before the first pod and after each pod, whether it can. The pods do not
+        preempt. An error ends the attempt.
         """
         group = find_pod_group(view, self.key)
         results: list[MemberResult] = []

@@ -125,7 +125,10 @@ WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 
 def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
-    """Return the reason why a pod may not preempt separately from its group, or "" if it may."""
+    """Return the reason why a pod may not preempt separately from its group, or "" if it may.
+
+    It may not if its group is constrained to a topology or was not found, or if groups preempt as a whole.
+    """
     key = get_group_key(pod)
     if key is None:
         return ""

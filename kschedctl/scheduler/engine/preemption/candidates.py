@@ -94,14 +94,14 @@ class Candidates(Sequence[Candidate]):
         counted = Candidates(self.row, self.starts, self.victims, violating)
         return Candidates(self.row, self.starts, self.victims, self.violating, counted.violations)
 
-    def take(self, numbers: Positions) -> Candidates:
-        """Return the candidates with these numbers, which must be in ascending order."""
+    def select(self, indexes: Positions) -> Candidates:
+        """Return the candidates at these indexes, which must be in ascending order."""
         is_chosen = np.zeros(len(self), np.bool_)
-        is_chosen[numbers] = True
+        is_chosen[indexes] = True
         victims = np.repeat(is_chosen, self.sizes)
-        starts = np.append(0, np.cumsum(self.sizes[numbers]))
-        violations = self.violations[numbers]
-        return Candidates(self.row[numbers], starts, self.victims[victims], self.violating[victims], violations)
+        starts = np.append(0, np.cumsum(self.sizes[indexes]))
+        violations = self.violations[indexes]
+        return Candidates(self.row[indexes], starts, self.victims[victims], self.violating[victims], violations)
 
 
 NO_CANDIDATES = Candidates(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
@@ -177,7 +177,7 @@ def choose_best_candidates(view: Fork, candidates: Candidates) -> BestCandidates
         costs = cost(view, remaining)
         best = np.flatnonzero(costs == costs.min())
         if len(best) < len(remaining):
-            remaining = remaining.take(best)
+            remaining = remaining.select(best)
             decided_by = name
 
     if len(remaining) > 1:

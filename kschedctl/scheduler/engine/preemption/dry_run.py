@@ -128,7 +128,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
         rejected_counts[reason] = int((promising & rejected).sum())
         promising = promising & ~rejected
 
-    # Put back the victims that need not go on the remaining nodes.
+    # On the remaining nodes, put back the victims that need not be evicted.
     victims = victims.restrict_to(promising)
     failed = victims.put_back(Judge(filtering, cycle.filter.verdicts, promising), selection)
     rows = np.flatnonzero(promising)

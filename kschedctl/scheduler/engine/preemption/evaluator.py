@@ -153,7 +153,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         selection = self.select_victims(cycle)
         run = dry_run(cycle, potential, selection)
         wanted = self.count_candidates_wanted(potential_count)
-        helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))  # a candidate without victims is an error
+        helpful = run.candidates.select(np.flatnonzero(run.candidates.sizes))  # a candidate without victims is an error
         best = choose_best_candidates(cycle.view, helpful) if len(helpful) else None
         allowed = best if wanted else None
         report = Preemption(
@@ -177,14 +177,14 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         )
         return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, message), report=report)
 
-    def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
+    def format_success_message(self, cycle: Cycle, node: str, victims: int) -> str:
         """Return the message for a nominated node with this many victims, or an empty string for no message."""
         return ""
 
     def _build_success(self, cycle: Cycle, allowed: BestCandidates, report: Preemption) -> PostFilterResult:
         """Build the result that nominates the node whose name comes first among the best nodes."""
         node, victims = _pick_first_node_by_name(allowed, cycle)
-        message = self.format_success(cycle, node, victims)
+        message = self.format_success_message(cycle, node, victims)
         status = self._build_status(Code.SUCCESS, message) if message else SUCCESS
         return PostFilterResult(status, node, report)
 

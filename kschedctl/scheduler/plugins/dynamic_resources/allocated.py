@@ -65,7 +65,7 @@ class PoolUse:
 
     id: PoolId
     holders: dict[DeviceId, tuple[tuple[str, HeldDevice], ...]] = field(default_factory=dict)
-    """The names of claims and what they hold, by device."""
+    """By device, the names of the claims that hold it, each with its whole device or share."""
     state_numbers: dict[DeviceId, int] = field(default_factory=dict)
     """A number for each allocated device, equal for devices with equal allocations."""
     derived: dict[object, object] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class ClaimIndex:
         return copied
 
     def get_pool_use(self, pool: PoolId) -> PoolUse:
-        """Return the record of the claims that hold the pool's devices. A new record is empty."""
+        """Return the record of the claims that hold the pool's devices. An empty record is added if there is none."""
         pool_use = self._pools.get(pool)
         if pool_use is None:
             pool_use = self._pools[pool] = PoolUse(pool)
@@ -107,14 +107,13 @@ class ClaimIndex:
     def put_claim(self, claim: ResourceClaim) -> list[PoolUse]:
         """Add a claim to the index, or replace the claim of the same name, and update the allocated devices.
 
-        Return the use of the pool of each device that the replaced claim held or the new one holds. A pool is listed
-        once for each of these devices.
+        Return one PoolUse for each device that the old or the new claim holds, so that a pool can occur several times.
         """
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         old_claim = self.by_name.get(name)
         self.by_name[name] = claim
 
-        # Replace what the old claim holds by what the new one holds.
+        # Replace the devices that the old claim holds by the devices of the new claim.
         changed: dict[DeviceId, PoolUse] = {}
         if old_claim is not None:
             for held in list_held_devices(old_claim, self.shares):
@@ -132,10 +131,7 @@ class ClaimIndex:
         return list(changed.values())
 
     def _update_device(self, device: DeviceId, use: PoolUse) -> None:
-        """Recompute the state of a device from the claims that hold it.
-
-        Values derived from the device's pool are dropped.
-        """
+        """Recompute the state of a device from the claims that hold it, and clear the values derived from its pool."""
         state = self.state
         holders = use.holders[device]
         use.derived.clear()

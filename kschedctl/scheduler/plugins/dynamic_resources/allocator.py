@@ -359,10 +359,11 @@ class Search:
         return False
 
     def _search_missing_devices(self, position: SearchPosition, num_allocated: int = 0, start: int = 0) -> bool:
-        """Search for the devices that a request still lacks and for all later requests. Return whether all were found.
+        """Search for the devices that a request still lacks and for the devices of all later requests.
 
-        The request already has `num_allocated` devices, and the search begins at index `start` of `self.places`. Raises
-        _TooManyResultsError if the claim cannot hold the devices and the version then tries the next alternative.
+        Return whether all devices were found. The request already has `num_allocated` devices, and the search begins at
+        index `start` of `self.places`. Raises _TooManyResultsError if the claim cannot hold the devices and the version
+        then tries the next alternative.
         """
         num_requested = self._count_requested_devices(position)
         wants_all = position in self.all_devices
@@ -427,7 +428,7 @@ class Search:
     def _try_device(
         self, position: SearchPosition, num_allocated: int, *, next_place: int, pool: Pool, device: PooledDevice
     ) -> bool:
-        """Allocate the device to the request, and search for everything that remains. Return whether all was found.
+        """Allocate the device to the request, and search for all remaining devices. Return whether they were found.
 
         `num_allocated` is the number of devices that the request already has, and `next_place` the index at which the
         search for its next device begins. If the search fails, the allocation is undone, except for mode All in
@@ -458,10 +459,10 @@ class Search:
         return found_all
 
     def _search_missing_devices_of_mode_all(self, position: SearchPosition, num_allocated: int) -> bool:
-        """Search for the devices of a request with mode All that follow the current one, and for all later requests.
+        """Search for the devices of a request with mode All that follow the current device, and for all later requests.
 
-        `num_allocated` is the number of devices before the current one. Return whether all were found. Before 1.32,
-        AllocationError is raised if they were not, because these versions report the failure as an error.
+        Return whether all devices were found. `num_allocated` is the number of devices before the current device.
+        Versions before 1.32 report a failure as an error, for which AllocationError is raised.
         """
         forgets_alternative = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.FIRST  # before 1.36
         if forgets_alternative:
@@ -502,8 +503,8 @@ class Search:
         """Return the index at which to search for the request's next device, after `device` at index `place`.
 
         In versions that try devices in any order, upstream begins again at the first device. This search does so only
-        if the order can change the result. It can with a distinctAttribute, or with counters that upstream does not
-        give back.
+        if the order can change the result, which is the case with a distinctAttribute or with counters that upstream
+        does not give back.
         """
         if not self.limit.any_order:
             return place + 1
@@ -563,7 +564,8 @@ class Search:
     def has_capacity(self, request: Request, device: PooledDevice) -> bool:
         """Return whether the device has enough capacity left for the request.
 
-        Without DRAConsumableCapacity, every device has. Raises AllocationError if the requested amount is rejected.
+        Without DRAConsumableCapacity, capacity is not checked. Raises AllocationError if the requested amount is
+        rejected.
         """
         if not self.features.consumable_capacity:
             return True

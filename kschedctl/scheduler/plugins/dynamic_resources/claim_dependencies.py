@@ -20,7 +20,7 @@ NOT_RUN = Gap("have regular expressions that only RE2 can run: install kschedctl
 
 
 def iter_device_dependencies(info: PodInfo, view: Fork, features: Features) -> Iterator[Dependency]:
-    """Yield a dependency on each kind whose unread objects could change what DynamicResources decides about the pod.
+    """Yield a dependency on each kind whose unread objects could change the result for the pod.
 
     Nothing is yielded for a pod without claims and extended resources.
     """

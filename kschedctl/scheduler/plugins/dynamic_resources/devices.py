@@ -251,7 +251,8 @@ class Devices:
     # -- selectors -----------------------------------------------------------------------------------------------
 
     def matches_selector(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
-        """Return whether the selector matches the device. Results are cached for devices that look equal to selectors.
+        """Return whether the selector matches the device. Devices that selectors cannot tell apart share a cached
+        result.
 
         If ``shares`` is False, the selector does not see whether the device allows multiple allocations, as in
         upstream's scoring. Raises AllocationError if the selector does not compile or fails for the device.
@@ -325,10 +326,12 @@ class Devices:
         )
 
     def _get_device_numbers(self, resource_slice: ResourceSlice, device: Device) -> DeviceNumbers:
-        """Return the numbers of a device of the slice. Devices that differ only in their names share all of them.
+        """Return the numbers that identify devices equal to this device of the slice, and the counters that it
+        consumes.
 
-        Devices that consume counters of their slice alone are equal only within one slice. Raises QuantityError for an
-        invalid quantity, and for a step that is not positive.
+        Devices that differ only in their names have the same numbers. Devices that consume counters of their own slice
+        are equal only within the slice. Raises QuantityError for an invalid quantity, and for a step that is not
+        positive.
         """
         spec = resource_slice.spec
         # The slice matters only to devices that consume its own counters.

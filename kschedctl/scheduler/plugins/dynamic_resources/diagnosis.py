@@ -56,7 +56,7 @@ class FreeDevices(NamedTuple):
 
 
 def iter_free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> Iterator[FreeDevices]:
-    """Yield the free devices for each request and alternative, as if there were no other requests.
+    """Yield the free devices for each exact request and each alternative, as if there were no other requests.
 
     Requests with mode All are left out, because they do not ask for a specific number of devices.
     """

@@ -64,8 +64,8 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
 def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
     """Return whether a created or changed claim can make the pod schedulable.
 
-    A claim that loses its allocation can, because its devices become free. Other changes can only if the claim is one
-    of the pod's claims. The pod stays unschedulable while one of its claims is missing or unusable.
+    This is so if a claim loses its allocation, because its devices become free, or if one of the pod's own claims is
+    created or its status changes. Return False while one of the pod's claims is missing or unusable.
     """
     old, new = change.old, change.new
     try:

@@ -180,7 +180,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return cls(own_args, Features.from_gates(gates))
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds whose unread objects could change the plugin's results for the pod.
+        """Yield a dependency on each kind whose unread objects could change the plugin's results for the pod.
 
         Nothing is yielded if all kinds were read, or for a pod without claims and extended resources.
         """
@@ -193,7 +193,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield from iter_device_dependencies(info, view, self.features)
 
     def iter_unknowns(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield an unknown for each kind whose regular expressions for the pod's devices need RE2.
+        """Yield an unknown for each kind with CEL selectors for the pod's devices that only RE2 can evaluate.
 
         Nothing is yielded for a pod without claims, unless there are DeviceClasses that could back extended resources.
         """

@@ -384,7 +384,9 @@ def _build_node_selector(devices: Iterable[PooledDevice], own_node: NodeSelector
 def _append_new_requirements(
     requirements: list[SelectorRequirement], candidates: Iterable[SelectorRequirement]
 ) -> None:
-    """Append the candidates to `requirements` that it does not contain yet, regardless of the order of their values."""
+    """Append to `requirements` the candidates that are not among them yet. The order of a requirement's values is
+    ignored.
+    """
 
     def build_key(requirement: SelectorRequirement) -> object:
         return requirement.key, requirement.operator, frozenset(requirement.values or ())

@@ -28,8 +28,8 @@ User = tuple[str, str]
 def reserve_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceClaim]:
     """Return the pod's claims as they are after binding: allocated on the node and reserved for the pod.
 
-    Allocated claims keep their allocation. Claims that get no allocation are left out. For example, this is the claim
-    for extended resources if the node provides these resources without devices.
+    Allocated claims keep their allocation. Claims that get no allocation are left out, such as the claim for extended
+    resources if the node provides these resources without devices.
     """
     new_allocations = iter(evaluation.build_allocations(row))  # one for each unallocated claim, or none at all
     claims = []

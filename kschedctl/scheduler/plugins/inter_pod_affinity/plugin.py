@@ -247,7 +247,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return AffinityRowScores(RunningCounts(self._build_cache_key("score"), info, view, lambda: weights), view)
 
     def may_score(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether the preferred terms match any pod, even one without a node, so that Score may not be skipped.
+        """Return whether any scored term matches between the pod and another pod, whether or not that pod has a node.
 
         Raises PluginError for terms that cannot be parsed.
         """
@@ -274,7 +274,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return PreScoreResult(self._build_listed_counts("score", weights, info, view))
 
     def _build_listed_counts(self, purpose: str, weights: SparseWeights, info: PodInfo, view: Fork) -> TopologyCounts:
-        """Build the counts for the incoming pod per topology domain, leaving out what upstream does not list.
+        """Build the counts per topology domain for scoring, without the pods that upstream overlooks.
 
         For a pod without preferred terms, upstream lists only nodes that had pods with affinity terms when the cycle of
         the pod's group began. Pods that this cycle placed on other nodes are not counted.
@@ -286,7 +286,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return counts.without_pods_overlooked_upstream(partial(_find_infos_with_terms, view), view)
 
     def _ignores_all_terms(self, info: PodInfo) -> bool:
-        """Return whether no term counts for the scores, because the pod prefers nothing and existing pods are ignored.
+        """Return whether no term counts for the scores, because the pod has no preferred terms and existing pods' are
+        ignored.
 
         Raises PluginError for terms that cannot be parsed, unless they are ignored.
         """

@@ -21,7 +21,7 @@ from kschedctl.snapshot.tallies import Tally
 
 NAME = "InterPodAffinity"
 Weights = npt.NDArray[np.int64]
-"""(T,) what one pod of each info adds to the count of its domain."""
+"""(T,) the amount that one pod of each info adds to the count of its domain."""
 COUNT_WITHOUT_LABEL: Counts = np.zeros(1, np.int64)
 """The count for nodes without the topology label."""
 
@@ -60,7 +60,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     """Counts of matched terms by topology key."""
 
     weights: Mapping[str, Weights]
-    """Topology key -> (T,) what one pod of each info adds on its node."""
+    """Topology key -> (T,) the amount that one pod of each info adds on its node."""
     counts: Mapping[str, Counts]
     """Topology key -> (V + 1,) the count in each domain. The last entry, 0, is for nodes without the label."""
 

@@ -123,7 +123,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         return cls(gates.enabled("VolumeLimitScaling"), gates.release)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds whose unread objects could change the results for a pod with volumes.
+        """Yield a dependency on each kind whose unread objects could change the results for a pod with volumes.
 
         These kinds decide which volumes the pod and, if any node has a limit, other pods attach.
         """

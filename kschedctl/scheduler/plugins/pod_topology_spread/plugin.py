@@ -192,7 +192,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
         )
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield dependencies on Services and the pod's kind of owner, whose selectors the default constraints use.
+        """Yield dependencies on Services and the kind of the pod's owner, whose selectors the default constraints use.
 
         Nothing is yielded if the pod has its own constraints or the profile has no default constraints.
         """

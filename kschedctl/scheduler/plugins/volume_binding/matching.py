@@ -43,7 +43,7 @@ class Binding(NamedTuple):
     """(N,) the index of the chosen candidate, or NO_MATCH."""
 
     def find_volume(self, row: int) -> PersistentVolume | None:
-        """Return the volume for the node, or None if the claim gets none there."""
+        """Return the volume that the claim gets on the node at `row`, or None if it gets no volume there."""
         index = int(self.chosen[row])
         if index == NO_MATCH:
             return None
@@ -93,7 +93,7 @@ class _VolumeSearch:
         """(N,) a mask of the nodes for which the search goes on."""
         self.open_count = len(topology.nodes)
         self._earlier_choices = [binding.chosen for binding in earlier if binding.volumes is volumes]
-        """What earlier claims of the same class have chosen."""
+        """The choices for earlier claims of the same class."""
 
     def choose_reserved_volume(self, i: int) -> None:
         """Choose the volume at index `i`, which is reserved for the claim, on all open nodes that can reach it.

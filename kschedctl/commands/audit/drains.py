@@ -1,0 +1,127 @@
+"""Section "drains": nodes that cannot be drained now, because PodDisruptionBudgets deny the eviction of their pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from kschedctl.api.arrays import Position, find_positions
+from kschedctl.api.ownership import find_owner
+from kschedctl.api.unhealthy_pods import explain_strict_budget
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.report import BlockedDrains, DrainsSection
+from kschedctl.replay.audit_rules import WARNING, AuditRule, build_verdict
+from kschedctl.replay.controllers.eviction import Evictions
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
+from kschedctl.reports.findings import Finding
+from kschedctl.scheduler.engine.preemption.budgets import get_budget_key
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.text.counts import counted, first_few
+
+UPSTREAM_SOURCE = "pkg/registry/core/pod/storage/eviction.go"
+NEVER = AuditRule(
+    "audit-drains-never",
+    WARNING,
+    "A PodDisruptionBudget never allows an eviction",
+    "A drain of a node with one of its pods never ends, and neither does an upgrade or a scale-down of the node.",
+    "Let the budget allow one disruption, for example with maxUnavailable: 1",
+    source=UPSTREAM_SOURCE,
+)
+NOW = AuditRule(
+    "audit-drains-now",
+    WARNING,
+    "A PodDisruptionBudget allows no eviction now",
+    "A drain of a node with one of its pods hangs until more of its pods are healthy.",
+    "Make its unhealthy pods Ready, or run one more replica than the budget needs",
+    source=UPSTREAM_SOURCE,
+)
+OVERLAP = AuditRule(
+    "audit-drains-overlap",
+    WARNING,
+    "Several PodDisruptionBudgets select the same pods",
+    "The eviction API answers with an error for these pods, so a drain of their nodes never ends.",
+    "Change the selectors so that only one budget selects each pod",
+    source=UPSTREAM_SOURCE,
+)
+RULES = (NEVER, NOW, OVERLAP)
+
+
+def build_drains_section(audited: AuditedCluster) -> DrainsSection:
+    """Build the section about nodes that cannot be drained now. Pods of DaemonSets and static pods stay in a drain."""
+    evictions = Evictions(Simulation(audited.scheduler))
+    blocked = tuple(_iter_blocked_drains(evictions))
+    budgets = audited.cluster.pod_disruption_budgets
+    strict_budgets = {get_budget_key(budget) for budget in budgets if explain_strict_budget(budget)}
+    return DrainsSection(
+        title="Drains that budgets block",
+        headline=_build_headline(blocked, len(budgets), len(audited.cluster.nodes)),
+        blocked=blocked,
+        nothing_judged=not budgets,
+        **build_verdict(
+            RULES,
+            (_build_finding(drains, strict_budgets) for drains in blocked),
+            audited.iter_unread_kinds("PodDisruptionBudget"),
+        ),
+    )
+
+
+def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
+    """Yield the pods that cannot be evicted now with their nodes, grouped by budgets and reason."""
+    pods_by_cause: dict[tuple[tuple[str, ...], str], list[Position]] = {}
+    objects = evictions.simulation.view.pods.objects
+    for position in _find_candidate_pods(evictions):
+        if evictions.find_denial(position) and find_owner(objects[position]).kind not in KINDS_NOT_EVICTED:
+            budgets = evictions.find_budgets(position)
+            reason = "" if len(budgets) > 1 else evictions.explain_denial_by_budget(position, budgets[0])
+            pods_by_cause.setdefault((budgets, reason), []).append(position)
+
+    for (budgets, reason), positions in pods_by_cause.items():
+        pods = [objects[position] for position in positions]
+        nodes = dict.fromkeys(pod.spec.node_name for pod in pods)
+        yield BlockedDrains(
+            budgets=budgets, reason=reason, pods=tuple(pod.key for pod in pods), nodes=tuple(sorted(nodes))
+        )
+
+
+def _find_candidate_pods(evictions: Evictions) -> list[Position]:
+    """Return the pods on nodes that a budget without allowed disruptions selects, or several budgets."""
+    view = evictions.simulation.view
+    budgets = evictions.simulation.budgets
+    exhausted = set(evictions.find_exhausted_budgets())
+    selecting_budgets = np.zeros(len(view.pods.infos), np.int64)
+    is_exhausted = np.zeros(len(view.pods.infos), np.bool_)
+    for name in map(get_budget_key, view.objects.of("PodDisruptionBudget")):
+        selected = budgets.find_selected_pods(name)
+        selecting_budgets += selected
+        if name in exhausted:
+            is_exhausted |= selected
+    is_candidate = is_exhausted | (selecting_budgets > 1)
+    return find_positions(is_candidate[view.pods.info] & (view.node >= 0))
+
+
+def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
+    """Build the finding about the budgets that keep nodes from being drained."""
+    budget, *others = drains.budgets
+    if others:
+        rule = OVERLAP
+        reason = f"selects pods that {first_few(others)} also selects, which the eviction API does not support"
+    else:
+        rule = NEVER if budget in strict_budgets else NOW
+        reason = drains.reason
+    pods, nodes = counted(len(drains.pods), "pod"), counted(len(drains.nodes), "node")
+    message = f"{reason}; {pods} on {nodes} cannot be evicted: {first_few(drains.nodes)}"
+    namespace, _, _ = budget.partition("/")
+    return rule.build_finding(f"PodDisruptionBudget {budget}", message, namespace=namespace)
+
+
+def _build_headline(blocked: Sequence[BlockedDrains], budget_count: int, node_count: int) -> str:
+    """Return how many nodes cannot be drained now, and how many budgets are the cause, as text."""
+    if not budget_count:
+        return "there are no PodDisruptionBudgets"
+    if not blocked:
+        return f"no drain is blocked now, with {counted(budget_count, 'PodDisruptionBudget')}"
+    nodes = {node for drains in blocked for node in drains.nodes}
+    budgets = {budget for drains in blocked for budget in drains.budgets}
+    cause = counted(len(budgets), "PodDisruptionBudget")
+    return f"{len(nodes):,} of {counted(node_count, 'node')} cannot be drained now because of {cause}"

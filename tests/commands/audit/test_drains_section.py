@@ -1,0 +1,95 @@
+"""Check the audit's section about nodes that cannot be drained, because budgets deny the eviction of their pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from command_line import node, pod
+
+import kschedctl
+from kschedctl.commands.audit.report import DrainsSection
+
+Json = dict[str, Any]
+
+
+def build_budget(name: str, app: str, **spec: object) -> Json:
+    selector = {"matchLabels": {"app": app}}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": selector, **spec},
+    }
+
+
+def build_running_pod(name: str, node_name: str, app: str = "", ready: str = "True") -> Json:
+    running = pod(name, nodeName=node_name)
+    running["metadata"]["labels"] = {"app": app or name}
+    running["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
+    return running
+
+
+def build_section(*objects: Json) -> DrainsSection:
+    cluster = kschedctl.Cluster.from_objects([node("n1"), node("n2"), node("n3"), *objects])
+    (section,) = kschedctl.audit(cluster, ["drains"]).sections
+    assert isinstance(section, DrainsSection)
+    return section
+
+
+def test_a_budget_that_never_allows_an_eviction() -> None:
+    pods = [build_running_pod(f"db-{number}", f"n{number}", "db") for number in (1, 2)]
+    section = build_section(*pods, build_budget("db", "db", maxUnavailable=0))
+    (finding,) = section.findings
+    assert section.headline == "2 of 3 nodes cannot be drained now because of 1 PodDisruptionBudget"
+    assert (finding.rule, finding.object) == ("audit-drains-never", "PodDisruptionBudget default/db")
+    assert finding.message == (
+        "never allows an eviction: its maxUnavailable is 0; 2 pods on 2 nodes cannot be evicted: n1, n2"
+    )
+
+
+def test_an_unhealthy_pod_uses_up_the_budget() -> None:
+    pods = [build_running_pod("web-1", "n1", "web"), build_running_pod("web-2", "n2", "web", ready="False")]
+    section = build_section(*pods, build_budget("web", "web", maxUnavailable=1))
+    (finding,) = section.findings
+    assert finding.rule == "audit-drains-now"
+    assert "default/web-2 on n2 is not Ready, which uses up the budget" in finding.message
+    (blocked,) = section.blocked
+    # The unhealthy pod itself may be evicted, because enough others are healthy
+    assert (blocked.pods, blocked.nodes) == (("default/web-1",), ("n1",))
+
+
+def test_two_budgets_for_the_same_pod() -> None:
+    section = build_section(
+        build_running_pod("web", "n1"), build_budget("one", "web", maxUnavailable=1), build_budget("two", "web")
+    )
+    (finding,) = section.findings
+    assert finding.rule == "audit-drains-overlap"
+    assert finding.message == (
+        "selects pods that default/two also selects, which the eviction API does not support; "
+        "1 pod on 1 node cannot be evicted: n1"
+    )
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "Node"])
+def test_pods_that_stay_in_a_drain_do_not_block_it(kind: str) -> None:
+    agent = build_running_pod("agent", "n1")
+    agent["metadata"]["ownerReferences"] = [{"kind": kind, "name": "x", "uid": "x", "controller": True}]
+    section = build_section(agent, build_budget("agent", "agent", maxUnavailable=0))
+    assert (section.state, section.blocked) == ("sound", ())
+
+
+def test_budgets_that_allow_evictions_are_sound() -> None:
+    pods = [build_running_pod(f"web-{number}", f"n{number}", "web") for number in (1, 2)]
+    section = build_section(*pods, build_budget("web", "web", maxUnavailable=1))
+    assert (section.state, section.headline) == ("sound", "no drain is blocked now, with 1 PodDisruptionBudget")
+
+
+def test_nothing_is_judged_without_budgets() -> None:
+    assert build_section().is_not_judged
+
+
+def test_unread_budgets_leave_the_answer_open() -> None:
+    cluster = kschedctl.Cluster.from_objects([node("n1")], assume_complete=False)
+    (section,) = kschedctl.audit(cluster, ["drains"]).sections
+    assert (section.state, section.undecided) == ("unknown", True)
