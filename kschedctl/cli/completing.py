@@ -45,7 +45,7 @@ class Completions(NamedTuple):
     directive: int = NO_FILES
 
 
-def complete(words: Sequence[str]) -> int:
+def print_completions(words: Sequence[str]) -> int:
     """Print the completions of the last word and return the exit code."""
     completions = find_completions(words)
     lines = [f"{word}\t{_collapse_whitespace(meaning)}" if meaning else word for word, meaning in completions.words]
@@ -54,8 +54,11 @@ def complete(words: Sequence[str]) -> int:
 
 
 def find_completions(words: Sequence[str]) -> Completions:
-    """Return the completions that start like the last word. After `--option=`, they complete its value."""
-    typed = _join_options(words)
+    """Return the candidates for the last word that begin with it.
+
+    After `--option=`, the candidates are values of this option.
+    """
+    typed = _join_split_options(words)
     option, equals, value = typed[-1].partition("=")
     if not (option.startswith("--") and equals):
         return _filter_by_prefix(_list_completions(typed), typed[-1])
@@ -66,10 +69,10 @@ def find_completions(words: Sequence[str]) -> Completions:
     return completions._replace(words=[(f"{option}={word}", meaning) for word, meaning in completions.words])
 
 
-def _join_options(words: Sequence[str]) -> list[str]:
+def _join_split_options(words: Sequence[str]) -> list[str]:
     """Join the three words into which bash splits `--option=value`.
 
-    >>> _join_options(["explain", "-n", "shop", "--color", "=", "n"])
+    >>> _join_split_options(["explain", "-n", "shop", "--color", "=", "n"])
     ['explain', '-n', 'shop', '--color=n']
     """
     joined: list[str] = []
@@ -87,10 +90,10 @@ def _filter_by_prefix(completions: Completions, current: str) -> Completions:
 
 
 def _list_completions(typed: Sequence[str]) -> Completions:
-    """Return everything that may follow the previous words, even if it does not start like the last word.
+    """Return all candidates that may follow the previous words, whatever the last word begins with.
 
-    This is the value of a preceding option, a rule after `lint explain`, the options after a hyphen, or else an
-    argument.
+    The candidates are values of a preceding option, rules after `lint explain`, options if the last word begins with a
+    hyphen, or else arguments.
     """
     *earlier, current = typed
     command_name = next((word for word in earlier if word in COMMANDS), "")

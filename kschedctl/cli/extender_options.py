@@ -61,7 +61,7 @@ class Extending:
         Recorded answers are written when the block ends. Raises UsageError if the options contradict each other, and
         InputError if recorded answers cannot be read.
         """
-        self._validate()
+        self._validate_options()
         if self.extender_answers is not None:
             from kschedctl.sources.extender_recording import RecordedAnswers  # noqa: PLC0415 - for few questions
 
@@ -89,7 +89,7 @@ class Extending:
             arguments += ["--extender-answers", self.extender_answers]
         return arguments
 
-    def _validate(self) -> None:
+    def _validate_options(self) -> None:
         """Raise UsageError if the options contradict each other."""
         if self.call_extenders and self.extender_answers is not None:
             raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="use only one of them")

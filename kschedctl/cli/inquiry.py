@@ -26,8 +26,8 @@ from kschedctl.cli.manifests import (
     find_similar_namespaces,
     get_object_key,
     load_surroundings,
-    log_hooks,
-    log_left_out,
+    log_left_out_objects,
+    log_skipped_hooks,
     with_default_namespace,
     with_namespace,
 )
@@ -197,9 +197,9 @@ def _build_cluster(
 ) -> Cluster:
     """Return the cluster that the files describe, or the outer cluster with the files' objects added."""
     if outer_cluster is None:
-        log_hooks(reading)
+        log_skipped_hooks(reading)
         return build_cluster_from_files(source, reading, objects)
-    log_left_out(reading)
+    log_left_out_objects(reading)
     _log_unexplained_objects(reading)
     gaps = {kind: gap for kind, gap in outer_cluster.gaps.items() if kind in reading.gaps}
     cluster = replace(outer_cluster.with_objects(objects), gaps=gaps)

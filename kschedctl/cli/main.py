@@ -324,7 +324,7 @@ def _run_command(arguments: Sequence[str] | None) -> int:
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == [COMPLETE]:
-        return int(import_module("kschedctl.cli.completing").complete(arguments[1:]))
+        return int(import_module("kschedctl.cli.completing").print_completions(arguments[1:]))
     answer = typer.main.get_command(app).main(arguments, prog_name=get_program_name(), standalone_mode=False)
     if answer is None or isinstance(answer, int):
         return answer or 0

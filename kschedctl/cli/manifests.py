@@ -86,7 +86,7 @@ def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTH
         raise UsageError("no manifests", hint="give files with -f; -f - reads what helm template or kustomize prints")
     reading = read_paths(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_read_result(reading)
-    log_left_out(reading)
+    log_left_out_objects(reading)
     return {
         name: _prepare_application(named, reading, namespace, live) for name, named in split_by_snapshot(source).items()
     }
@@ -262,14 +262,14 @@ def find_similar_namespaces(cluster: Cluster, given_namespaces: set[str]) -> dic
     return {name: find_similar_name(name, given_namespaces) for name in sorted(added_namespaces)}
 
 
-def log_left_out(reading: ReadResult) -> None:
+def log_left_out_objects(reading: ReadResult) -> None:
     """Log the objects in the files that are neither applied nor part of the cluster."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items() if kind not in KINDS)
     if kinds:
         log.warning("note: left out, because they neither affect scheduling nor create pods here: %s", kinds)
     _log_unchecked_custom_resources(reading)
-    _log_kustomizations(reading)
-    log_hooks(reading)
+    _log_skipped_kustomizations(reading)
+    log_skipped_hooks(reading)
 
 
 def _log_unchecked_custom_resources(reading: ReadResult) -> None:
@@ -296,8 +296,8 @@ def _has_known_pods(resource: OperatorResource) -> bool:
     return QUEUE_LABEL in resource.metadata.labels and bool(resource.pod_sets.pod_sets)
 
 
-def _log_kustomizations(reading: ReadResult) -> None:
-    """Log that kustomizations are not built without `--kustomize`."""
+def _log_skipped_kustomizations(reading: ReadResult) -> None:
+    """Warn that a Kustomization was skipped because `--kustomize` is not given."""
     if "Kustomization" in reading.skipped:
         log.warning(
             "note: a Kustomization was not built, so its patches are missing; "
@@ -305,7 +305,7 @@ def _log_kustomizations(reading: ReadResult) -> None:
         )
 
 
-def log_hooks(reading: ReadResult) -> None:
+def log_skipped_hooks(reading: ReadResult) -> None:
     """Log the manifests that are Helm hooks, which are not created."""
     hooks = [
         describe_document(m.document)

@@ -271,7 +271,7 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
         for name, parameter in parameters.items()
         if name not in groups
     ]
-    flat += [option for group in groups.values() for option in _list_options(group)]
+    flat += [option for group in groups.values() for option in _list_group_options(group)]
 
     @wraps(function)
     def run(**values: Any) -> Result:
@@ -304,7 +304,7 @@ def _with_cluster_facts(answer: Answer, source: Source | None) -> Answer:
     return replace(answer, style=replace(answer.style, about=about))
 
 
-def _list_options(group: type) -> list[inspect.Parameter]:
+def _list_group_options(group: type) -> list[inspect.Parameter]:
     """Return the options of a group as parameters, each under the help heading of the group."""
     hints = get_type_hints(group, include_extras=True)
     parameters = []

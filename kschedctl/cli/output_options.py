@@ -101,7 +101,7 @@ class OutputFormat:
 TABLE = OutputFormat("table")
 
 
-def output_option(*names: str) -> object:
+def declare_output_option(*names: str) -> object:
     """Declare the option `-o` for a command that offers the formats ``names`` and the templates."""
 
     def parse_format(text: str | OutputFormat) -> OutputFormat:
@@ -124,7 +124,7 @@ def output_option(*names: str) -> object:
 class Output:
     """Options that choose how the answer is printed."""
 
-    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, "csv", "name")] = TABLE
+    output: Annotated[OutputFormat, declare_output_option(*COMMON_FORMATS, "csv", "name")] = TABLE
     color: Annotated[
         Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
@@ -157,13 +157,13 @@ class Output:
             ascii_only=not supports_unicode(),
             commands=commands,
         )
-        document = self._to_findings(document, places)
+        document = self._convert_to_findings(document, places)
         renderer = self.output.name
         if self.brief:
             renderer = "brief-markdown" if renderer == "markdown" else "brief"
-        return Answer(self._shorten(document, style), renderer, style, exit_code)
+        return Answer(self._shorten_document(document, style), renderer, style, exit_code)
 
-    def _to_findings(self, document: Document, places: Places) -> Document:
+    def _convert_to_findings(self, document: Document, places: Places) -> Document:
         """Convert the problems of the document to findings if the format is for CI.
 
         The document is returned unchanged for another format, or if reports of its kind have no CI gate.
@@ -177,7 +177,7 @@ class Output:
             return document
         return build_gate_findings(document, document.kind.lower(), places) or document  # type: ignore[attr-defined]
 
-    def _shorten(self, document: Document, style: Style) -> Document:
+    def _shorten_document(self, document: Document, style: Style) -> Document:
         """Return the summary of the document if `--summary` is given, else the document.
 
         Raises UsageError if `--summary` is combined with `--brief` or a format for people.
@@ -223,13 +223,13 @@ class View(Output):
         bool, typer.Option("--compact", help="With -o json or yaml: group nodes with the same answer.")
     ] = False
 
-    def _shorten(self, document: Document, style: Style) -> Document:
+    def _shorten_document(self, document: Document, style: Style) -> Document:
         """Return the compact form of the document if `--compact` is given, else what the base class returns.
 
         Raises UsageError if `--compact` is combined with `--brief`, `--summary` or a format for people.
         """
         if not self.compact:
-            return super()._shorten(document, style)
+            return super()._shorten_document(document, style)
         if self.brief or self.summary or self.output.name not in DATA_FORMATS:
             raise UsageError("--compact is a form of the full data", hint="with -o json or yaml, without --summary")
         from kschedctl.render.renderers import to_compact_form  # noqa: PLC0415 - few answers need it
@@ -245,14 +245,14 @@ class View(Output):
 class Untabled(Output):
     """Output options of an answer without a main table."""
 
-    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS)] = TABLE
+    output: Annotated[OutputFormat, declare_output_option(*COMMON_FORMATS)] = TABLE
 
 
 @dataclass(frozen=True)
 class Tabled(Output):
     """Output options of an answer with a main table that does not list pods."""
 
-    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, "csv")] = TABLE
+    output: Annotated[OutputFormat, declare_output_option(*COMMON_FORMATS, "csv")] = TABLE
 
 
 @dataclass(frozen=True)
@@ -284,28 +284,32 @@ class Drawing(Output):
 class Drawn(Drawing):
     """Output options of an answer that lists pods and has plots."""
 
-    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, "csv", "name", *PICTURES, *FINDING_FORMATS)] = TABLE
+    output: Annotated[
+        OutputFormat, declare_output_option(*COMMON_FORMATS, "csv", "name", *PICTURES, *FINDING_FORMATS)
+    ] = TABLE
 
 
 @dataclass(frozen=True)
 class DrawnView(Drawing, View):
     """Output options of an answer about pods and single nodes that has plots."""
 
-    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, "csv", "name", *PICTURES, *FINDING_FORMATS)] = TABLE
+    output: Annotated[
+        OutputFormat, declare_output_option(*COMMON_FORMATS, "csv", "name", *PICTURES, *FINDING_FORMATS)
+    ] = TABLE
 
 
 @dataclass(frozen=True)
 class DrawnUnlisted(Drawing):
     """Output options of an answer with tables but no list of pods."""
 
-    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, "csv", *PICTURES)] = TABLE
+    output: Annotated[OutputFormat, declare_output_option(*COMMON_FORMATS, "csv", *PICTURES)] = TABLE
 
 
 @dataclass(frozen=True)
 class DrawnUntabled(Drawing):
     """Output options of an answer with plots that has no main table."""
 
-    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, *PICTURES)] = TABLE
+    output: Annotated[OutputFormat, declare_output_option(*COMMON_FORMATS, *PICTURES)] = TABLE
 
 
 def get_output_width(wide: bool) -> int:

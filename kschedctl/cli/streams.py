@@ -45,7 +45,7 @@ class _CheckedOutput:
         """Write data to the stream. Raises OutputError if the stream is closed or writing fails."""
         if self._stream is None:
             raise OutputError("closed", where=STDOUT)
-        return self._call(self._stream.write, data)
+        return self._call_stream_function(self._stream.write, data)
 
     def writelines(self, parts: Iterable[object]) -> None:
         """Write several parts to the stream."""
@@ -55,9 +55,9 @@ class _CheckedOutput:
     def flush(self) -> None:
         """Flush the stream. Raises OutputError if writing fails."""
         if self._stream is not None:
-            self._call(self._stream.flush)
+            self._call_stream_function(self._stream.flush)
 
-    def _call(self, function: Callable[..., object], *arguments: object) -> object:
+    def _call_stream_function(self, function: Callable[..., object], *arguments: object) -> object:
         """Call a function of the stream, converting any OSError but BrokenPipeError to an OutputError."""
         try:
             return function(*arguments)

@@ -44,7 +44,7 @@ class BriefText(NamedTuple):
 
     text: str
     lines: int
-    """Most lines of the part; 0 means that it is never cut."""
+    """The maximum number of lines of the part, or 0 if the part is never cut."""
     rank: int = 0
     """Parts with the lowest rank get room first."""
     indent: str = "  "
@@ -112,8 +112,8 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
 def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width: int) -> set[int]:
     """Return the indexes of the parts that fit, chosen in the order of their rank.
 
-    A part that may shrink is cut to the free lines if there are enough of them, less one for the part at the end, which
-    says how to see all of it. Changes `wrapped`.
+    If enough lines are free, a part that may shrink is cut to the free lines but one. This line is kept for the last
+    part, which says how to see everything. Changes `wrapped`.
     """
     shown: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
@@ -226,10 +226,10 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
         yield BriefText(_describe_verdict_and_node(summary), 3)
         if summary.stands_for:
             yield BriefText(summary.stands_for, 3)
-        yield from _iter_causes(summary, headline_lists_causes=headline_lists_causes)
+        yield from _iter_cause_parts(summary, headline_lists_causes=headline_lists_causes)
     else:
         yield BriefText(_describe_headline(summary), 3)
-    yield from _iter_warnings(summary)
+    yield from _iter_warning_parts(summary)
     yield from _iter_fix_parts(summary)
     for entry in _list_summary_entries(summary)[:MAX_ENTRIES]:
         yield BriefText(entry, 2, rank=3, is_entry=True)
@@ -238,10 +238,12 @@ def _iter_brief_parts(summary: Summary, *, headline_lists_causes: bool) -> Itera
     fix_commands = _get_short_commands(summary)
     further_fixes = _count_further_fixes(summary)
     if summary.next:
-        is_needed = not fix_commands or further_fixes > 0
-        # Without this line, nobody could find the commands of a fix that are not shown
-        is_essential = bool(summary.fixes) and not fix_commands
-        rank = 0 if is_essential else 1 if is_needed else 4
+        if summary.fixes and not fix_commands:
+            rank = 0  # without this line, nobody could find the commands of the fix, which are not shown
+        elif not fix_commands or further_fixes > 0:
+            rank = 1
+        else:
+            rank = 4
         yield BriefText("", 0, rank=rank, more=(f"{MORE}{summary.next[0]}",))
         return
     is_first_fix_shown = bool(fix_commands) or (bool(summary.fixes) and bool(summary.fixes[0].edits))
@@ -263,7 +265,7 @@ def _is_about_pod(summary: Summary) -> bool:
     return summary.summarizes == "Explanation" and summary.verdict != NOT_CREATED
 
 
-def _iter_warnings(summary: Summary) -> Iterator[BriefText]:
+def _iter_warning_parts(summary: Summary) -> Iterator[BriefText]:
     """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help."""
     headline = "" if _is_about_pod(summary) else summary.headline
     doubts = [doubt for doubt in summary.doubts if doubt not in headline]
@@ -362,7 +364,7 @@ def _has_node(summary: Summary) -> bool:
     return bool(summary.best) and summary.verdict != "Gated"
 
 
-def _iter_causes(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
+def _iter_cause_parts(summary: Summary, *, headline_lists_causes: bool) -> Iterator[BriefText]:
     """Yield the two most important causes in plain words, unless the pod fits.
 
     A conflict between demands comes before the causes. Without a conflict, a headline that is not just the list of

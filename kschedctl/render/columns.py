@@ -29,7 +29,7 @@ SHORT_WORD = 10
 """Words of at most this many characters are not broken in headers."""
 _HUMP = r"(?<=[a-z])(?=[A-Z])"
 _BREAK_POINTS = tuple(map(re.compile, (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])", _HUMP)))
-"""Where a word may be broken, best places first."""
+"""Patterns of the places at which a word may be broken, best places first."""
 
 
 def format_header(column: Column) -> str:
@@ -89,11 +89,11 @@ def break_long_words(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return " ".join(
-        word if cell_len(word) <= width else "\n".join(_split_word(word, width)) for word in text.split(" ")
+        word if cell_len(word) <= width else "\n".join(_split_long_word(word, width)) for word in text.split(" ")
     )
 
 
-def _split_word(word: str, width: int) -> list[str]:
+def _split_long_word(word: str, width: int) -> list[str]:
     """Split a word into pieces that fit. Only the last piece may be shorter than half a line."""
     pieces = []
     start = 0

@@ -74,7 +74,7 @@ def build_fixes_section(
     Changes that are not enough, since other waiting pods take the room, and fixes that need values from the user have
     sections of their own. ``title`` replaces the heading of the other fixes. Unless the style is wide, only the
     first fixes are shown, and a note says how many more there are. If the pod gets a new node without a fix
-    (``gets_new_node``), that is said.
+    (``gets_new_node``), a line says so.
 
     The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. Without both, the
     commands of changes that are not enough are left out.

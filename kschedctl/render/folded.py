@@ -80,32 +80,32 @@ def _iter_rich_renderables(block: Block, room: int, ascii_only: bool) -> Iterato
     """Convert a block to rich's objects and yield them."""
     match block:
         case Heading(text):
-            yield _build_text(Marked(text, Tone.STRONG), room)
+            yield _build_rich_text(Marked(text, Tone.STRONG), room)
         case Paragraph(parts):
-            yield Text(" ").join(_build_text(part, room) for part in parts)
+            yield Text(" ").join(_build_rich_text(part, room) for part in parts)
         case Command(text):
-            yield _build_text(Marked(text, Tone.CODE))
+            yield _build_rich_text(Marked(text, Tone.CODE))
         case Verbatim(_, text):
-            yield Text("\n").join(_build_text(Marked(line, Tone.CODE)) for line in text.splitlines())
+            yield Text("\n").join(_build_rich_text(Marked(line, Tone.CODE)) for line in text.splitlines())
         case Bullets(items):
             bullets = Layout.grid()
             bullets.add_column(no_wrap=True)
             bullets.add_column(overflow="fold")
             for item in items:
-                bullets.add_row(BULLET, _build_text(item, room - len(BULLET)))
+                bullets.add_row(BULLET, _build_rich_text(item, room - len(BULLET)))
             yield bullets
         case Table():
             fitted = fit_table(block, room)
             yield _build_rich_table(*fitted) if fitted else _build_cards(block, room)
             if block.note:
-                yield _build_text(Marked(block.note, Tone.FAINT), room)
+                yield _build_rich_text(Marked(block.note, Tone.FAINT), room)
         case Plot():
             from kschedctl.render.plots.characters import draw_plot  # noqa: PLC0415 - few pages have plots
 
             yield from draw_plot(block, room, ascii_only)
 
 
-def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
+def _build_rich_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
     """Build rich's text for a cell. Words that are wider than `room` are broken."""
     lines = []
     for text, tone in list_lines(cell):
@@ -119,10 +119,10 @@ def _build_rich_table(table: Table, widths: Sequence[int]) -> Layout:
     layout = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
     for column, width in zip(table.columns, widths, strict=True):
         justify = "right" if column.right else "default"
-        lines = _build_text(Stack(tuple(Marked(line, Tone.FAINT) for line in split_header(column))), width)
+        lines = _build_rich_text(Stack(tuple(Marked(line, Tone.FAINT) for line in split_header(column))), width)
         layout.add_column(lines, justify=justify, overflow="fold", width=width)  # type: ignore[arg-type]
     for row in table.rows:
-        layout.add_row(*(_build_text(cell, width) for cell, width in zip(row, widths, strict=True)))
+        layout.add_row(*(_build_rich_text(cell, width) for cell, width in zip(row, widths, strict=True)))
     return layout
 
 
@@ -157,7 +157,7 @@ def _build_cards(table: Table, room: int) -> Layout:
             texts.append(Stack((", ".join(numbers),)))
         for position, text in enumerate(texts):
             indent = INDENT if position else 0
-            cards.add_row(Padding(_build_text(text, room - indent), (0, 0, 0, indent)))
+            cards.add_row(Padding(_build_rich_text(text, room - indent), (0, 0, 0, indent)))
     return cards
 
 

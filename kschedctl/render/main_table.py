@@ -115,7 +115,7 @@ def _convert_numbers(column: Sequence[object]) -> list[object]:
 
 def _build_field_columns(document: Document) -> dict[str, list[object]]:
     """Build columns from plain fields, named as in JSON. Nested fields are named like `remedy.summary`."""
-    struct, field = _find_rows(document)
+    struct, field = _find_row_type_and_field(document)
     rows = getattr(document, field) if field else [document]
     columns: dict[str, list[object]] = {}
     if isinstance(rows, dict):
@@ -140,7 +140,7 @@ def _iter_plain_fields(struct: type[Document], prefix: str = "", path: str = "")
             yield name, attribute_path
 
 
-def _find_rows(document: Document) -> tuple[type[Document], str]:
+def _find_row_type_and_field(document: Document) -> tuple[type[Document], str]:
     """Return the type of the rows, and the field of the document that contains them.
 
     The field is the one in ROW_FIELDS, or else the first list of documents. If there is none, the document itself is
@@ -178,7 +178,7 @@ def _is_plain_type(hint: object) -> bool:
 
 
 def _is_scalar_type(hint: object) -> bool:
-    """Return whether the type hint is a text, a number or None."""
+    """Return whether the type hint allows only texts, numbers and None."""
     if isinstance(hint, type):
         return issubclass(hint, str | int | float | NoneType)
     return get_origin(hint) in (Union, UnionType, Literal) and all(

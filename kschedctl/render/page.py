@@ -114,7 +114,7 @@ NO_COMMANDS: Commands = {}
 
 
 class Style(msgspec.Struct, frozen=True):
-    """How a report is rendered."""
+    """The choices for rendering a report."""
 
     width: int = 110
     color: bool = False

@@ -230,7 +230,7 @@ def _describe_outcome(group: RetriedPods) -> str:
 
 
 def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
-    """Build the list of preempted pods.
+    """Build the list of preempted pods, and of victims that equal pods could replace.
 
     The eviction chain follows if replacements preempt other pods or return to their old nodes.
     """

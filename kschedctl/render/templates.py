@@ -75,7 +75,7 @@ def render_custom_columns(document: JsonObject, template: str) -> str:
     for item in items:
         cells = []
         for path in paths:
-            values = _find_values(path, document, item)
+            values = _find_path_values(path, document, item)
             cells.append(",".join(map(_format_value, values)) or "<none>")
         rows.append(cells)
     return _align_columns(rows)
@@ -146,9 +146,9 @@ def _iter_filled_in_texts(pieces: Sequence[Action], root: Json, item: Json) -> I
         if not path:
             yield text
         elif repeated is None:
-            yield " ".join(map(_format_value, _find_values(path, root, item)))
+            yield " ".join(map(_format_value, _find_path_values(path, root, item)))
         else:
-            for element in _find_values(path, root, item):
+            for element in _find_path_values(path, root, item):
                 yield from _iter_filled_in_texts(repeated, root, element)
 
 
@@ -160,7 +160,7 @@ def _format_value(value: Json) -> str:
 # -- paths ------------------------------------------------------------------------------------------------------------
 
 
-def _find_values(path: str, root: Json, item: Json) -> list[Json]:
+def _find_path_values(path: str, root: Json, item: Json) -> list[Json]:
     """Return the values at a path, which starts at the root for `$`, otherwise at the item.
 
     Raises UsageError if the path is invalid.

@@ -96,19 +96,19 @@ def _render_without_folding(block: Block, style: Style) -> Iterator[str]:
     """Yield the lines of a block, however long they are."""
     match block:
         case Heading(text):
-            yield _color(Marked(text, Tone.STRONG), style)
+            yield _colorize_cell(Marked(text, Tone.STRONG), style)
         case Paragraph(parts):
-            yield " ".join(_color(part, style) for part in parts)
+            yield " ".join(_colorize_cell(part, style) for part in parts)
         case Command(text):
-            yield " " * INDENT + _color(Marked(text, Tone.CODE), style)
+            yield " " * INDENT + _colorize_cell(Marked(text, Tone.CODE), style)
         case Verbatim(_, text):
-            yield from (" " * INDENT + _color(Marked(line, Tone.CODE), style) for line in text.splitlines())
+            yield from (" " * INDENT + _colorize_cell(Marked(line, Tone.CODE), style) for line in text.splitlines())
         case Bullets(items):
-            yield from (BULLET + _color(item, style) for item in items)
+            yield from (BULLET + _colorize_cell(item, style) for item in items)
         case Table():
             yield from _render_table(block, style)
             if block.note:
-                yield " " * INDENT + _color(Marked(block.note, Tone.FAINT), style)
+                yield " " * INDENT + _colorize_cell(Marked(block.note, Tone.FAINT), style)
 
 
 def _render_table(table: Table, style: Style) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _render_table(table: Table, style: Style) -> Iterator[str]:
         line = " " * INDENT
         for cell, room, column in zip(row, widths, table.columns, strict=True):
             blank = " " * (room - cell_len(cell.text))
-            painted = _color(cell, style)
+            painted = _colorize_cell(cell, style)
             line += (blank + painted if column.right else painted + blank) + " " * GAP
         yield line
 
@@ -131,7 +131,7 @@ def _join_cell_lines(cell: Cell | Stack) -> Marked:
     return Marked(" ".join(printable(text) for text, _ in lines), lines[0].tone)
 
 
-def _color(cell: Cell, style: Style) -> str:
+def _colorize_cell(cell: Cell, style: Style) -> str:
     """Return the cell's text, with ANSI colors if the style has colors."""
     [(text, tone)] = list_lines(cell)
     if not style.color:

@@ -229,7 +229,9 @@ class ScaleUp(Report, frozen=True):
         return tuple(pod for pod in self.triggered if pod not in self.still_pending)
 
     def describe_ignored_pods(self) -> str:
-        """Describe the pods that the autoscaler ignores for their low priority, or return "" if there are none."""
+        """Describe the pods that the autoscaler ignores because of their low priority, or return "" if there are
+        none.
+        """
         if not self.ignored:
             return ""
         pods = list(self.ignored)
@@ -325,7 +327,7 @@ class BlockingPod(Document, frozen=True):
 
 
 class AloneRemoval(Document, frozen=True):
-    """Whether a node could be removed if it were the only one."""
+    """The decision whether a node could be removed if it were the only one."""
 
     removable: bool = False
     pods: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ class NominatedNode(Document, frozen=True):
 
 
 class ProvisioningError(Document, frozen=True):
-    """Why no new node comes for a pod."""
+    """The reasons why Karpenter launches no node for a pod."""
 
     error: str
     parts: tuple[str, ...]
@@ -135,7 +135,7 @@ class PoolAnswer(Document, frozen=True, omit_defaults=True):
 
 
 class OverlayVerdict(Document, frozen=True):
-    """Whether a NodeOverlay is applied."""
+    """The decision whether a NodeOverlay is applied."""
 
     name: str
     validation_succeeded: str
@@ -196,7 +196,11 @@ class Provisioning(Report, frozen=True):
         return not (refused or self.limits_exceeded or self.still_pending)
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the numbers of new nodes, of pods that get one, and of pods that get none."""
+        """Return three texts: the number of new nodes, the number of pending pods, and how many of these pods get no
+        node.
+
+        The last two texts are empty if there are no pending pods.
+        """
         pod_count = len(self.pending) + len({event.name for event in self.rejected})
         if not pod_count:
             return ("No pending pods: Karpenter would launch no node", "", "")
@@ -336,7 +340,7 @@ class SoftConstraints(Document, frozen=True):
 
 
 class NodeFate(Document, frozen=True):
-    """The fate of a node that Karpenter manages, considered separately."""
+    """Karpenter's decision about one of its nodes, considered separately."""
 
     node: Annotated[str, Column("node", keep=True)]
     pool: Annotated[str, Column("nodepool", keep=True)]
@@ -371,7 +375,7 @@ class Disruption(Report, frozen=True):
     overlays: tuple[OverlayVerdict, ...] = ()
     """The NodeOverlays, and whether they are applied."""
     fates: tuple[NodeFate, ...] = ()
-    """The fate of each node that Karpenter manages."""
+    """The decision about each node that Karpenter manages."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     kind: str = "Disruption"
@@ -383,14 +387,16 @@ class Disruption(Report, frozen=True):
 
     @property
     def budget_blocked(self) -> dict[str, str]:
-        """Node that only its NodePool's disruption budgets keep from being disrupted -> the NodePool."""
+        """The nodes that only disruption budgets keep from being disrupted, with the NodePools that have the
+        budgets.
+        """
         blocked: dict[str, str] = {}
         for method in self.methods.values():
             for candidate in method.candidates:
                 is_consolidated = method is self.multi or method is self.single
                 answer = self.per_node.get(candidate.node)
-                would_go = not is_consolidated or (answer is not None and answer.command is not None)
-                if would_go and method.budgets.get(candidate.node_pool) == 0:
+                would_be_disrupted = not is_consolidated or (answer is not None and answer.command is not None)
+                if would_be_disrupted and method.budgets.get(candidate.node_pool) == 0:
                     blocked.setdefault(candidate.node, candidate.node_pool)
         return blocked
 

@@ -1,4 +1,4 @@
-"""Whether an autoscaler would launch nodes, for one pod and for all pods that find no room."""
+"""The nodes that an autoscaler would launch, for one pod and for all pods that find no room."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class PoolVerdict(Document, frozen=True, omit_defaults=True):
-    """Whether a pool would launch a node if only this pod waited."""
+    """A pool's answer to the question whether it would launch a node if only this pod waited."""
 
     pool: Annotated[str, Column("pool", keep=True)]
     takes: bool
@@ -28,7 +28,7 @@ class PoolVerdict(Document, frozen=True, omit_defaults=True):
     """The plugin of kube-scheduler that rejects a node of the pool."""
 
 
-class AutoscalerSaid(Document, frozen=True):
+class LastAutoscalerEvent(Document, frozen=True):
     """The autoscaler's last event about the pod."""
 
     message: str
@@ -53,7 +53,7 @@ class QueueShare(Document, frozen=True):
 
 
 class NewNode(Document, frozen=True):
-    """Whether the cluster's autoscaler would launch a node for the pod."""
+    """The answer to the question whether the cluster's autoscaler would launch a node for the pod."""
 
     autoscaler: str
     pools: tuple[PoolVerdict, ...] = ()
@@ -65,7 +65,7 @@ class NewNode(Document, frozen=True):
     """
     message: str = ""
     """The autoscaler's message about the pod if it launches nothing."""
-    said: AutoscalerSaid | None = None
+    said: LastAutoscalerEvent | None = None
     """The autoscaler's own event, if events were read."""
     sources: tuple[str, ...] = ()
     """Where node groups and flags were read."""

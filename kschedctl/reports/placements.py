@@ -152,7 +152,7 @@ class Spread(Document, frozen=True):
 
 
 class WorkloadVariation(Document, frozen=True):
-    """How the placement of a workload differs between runs."""
+    """The differences in the placement of a workload between runs."""
 
     workload: str
     running: Spread
@@ -209,7 +209,9 @@ class PinnedVolume(Document, frozen=True):
 
 
 def describe_data_on_nodes(volumes: Iterable[PinnedVolume]) -> tuple[str, ...]:
-    """Return a text that names the local volumes, whose data is lost if their nodes are deleted, or () if none is."""
+    """Return a text that names the local volumes, whose data is lost if their nodes are deleted, or () if there are
+    none.
+    """
     local = {volume.volume: volume for volume in volumes if volume.local}
     if not local:
         return ()
@@ -255,7 +257,7 @@ def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> l
 
 
 class EvictionChain(Document, frozen=True):
-    """What became of preempted pods once no pod moves any longer. Each pod is counted once."""
+    """The outcomes of preempted pods once no pod moves any longer. Each pod is counted once."""
 
     evicted: int
     """Pods that were evicted at least once."""
@@ -283,7 +285,7 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def outcomes_clause(self) -> str:
-        """What happens to the evicted pods, as the end of a sentence about their eviction.
+        """The outcomes of the evicted pods, as the end of a sentence about their eviction.
 
         The text starts with a colon, or with a comma for a single pod: ``: 3 come back elsewhere, 2 stay Pending`` or
         ``, which stays Pending``. It also names the pods that replacements evict in turn.
@@ -322,7 +324,7 @@ class EvictionChain(Document, frozen=True):
 
 
 def describe_missing_namespaces(similar_by_name: Mapping[str, str]) -> str:
-    """Return the clause that missing namespaces have to be created, or an empty string if none is missing.
+    """Return a clause that says that missing namespaces have to be created, or "" if none is missing.
 
     The values of ``similar_by_name`` are similar names of namespaces that exist, or empty.
 

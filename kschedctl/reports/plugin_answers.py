@@ -47,7 +47,7 @@ class ExtenderErrorReport(Document, frozen=True):
 
 
 class SearchStart(Document, frozen=True):
-    """Where the first search for nodes starts. Further runs start elsewhere if this is not known."""
+    """The node at which the first search for nodes starts. Further runs start elsewhere if this is not known."""
 
     index: int
     """The index in the scheduler's order of nodes."""

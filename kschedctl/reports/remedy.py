@@ -110,7 +110,7 @@ class Remedy(Document, frozen=True):
         )
 
 
-def place_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
     """Sort the remedies that need values to the end, and keep the order otherwise.
 
     A remedy that needs values comes first if it has fewer changes than every remedy that needs none.

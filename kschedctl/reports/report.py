@@ -203,7 +203,7 @@ class Answers(Report, frozen=True):
         return (f"In {good:,} of {counted(self.asked, 'cluster')}{clause}", interrupted)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the headline of each cluster's answer."""
+        """Return the summary with the headline of each cluster's answer."""
         answers = (ShortPods(1, answer.cluster, "", answer.document.summary().headline) for answer in self.answers)
         return replace(summary, pods=tuple(answers))
 

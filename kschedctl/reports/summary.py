@@ -104,7 +104,7 @@ class ShortFix(Document, frozen=True):
 
 
 class ShortPods(Document, frozen=True):
-    """Pods with the same fate: their number, one of the pods, and the reason."""
+    """Pods with the same outcome: their number, one of the pods, and the reason."""
 
     pods: int
     such_as: str
@@ -166,18 +166,18 @@ class Summary(RootDocument, frozen=True):
     def _limit_entries(self, entries: int) -> Summary:
         """Return the summary with at most ``entries`` entries per list, and with long texts cut."""
         changed: dict[str, object] = {
-            name: _cut_texts(getattr(self, name)) for name in ("subject", "headline", "message")
+            name: _cut_long_texts(getattr(self, name)) for name in ("subject", "headline", "message")
         }
         left_out = dict(self.left_out)
         for name in SHORTENED_LISTS:
             values = getattr(self, name)
-            changed[name] = _cut_texts(values[:entries])
+            changed[name] = _cut_long_texts(values[:entries])
             if len(values) > entries:
                 left_out[name] = left_out.get(name, 0) + len(values) - entries
         return replace(self, **changed, left_out=left_out)
 
 
-def _cut_texts(value: object) -> object:
+def _cut_long_texts(value: object) -> object:
     """Return the value with long texts cut, including texts in tuples and structs.
 
     Commands stay whole, because half a command is useless.
@@ -185,10 +185,10 @@ def _cut_texts(value: object) -> object:
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
     if isinstance(value, tuple):
-        return tuple(map(_cut_texts, value))
+        return tuple(map(_cut_long_texts, value))
     if isinstance(value, msgspec.Struct):
         names = [name for name in value.__struct_fields__ if name != "commands"]
-        return replace(value, **{name: _cut_texts(getattr(value, name)) for name in names})
+        return replace(value, **{name: _cut_long_texts(getattr(value, name)) for name in names})
     return value
 
 

@@ -1,4 +1,4 @@
-"""What an answer depends on and that was not read, with the words for it."""
+"""Kinds of objects that an answer depends on but that were not read, with the words for them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from kschedctl.text.counts import agreeing, counted
 
 
 class WaitingState(StrEnum):
-    """How an object holds its pods back from kube-scheduler."""
+    """The state of an object that holds its pods back from kube-scheduler."""
 
     NOT_ADMITTED = "NotAdmitted"
     """A queue, or the scheduler of a gang, has not let it start."""

@@ -113,6 +113,12 @@ def test_every_profile_that_does_not_start_is_told(run: Run, tmp_path: Path) -> 
     assert [finding["line"] for finding in findings] == [4, 6]
 
 
+def test_check_asks_for_its_file(run: Run) -> None:
+    """Not as if "check" were no action."""
+    assert run("config", "check").err.startswith("error: check needs a FILE")
+    assert run("config", "chekc").err.startswith('error: unknown action "chekc"')
+
+
 def test_view_is_of_one_configuration(run: Run, tmp_path: Path) -> None:
     for arguments in (["check", "c.yaml", "--live"], ["view", "c.yaml", "--live"], ["check", "--live"]):
         assert run("config", *arguments).code == 2

@@ -29,7 +29,7 @@ from kschedctl.autoscaling.growth import mark_pod_unschedulable
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
 from kschedctl.reports.cluster_autoscaler import ScaleUp
-from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
+from kschedctl.reports.new_node import LastAutoscalerEvent, NewNode, PoolVerdict
 
 NAME = "the Cluster Autoscaler"
 ROOM = "an existing or upcoming node"
@@ -148,7 +148,7 @@ class _GroupVerdicts:
 # -- the autoscaler's own events ----------------------------------------------------------------------------------
 
 
-def _find_last_not_triggered_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
+def _find_last_not_triggered_event(cluster: Cluster, pod: Pod, message: str) -> LastAutoscalerEvent | None:
     """Return the autoscaler's last NotTriggerScaleUp event about the pod, or None if there is none.
 
     The result also says whether the event agrees with ``message``, the replay's answer.
@@ -158,7 +158,7 @@ def _find_last_not_triggered_event(cluster: Cluster, pod: Pod, message: str) -> 
         return None
     last = max(pod_events, key=get_last_time)
     agrees = split_event_reasons(last.message) == split_event_reasons(message)
-    return AutoscalerSaid(last.message, get_last_time(last), agrees)
+    return LastAutoscalerEvent(last.message, get_last_time(last), agrees)
 
 
 def split_event_reasons(message: str) -> frozenset[frozenset[str]]:

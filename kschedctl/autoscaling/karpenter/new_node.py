@@ -25,7 +25,7 @@ from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.validation import find_pod_rejection
 from kschedctl.cluster import Cluster
-from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
+from kschedctl.reports.new_node import LastAutoscalerEvent, NewNode, PoolVerdict
 
 NAME = "Karpenter"
 EXCLUDES_KARPENTER = "the pod excludes nodes that Karpenter launches"
@@ -127,7 +127,7 @@ def _build_failure_message(pod: Pod, run: SchedulerRun | None) -> str:
     return FAILED + "; ".join(errors) if errors else ""
 
 
-def _find_last_karpenter_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
+def _find_last_karpenter_event(cluster: Cluster, pod: Pod, message: str) -> LastAutoscalerEvent | None:
     """Return Karpenter's last event about the pod, or None if there is none.
 
     The result also says whether the event agrees with the replay. ``message`` is the replay's failure message, or "" if
@@ -142,7 +142,7 @@ def _find_last_karpenter_event(cluster: Cluster, pod: Pod, message: str) -> Auto
         if last.reason == NOMINATED
         else _split_failure_message(last.message) == _split_failure_message(message)
     )
-    return AutoscalerSaid(last.message, get_last_time(last), agrees)
+    return LastAutoscalerEvent(last.message, get_last_time(last), agrees)
 
 
 def _is_karpenter_event(event: Event) -> bool:

@@ -1,1 +1,1 @@
-"""What ``kschedctl help TOPIC`` prints."""
+"""The texts that ``kschedctl help TOPIC`` prints."""

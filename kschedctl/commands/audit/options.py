@@ -24,7 +24,7 @@ from kschedctl.cli.output_options import (
     FailOn,
     Output,
     OutputFormat,
-    output_option,
+    declare_output_option,
 )
 from kschedctl.cli.run_options import INTERRUPTED
 from kschedctl.cli.source import load_cluster
@@ -46,7 +46,8 @@ class FindingsOutput(Output):
     """Options for how findings are shown, and for the severity from which they are a failure."""
 
     output: Annotated[
-        OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github")
+        OutputFormat,
+        declare_output_option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github"),
     ] = TABLE
     fail_on: Annotated[
         FailOn,
@@ -74,7 +75,7 @@ class FindingsOutput(Output):
 class DrawableFindingsOutput(Drawing, FindingsOutput):
     """Options for how findings are shown, including as pictures."""
 
-    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, *PICTURES, *FINDING_FORMATS)] = TABLE
+    output: Annotated[OutputFormat, declare_output_option(*COMMON_FORMATS, *PICTURES, *FINDING_FORMATS)] = TABLE
 
 
 @dataclass(frozen=True)

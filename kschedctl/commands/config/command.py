@@ -123,10 +123,12 @@ def config(
 
 
 def _validate_arguments(action: str, file: str | None, live: LiveScheduler) -> None:
-    """Raise UsageError if the arguments cannot be combined."""
-    if action not in ("check", "view") or (action == "check" and file is None):
-        hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
+    """Raise UsageError if the action is unknown, if check has no FILE, or if the arguments cannot be combined."""
+    hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
+    if action not in ("check", "view"):
         raise UsageError(f'unknown action "{action}"', hint=hint)
+    if action == "check" and file is None and not live.is_given:
+        raise UsageError("check needs a FILE", hint=hint)
     if live.is_given and (file or action == "check"):
         raise UsageError("--live can only be used with view, without a FILE")
 

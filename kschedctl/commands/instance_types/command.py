@@ -1,4 +1,4 @@
-"""The command `instance-types`, which prints the types that nodes and NodeClaims of the cluster prove to exist."""
+"""The command `instance-types`, which prints the instance types of the cluster's nodes and NodeClaims."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def _build_described_cluster(manifests: Iterable[Read], gates: FeatureGates) -> 
     all_nodes_read = True
     for manifest in manifests:
         kind = str(manifest.value["kind"])
-        fault = _describe_fault(manifest, kind)
+        fault = _describe_manifest_fault(manifest, kind)
         if not fault:
             objects.append(manifest.value)
             continue
@@ -239,7 +239,7 @@ def _build_described_cluster(manifests: Iterable[Read], gates: FeatureGates) -> 
     return DescribedCluster(cluster, tuple(problems), is_self_described=True)
 
 
-def _describe_fault(manifest: Read, kind: str) -> str:
+def _describe_manifest_fault(manifest: Read, kind: str) -> str:
     """Return why a manifest cannot be read, such as `field: what is wrong`, or "" if it can be read."""
     try:
         check_api_version(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)

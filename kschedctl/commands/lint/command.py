@@ -18,7 +18,7 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.autoscaler_options import POOL_KINDS, InstanceTypeInput
 from kschedctl.cli.options import Source, parse_feature_gates, with_options
-from kschedctl.cli.output_options import TABLE, UNDECIDED, Answer, Color, Output, OutputFormat, output_option
+from kschedctl.cli.output_options import TABLE, UNDECIDED, Answer, Color, Output, OutputFormat, declare_output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import DescribedCluster, Destination, build_context, build_report
@@ -154,7 +154,8 @@ class DisplayOptions:
     """The options for the output format and the level of detail."""
 
     output: Annotated[
-        OutputFormat, output_option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html")
+        OutputFormat,
+        declare_output_option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html"),
     ] = TABLE
     color: Annotated[
         Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
@@ -345,7 +346,10 @@ def _list_named_files(paths: list[str]) -> list[str]:
 
 
 def _load_cluster_from_files(source: Source) -> DescribedCluster:
-    """Load the cluster that files describe. Raises KschedctlError."""
+    """Load the cluster that files describe, with the manifests of its workloads.
+
+    Raises KschedctlError if a file cannot be read.
+    """
     cluster, reading = read_files(source)
     documents = (manifest.document for manifest in (*reading.stored, *reading.manifests))
     return DescribedCluster(cluster, stored_manifests={_get_owner(document): document for document in documents})

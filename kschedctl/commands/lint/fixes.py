@@ -204,7 +204,7 @@ def _get_key(finding: Finding) -> FindingKey:
 
 
 def _build_diff(fixed: FixedText) -> str:
-    """Build the unified diff of a file."""
+    """Build the unified diff between the text of a file and its fixed text."""
     before = list(io.StringIO(fixed.text.content.text, newline="\n"))
     after = list(io.StringIO(fixed.fixed_text, newline="\n"))
     name = fixed.text.file

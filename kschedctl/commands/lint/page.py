@@ -15,9 +15,9 @@ from kschedctl.reports.unknown import describe_unread
 
 Shown = TypeVar("Shown")
 MAX_COLUMN = 10_000
-"""A line with more characters before the problem is not a line that people open in an editor."""
+"""The largest column that is shown. Longer lines, such as JSON on a single line, are not opened in an editor."""
 MIN_FINDINGS_PER_RULE = 2
-"""The rules are counted in a table of their own only if they have so many findings each, on average."""
+"""The average number of findings per rule from which on a table counts the findings by rule."""
 
 
 def build_findings_page(report: Findings, style: Style) -> Page:
@@ -29,15 +29,15 @@ def build_findings_page(report: Findings, style: Style) -> Page:
     details = [
         *_build_file_tables(report, style),
         *(_build_ignored_table(report) if style.wide else ()),
-        *_build_rule_counts(report),
+        *_build_rule_count_table(report),
         *_build_fixed_table(report),
     ]
     if report.unknown:
         details.append(paragraph(Marked("not fully checked:", Tone.WARNING), describe_unread(report.unknown)))
     if report.passed_over:
-        details.append(paragraph(Marked("skipped:", Tone.FAINT), _describe_skipped(report, style)))
+        details.append(paragraph(Marked("skipped:", Tone.FAINT), _describe_skipped_files(report, style)))
     details += _build_fix_hint(report, style)
-    summary = paragraph(*_build_summary(report))
+    summary = paragraph(*_build_summary_cells(report))
     return (summary, *details) if style.answer_first else (*details, summary)
 
 
@@ -79,7 +79,7 @@ def _build_fixed_table(report: Findings) -> Page:
     return build_table(rows, columns, keep_row, limit=None, title="Fixed")
 
 
-def _build_rule_counts(report: Findings) -> Page:
+def _build_rule_count_table(report: Findings) -> Page:
     """Build a table with the number of findings of each rule, or nothing if it would mostly repeat the findings."""
     if len(report.rules) == 1 or len(report.findings) < MIN_FINDINGS_PER_RULE * len(report.rules):
         return ()
@@ -113,7 +113,7 @@ def _build_finding_row(finding: Finding, report: Findings, style: Style) -> tupl
     return (*row, *_select_optional(finding.path, finding.fix, style))
 
 
-def _describe_skipped(report: Findings, style: Style) -> str:
+def _describe_skipped_files(report: Findings, style: Style) -> str:
     """Describe the skipped files or documents of each kind: how many there are or, in wide output, which ones."""
     parts = []
     for passed_over in report.passed_over:
@@ -133,7 +133,7 @@ def _build_fix_hint(report: Findings, style: Style) -> Page:
     return (paragraph(Marked(f"--show-fixes says how to fix each finding{corrected}", Tone.FAINT)),)
 
 
-def _build_summary(report: Findings) -> list[Cell]:
+def _build_summary_cells(report: Findings) -> list[Cell]:
     """Build the cells of the summary line, with the verdict in the color of the worst severity.
 
     Without findings, it is green, or a warning if nothing was checked or something is unknown.
@@ -175,7 +175,7 @@ def build_rule_page(report: RuleReport, style: Style) -> Page:
 
 
 def _iter_rule_blocks(report: RuleReport) -> Iterator[Block]:
-    """Yield the blocks of a rule's page."""
+    """Yield the blocks of a rule's page: its summary, explanation, fix, source, notes and examples."""
     yield paragraph(
         Marked(report.id, Tone.STRONG), Marked(report.severity, SEVERITIES[report.severity]), report.summary
     )

@@ -64,7 +64,7 @@ def read_settings(file: Path | None) -> LintSettings:
 
 
 def read_baseline(file: str) -> Counter[str]:
-    """Read how often each fingerprint is in a baseline file. Raises InputError."""
+    """Read how often each fingerprint is in a baseline file. Raises InputError if the file is malformed."""
     return parse_baseline(_read_only_document(file), format_file_path(file))
 
 

@@ -54,8 +54,8 @@ def build_report(room: RoomMaking) -> MakeRoom:
         placed=_list_placed_pods(room, room.rows),
         also_placed=_list_placed_pods(room, room.also_placed),
         missing=tuple(missing_pods),
-        message=_find_first_message(simulation, missing_pods),
-        cause=_describe_missing_class(simulation, missing_pods),
+        message=_explain_first_missing_pod(simulation, missing_pods),
+        cause=_describe_missing_storage_class(simulation, missing_pods),
         preempts=_find_preempted_pods(room),
         preemptor=pods[room.searches[0].wanted].key if room.searches else "",
         rivals=_find_rivals(room) if missing_pods else (),
@@ -157,7 +157,7 @@ def _find_rivals(room: RoomMaking) -> tuple[str, ...]:
     return tuple(pods[position].key for position in order[: order.index(wanted)])
 
 
-def _describe_missing_class(simulation: Simulation, missing: Sequence[str]) -> str:
+def _describe_missing_storage_class(simulation: Simulation, missing: Sequence[str]) -> str:
     """Describe the missing StorageClass that the first of the `missing` pods needs, or return an empty string."""
     if not missing:
         return ""
@@ -166,7 +166,7 @@ def _describe_missing_class(simulation: Simulation, missing: Sequence[str]) -> s
     return MissingStorageClasses(simulation.view.cluster).explain_missing_class(first_pod)
 
 
-def _find_first_message(simulation: Simulation, missing: Sequence[str]) -> str:
+def _explain_first_missing_pod(simulation: Simulation, missing: Sequence[str]) -> str:
     """Return kube-scheduler's message for the first of the pods without a node, `missing`, or "" if there are none."""
     if not missing:
         return ""

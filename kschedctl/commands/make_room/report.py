@@ -184,7 +184,7 @@ class MakeRoom(Report, frozen=True):
 
     @property
     def _pronoun(self) -> str:
-        """The words for the pods that do not fit: "it" if a single pod was asked about, otherwise "N of them"."""
+        """The words for the pods that do not fit: "it" if there is a single target pod, otherwise "N of them"."""
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
     def to_short_fix(self) -> ShortFix:

@@ -206,7 +206,7 @@ class RoomMaking:
         hopeless_infos: set[int] = set()
         for unit in self._list_unplaced_units():
             infos = {int(self.before.view.pods.info[position]) for position in unit}
-            fits = infos.isdisjoint(hopeless_infos) and self._make_room_for(unit, deadline)
+            fits = infos.isdisjoint(hopeless_infos) and self._make_room_for_unit(unit, deadline)
             if self.interrupted:
                 return
             if not fits:
@@ -223,7 +223,7 @@ class RoomMaking:
                 units.setdefault(unit_key, []).append(position)
         return [tuple(unit) for unit in units.values()]
 
-    def _make_room_for(self, unit: Unit, deadline: float) -> bool:
+    def _make_room_for_unit(self, unit: Unit, deadline: float) -> bool:
         """Let one more gang or single pod fit, with moves if necessary, and return whether it fits.
 
         The plan is adopted if it works. No moves are searched if kube-scheduler does not try one of the pods at all, as
@@ -266,7 +266,7 @@ class RoomMaking:
         The moves come after those of `plan`, while the nodes `emptied` are cordoned. Also sets `held` to the numbers of
         pods that may not move, by reason, and adds the search to `searches`.
         """
-        siblings = self._find_siblings(members[-1])
+        siblings = self._find_sibling_pods(members[-1])
         not_where_they_run = self._find_pods_placed_by_replay(stage)
         spared = {*self.wanted, *plan, *siblings, *not_where_they_run}
         movable = find_movable_pods(stage.build_simulation(), self.nodes, self.keep, spared)
@@ -340,7 +340,7 @@ class RoomMaking:
         rows = stage.view.node
         return [position for position in sorted(pods) if rows[position] >= 0 and self.nodes[rows[position]]]
 
-    def _find_siblings(self, position: Position) -> list[Position]:
+    def _find_sibling_pods(self, position: Position) -> list[Position]:
         """Return all pods of the pod's workload, which are never evicted for the pod. A bare pod has no siblings."""
         view = self.before.view
         owner = find_owner(view.pods.objects[position])
@@ -427,7 +427,8 @@ class RoomMaking:
         return self.plan_replays[key]
 
     def _adopt_plan_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Adopt the plan if all its replays give the gang or single pod a node, and return whether this is so.
+        """Adopt the plan if the gang or single pod gets a node in all replays of the plan, and return whether it was
+        adopted.
 
         The first replay decides the nodes of the pods, also of other waiting pods that now fit.
         """

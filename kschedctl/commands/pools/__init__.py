@@ -81,7 +81,7 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
         name: _build_pool_report(name, np.flatnonzero(division.code == code), view)
         for code, name in enumerate(division.names)
     }
-    reports = groups.complete_reports(reports) if groups else reports
+    reports = groups.complete_pool_reports(reports) if groups else reports
 
     # Karpenter's NodePools, with or without nodes
     states = build_state_nodes(cluster) if cluster.karpenter_node_pools else []
@@ -160,7 +160,10 @@ def _count_pending_pods(cluster: Cluster) -> int:
 
 
 class PoolGroups:
-    """The node groups of a cluster that Cluster Autoscaler scales, as pools. Raises InputError."""
+    """The node groups of a cluster that Cluster Autoscaler scales, as pools.
+
+    Raises InputError if a group is malformed.
+    """
 
     def __init__(self, cluster: Cluster, node_groups: NodeGroups, now: str) -> None:
         self.node_groups = node_groups
@@ -183,7 +186,7 @@ class PoolGroups:
             tuple(all_names[index] for index in used_codes.tolist()), new_codes.astype(np.int32), by_label.workers
         )
 
-    def complete_reports(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
+    def complete_pool_reports(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
         """Return the reports with each group's size limits and pending pods. Groups without nodes get a report, too."""
         loop = self._loop
         waiting_by_group: Mapping[str, int] = {}

@@ -52,7 +52,7 @@ class PoolReport(Document, frozen=True):
 
     @property
     def free_text(self) -> str:
-        """The free resources of the pool in words."""
+        """A phrase about the free CPU and memory on the pool's nodes."""
         cpu, most = (describe_amount(CPU, amount) for amount in (self.free_cpu, self.most_free_cpu))
         cordoned = f", {self.cordoned:,} cordoned" if self.cordoned else ""
         nodes = f"{counted(self.nodes, 'node')}{cordoned}"
@@ -79,5 +79,5 @@ class NodePools(Report, frozen=True):
         return (f"{counted(len(self.pools), 'pool')}, {nodes},", counted(self.pending, "pending pod"))
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the free resources of each pool."""
+        """Return the summary with the free resources of each pool as warnings."""
         return replace(summary, warnings=tuple(pool.free_text for pool in self.pools))

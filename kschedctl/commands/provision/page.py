@@ -54,13 +54,15 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
     def build_row(named_command: tuple[str, DisruptionCommand]) -> tuple[str, ...]:
         """Return the cells for a command."""
         name, command = named_command
-        replacements = ", ".join(f"{claim.node_pool}: {_describe_types(claim)}" for claim in command.replacements)
+        replacements = ", ".join(
+            f"{claim.node_pool}: {_describe_instance_types(claim)}" for claim in command.replacements
+        )
         return name, command.decision, ", ".join(command.candidates), format_price(command.savings), replacements
 
-    def describe_cause(fate: NodeFate) -> str:
-        """Return the cause behind a node's fate, or the NodePool whose disruption budgets keep the node."""
-        pool = report.budget_blocked.get(fate.node)
-        return describe_exhausted_budgets(pool) if pool and not fate.cause else fate.cause
+    def describe_cause(decision: NodeFate) -> str:
+        """Return the cause of a decision about a node, or the exhausted disruption budgets that keep the node."""
+        pool = report.budget_blocked.get(decision.node)
+        return describe_exhausted_budgets(pool) if pool and not decision.cause else decision.cause
 
     title = "What each method finds; the first of them ends the round"
     return (
@@ -124,12 +126,12 @@ def _build_new_nodes_table(claims: tuple[LaunchedClaim, ...], style: Style) -> P
             if requirement.operator == "In"
         }
         zone_and_capacity = "; ".join(values[key] for key in SHOWN_LABELS if key in values)
-        return claim.node_pool, f"{len(claim.pods):,}", _describe_types(claim), zone_and_capacity
+        return claim.node_pool, f"{len(claim.pods):,}", _describe_instance_types(claim), zone_and_capacity
 
     return build_table(claims, columns, build_row, style, title="New nodes")
 
 
-def _describe_types(claim: LaunchedClaim) -> str:
+def _describe_instance_types(claim: LaunchedClaim) -> str:
     """Return the cheapest instance types as text, with prices if known, and the number of further types."""
     shown = [
         f"{name} ({format_price(price)}/h)" if price else name for name, price in claim.instance_types[:TYPES_SHOWN]
@@ -186,7 +188,7 @@ def _build_pool_obstacles_table(report: Provisioning, style: Style) -> Page:
 
 
 def _build_pool_answers_table(report: Provisioning, style: Style) -> Page:
-    """Build a table of what each NodePool alone answers to each pod alone.
+    """Build a table of each NodePool's answer to each pod, as if there were no other pools and pods.
 
     Pods with equal answers share rows. Pods whose answers the table "No new node" already shows are left out.
     """

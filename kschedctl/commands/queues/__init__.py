@@ -50,7 +50,7 @@ def queues(
     """
     installation = installation or detect_installation(cluster)
     replay = start_replay(cluster, parse_time(now), installation)
-    selected = _select_queues(replay, names)
+    selected = _select_cluster_queues(replay, names)
     quotas = tuple(_iter_quotas(replay, selected))
     states = tuple(_build_queue_state(replay, name) for name in selected)
     cohorts = tuple(_build_cohort_state(replay, cohort) for cohort in _list_cohorts(replay, selected))
@@ -83,7 +83,7 @@ def _list_unread_kueue_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
     )
 
 
-def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]:
+def _select_cluster_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the ClusterQueues to report on, sorted by cohort path and name.
 
     ``names`` are ClusterQueues or cohorts, which include the queues below them. Without names, all are returned. Raises
@@ -104,7 +104,7 @@ def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]
 def _get_cohort_path(replay: KueueReplay, node: QuotaNode) -> str:
     """Return the names of the cohorts above a queue, from the root down, joined by slashes.
 
-    If the cohorts form a circle, only the nearest one is returned. Return "" for a queue without a cohort.
+    If the cohorts form a cycle, only the nearest one is returned. Return "" for a queue without a cohort.
     """
     if node.parent is None:
         return ""
@@ -114,7 +114,7 @@ def _get_cohort_path(replay: KueueReplay, node: QuotaNode) -> str:
 
 
 def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[CohortNode]:
-    """Return the cohorts above these ClusterQueues, sorted by name. Cohorts in a circle are left out."""
+    """Return the cohorts above these ClusterQueues, sorted by name. Cohorts in a cycle are left out."""
     cohorts = {
         cohort.name: cohort
         for name in queue_names
@@ -140,11 +140,11 @@ def _build_queue_state(replay: KueueReplay, name: str) -> ClusterQueueState:
         render_share(queue.node) if replay.has_fair_sharing else "",
         tuple(key for key, local in sorted(replay.queues.local_queues.items()) if local.spec.cluster_queue == name),
         "" if is_active else readiness.reason,
-        "" if is_active else _describe_problem(replay, queue),
+        "" if is_active else _describe_inactivity(replay, queue),
     )
 
 
-def _describe_problem(replay: KueueReplay, queue: CachedQueue) -> str:
+def _describe_inactivity(replay: KueueReplay, queue: CachedQueue) -> str:
     """Describe why a ClusterQueue admits nothing."""
     parent = queue.node.parent
     if parent is not None and parent.name in replay.cache.cohorts_in_circle:

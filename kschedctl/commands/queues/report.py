@@ -28,16 +28,16 @@ class QuotaUsage(Document, frozen=True):
     reserved: Annotated[str, Column(right=True)]
     """The quota that Workloads hold. For a cohort, this covers the Workloads of all its ClusterQueues."""
     admitted: Annotated[str, Column(right=True, beneath="admitted")]
-    """The part of it that Workloads hold which may start."""
+    """The part of `reserved` that belongs to Workloads which may start."""
     borrowed: Annotated[str, Column(right=True, beneath="borrowed", words=NO_AMOUNT)]
-    """What is held beyond the queue's own quota."""
+    """The amount held beyond the queue's own quota."""
     lent: Annotated[str, Column(right=True, beneath="lent", words=NO_AMOUNT)]
-    """What the ClusterQueues and cohorts directly below borrow, empty for a ClusterQueue.
+    """The amount that the ClusterQueues and cohorts directly below borrow, empty for a ClusterQueue.
 
     Kueue does not record who lends it.
     """
     free: Annotated[str, Column(right=True, words={"": "none"})]
-    """What could still be used, with what can be borrowed. Empty if the ClusterQueue is not active."""
+    """The amount that could still be used, including what can be borrowed. Empty if the ClusterQueue is not active."""
     borrowing_limit: Annotated[str, Column("may borrow", right=True, beneath="may borrow")] = ""
     lending_limit: Annotated[str, Column("may lend", right=True, beneath="may lend")] = ""
 
@@ -82,7 +82,7 @@ class QueuedWorkload(Document, frozen=True):
     queue: Annotated[str, Column(keep=True)]
     """Its ClusterQueue, empty if it has none."""
     place: Annotated[int | None, Column("no.")]
-    """1 for the Workload that is tried first."""
+    """The position in the queue, 1 for the Workload that is tried first."""
     workload: Annotated[str, Column(keep=True)]
     """Namespace and name."""
     priority: Annotated[int, Column(beneath="priority")]
@@ -96,7 +96,7 @@ class QueuedWorkload(Document, frozen=True):
     holders: tuple[str, ...] = ()
     """The Workloads that hold the quota that it needs, at most a few."""
     message: str = ""
-    """What Kueue's scheduler says of it."""
+    """The message of Kueue's scheduler about it."""
 
 
 class KueueQueues(Report, frozen=True):
@@ -106,7 +106,7 @@ class KueueQueues(Report, frozen=True):
     cohorts: tuple[CohortState, ...] = ()
     quotas: tuple[QuotaUsage, ...] = ()
     waiting: tuple[QueuedWorkload, ...] = ()
-    """By ClusterQueue and place."""
+    """The waiting Workloads, sorted by ClusterQueue and place."""
     release: str = ""
     """The release of Kueue that was replayed."""
     problems: tuple[str, ...] = ()

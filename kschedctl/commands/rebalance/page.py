@@ -16,7 +16,7 @@ def build_page(report: Rebalancing, style: Style) -> Page:
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (
         *build_interruption_line(report.interrupted, "the rounds replayed so far"),
-        paragraph(Marked(verdict, _choose_tone(report)), details),
+        paragraph(Marked(verdict, _choose_verdict_tone(report)), details),
         paragraph(f"Policy: {report.policy} ({', '.join(report.plugins)})"),
         *_build_ignored_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
@@ -55,7 +55,7 @@ def _mark_target(step: RebalancingStep) -> Marked:
     return Marked(f"✗ {back}{step.target}{again}", Tone.WARNING)
 
 
-def _choose_tone(report: Rebalancing) -> Tone:
+def _choose_verdict_tone(report: Rebalancing) -> Tone:
     """Return the tone of the verdict.
 
     It is BAD if evictions loop or do harm, GOOD if the last round evicted nothing and the answer is certain, and

@@ -35,7 +35,7 @@ from kschedctl.snapshot.fork import Fork
 
 
 class EvictionHarm(StrEnum):
-    """What an eviction would do that the descheduler allows but a plan must not do."""
+    """A harm of an eviction that the descheduler accepts but a plan must not do."""
 
     LOST = "nothing recreates it"
     ENDS_JOB = "its Job allows no more failed pods (backoffLimit)"
@@ -87,8 +87,9 @@ class EvictionReplay:
     def start(cls, scheduler: Scheduler, seed: int, stand_ins: dict[str, str]) -> EvictionReplay:
         """Schedule the pending pods and return a replay that is ready for its first round.
 
-        `stand_ins` maps each stand-in to the terminating pod for which it stands, both as `namespace/name`. The
-        stand-ins are taken off their nodes first. Raises KeyboardInterrupt if the user interrupts.
+        `stand_ins` maps one pod of each template to the stand-in for terminating pods of this template, both as
+        `namespace/name`. The stand-ins are taken off their nodes first. Raises KeyboardInterrupt if the user
+        interrupts.
         """
         simulation = Simulation(scheduler, seed=seed, preemption=False)
         lingering = LingeringPods.take_off_nodes(simulation.view, stand_ins)
@@ -185,7 +186,10 @@ class EvictionReplay:
             self.reasons[position] = first_sentence
 
     def compute_placement_hash(self) -> int:
-        """Return a hash of the placement. It is the same if every node has the same numbers of equal pods."""
+        """Return a hash of the placement.
+
+        Two placements have the same hash if every node has the same numbers of equal pods in both of them.
+        """
         view = self.simulation.view
         # Code each pod by its PodInfo and its node, which is from -1 to N - 1.
         codes = view.pods.info.astype(np.int64) * (len(view.nodes) + 1) + (view.node + 1)
@@ -205,7 +209,7 @@ class LingeringPods(NamedTuple):
     def take_off_nodes(cls, view: Fork, names: dict[str, str]) -> LingeringPods:
         """Take the stand-ins off their nodes, mark them as absent in the view, and return them.
 
-        `names` maps each stand-in to its pod, both as `namespace/name`.
+        `names` maps one pod of each template to its stand-in, both as `namespace/name`.
         """
         pods = view.pods
         absent = np.zeros(len(pods), np.bool_)

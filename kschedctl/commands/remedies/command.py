@@ -16,7 +16,15 @@ from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.output_options import SCHEDULES, TABLE, UNDECIDED, Answer, Output, OutputFormat, output_option
+from kschedctl.cli.output_options import (
+    SCHEDULES,
+    TABLE,
+    UNDECIDED,
+    Answer,
+    Output,
+    OutputFormat,
+    declare_output_option,
+)
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code
@@ -69,7 +77,9 @@ class Maker(StrEnum):
 class RemediesOutput(Output):
     """The output formats of remedies."""
 
-    output: Annotated[OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "patch")] = TABLE
+    output: Annotated[
+        OutputFormat, declare_output_option("table", "wide", "json", "yaml", "markdown", "html", "patch")
+    ] = TABLE
 
 
 @with_options
@@ -103,7 +113,10 @@ def remedies(
     finds the few changes that clear most of the pending pods in the namespace (-A: in all namespaces).
     """
     wishes = RemedyWishes(
-        max_changes, by=by or "", only=_parse_kinds(only, "--only"), without=_parse_kinds(without, "--without")
+        max_changes,
+        by=by or "",
+        only=_parse_change_kinds(only, "--only"),
+        without=_parse_change_kinds(without, "--without"),
     )
     pod_arguments = tuple(pods or ())
     autoscaler_kinds = Autoscalers(source, karpenter, node_groups).live
@@ -283,7 +296,7 @@ def _find_manifest_fixes(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[Remedi
     return report, choose_exit_code(all_schedule, interrupted=report.interrupted, undecided=report.undecided)
 
 
-def _parse_kinds(text: str, option_name: str) -> frozenset[str]:
+def _parse_change_kinds(text: str, option_name: str) -> frozenset[str]:
     """Parse a comma-separated list of kinds of changes, ignoring case. Raises UsageError for an unknown kind."""
     kinds = sorted({*FixKind, *StepKind, *PoolFixKind})
     kinds_by_name = {kind.lower(): kind for kind in kinds}

@@ -459,8 +459,8 @@ def _build_chosen_remedy(
 ) -> ChosenRemedy:
     """Build the report about a chosen remedy, with the changes of all pods that it changes.
 
-    `cleared` has the keys of the pods that get a node with the remedy. Pods that are also in `outside` were not meant
-    to be helped.
+    `cleared` has the keys of the pods that get a node with the remedy. Pods in `outside` are not among the pods to
+    help, so that the report lists them separately.
     """
     trial = proposal.fix.trial
     all_edits = build_edits_for_all_pods(cluster, proposal)

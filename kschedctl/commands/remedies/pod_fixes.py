@@ -31,7 +31,7 @@ from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.shared_cluster import build_extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
-from kschedctl.reports.remedy import Remedy, place_incomplete_fixes
+from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
 from kschedctl.text.counts import capitalize
 
 
@@ -121,7 +121,7 @@ def _build_remedies_document(
     ]
     return replace(
         document,
-        remedies=place_incomplete_fixes(remedies),
+        remedies=sort_incomplete_fixes(remedies),
         impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
         extended=build_extender_notes(target.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
@@ -133,8 +133,8 @@ def _build_remedies_document(
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
     """Return the wished-for creation fixes after which a pod is not only created, but also scheduled.
 
-    Fixes that the author of the manifest can make come before all others. Among both, fixes that give up nothing come
-    first.
+    Fixes that the author of the manifest can make come before all others. Within each of these two groups, fixes that
+    give up nothing come first.
     """
     sufficient_fixes = [fix for fix in not_created.fixes if fix.gets_pod_scheduled and is_wished_for(fix, wishes)]
 

@@ -165,10 +165,10 @@ def _build_node_cells(report: ScaleDown, name: str, is_deleted: bool) -> tuple[s
     node = report.nodes[name]
     used = f"{node.utilization.value:.0%} {node.utilization.resource}" if node.utilization else ""
     verdict = "deleted" if is_deleted else STATES.get(node.state, node.state)
-    return name, node.group, verdict, used, _describe_node(report, name)
+    return name, node.group, verdict, used, _describe_node_outcome(report, name)
 
 
-def _describe_node(report: ScaleDown, name: str) -> str:
+def _describe_node_outcome(report: ScaleDown, name: str) -> str:
     """Return how many pods would move off a removable node and whether it is cordoned, or why the node stays."""
     node = report.nodes[name]
     if node.state != "unneeded":

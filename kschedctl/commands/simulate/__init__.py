@@ -246,14 +246,14 @@ def run_once(
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
         violated_budgets=_find_violated_budgets(shared.cluster, evicted),
-        outages=() if simulation.interrupted else tuple(_iter_outages(simulation, evicted)),
+        outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
         left_out=shared.left_out,
         waiting_placed=waiting_placed,
         waiting_unplaced=len({view.pods.objects[outcome.position].key for outcome in outcomes} & waiting_pods)
         - waiting_placed,
         autoscaled=tuple(shared.autoscaled),
     )
-    return _add_new_nodes(report, shared, simulation)
+    return _add_simulated_growth(report, shared, simulation)
 
 
 def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
@@ -275,7 +275,7 @@ def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> d
     }
 
 
-def _iter_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
+def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
     """Yield the workloads that lost pods and have no pod with a node at the end of the simulation, in order of name."""
     affected = {eviction.workload for eviction in evicted if not eviction.workload.startswith("Pod ")}
     if not affected:
@@ -299,7 +299,7 @@ def _find_waiting_pods(shared: PreparedCluster) -> frozenset[str]:
     return frozenset(shared.pending_pods) - shared.workload_by_pod.keys() - kept_keys
 
 
-def _add_new_nodes(
+def _add_simulated_growth(
     report: reports.SimulationReport, shared: PreparedCluster, simulation: Simulation
 ) -> reports.SimulationReport:
     """Simulate which nodes the autoscaler adds for pods without a node, and return the report with this growth.

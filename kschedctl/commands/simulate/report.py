@@ -106,7 +106,7 @@ class SimulationReport(Report, frozen=True):
     admitted: dict[str, str] = msgspec.field(default_factory=dict)
     """The flavors in which Kueue admits the workloads of the manifests that name a queue, by workload."""
     chain: EvictionChain | None = None
-    """The fate of the evicted pods, None if there are none or the run was interrupted."""
+    """The outcomes of the evicted pods; None if there are none or the run was interrupted."""
     violated_budgets: dict[str, int] = msgspec.field(default_factory=dict)
     """The PodDisruptionBudgets that preemption violates, each with the number of disruptions that it allows."""
     outages: tuple[str, ...] = ()

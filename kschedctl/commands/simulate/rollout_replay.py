@@ -211,9 +211,9 @@ class _RolloutReplay:
             self.view.nominate(later.position, NO_ROW)
 
     def _find_pods_created_later(self, placements: Sequence[RealPlacement], named: set[Position]) -> list[_TimedPod]:
-        """Return placed pods that were created after the first placement, latest first, without the `named` pods.
+        """Return the placed pods that were created after the first placement, except the `named` pods, latest first.
 
-        A note with their number is added to `self.notes`.
+        A note with the number of these pods is added to `self.notes`.
         """
         if not placements:
             return []

@@ -75,13 +75,13 @@ def follow(
     for pod in pods:
         if pod not in view.pods.index:
             raise UsageError(f'pod "{pod}" not found')
-    steps = tuple(_iter_steps(following, deque(view.pods.index[pod] for pod in pods), choices, retry))
+    steps = tuple(_iter_followed_steps(following, deque(view.pods.index[pod] for pod in pods), choices, retry))
     unknown = (*find_unread_dependencies(cluster), *following.unknown)
     basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), following.scheduler)
     return FollowingReport(steps, basis["not_replayed"], basis["unknown"], basis["undecided"])
 
 
-def _iter_steps(
+def _iter_followed_steps(
     scheduler: StepwiseScheduler, queue: deque[Position], choices: Sequence[str | None], retry: Retry
 ) -> Iterator[FollowedStep]:
     """Yield one step per attempt, until `queue` is empty.
@@ -105,7 +105,7 @@ def _iter_steps(
 
 
 def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:
-    """Try a pod, and return the step: the pod is placed, rejected, gated or gone, or an error occurs.
+    """Try a pod, and return the step: the pod is placed, rejected, gated or already preempted, or an error occurs.
 
     Of several best nodes, the pod gets the node named `choice` if it is among them, otherwise the one that comes first
     by name.
@@ -201,8 +201,9 @@ def _search_nodes_for_pod(
 ) -> SampledPod:
     """Search nodes for one pod, or report why the pod is not tried.
 
-    The search starts at the node with index `searches.start`, which then advances to the start of the next search. It
-    stays the same if the pod is not tried. Kinds that matter for the pod but were not read are added to `unknown`.
+    The search starts at the node with index `searches.start`, which then advances to the start of the next search.
+    `searches.start` stays the same if the pod is not tried. Kinds that matter for the pod but were not read are added
+    to `unknown`.
     """
     pod = resolve_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)

@@ -19,7 +19,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.commands.size.hints import iter_type_hints
 from kschedctl.commands.size.report import NodeSizing
-from kschedctl.commands.size.shapes import NodeShape, add_prices, build_pool_shapes
+from kschedctl.commands.size.shapes import NodeShape, add_prices_to_shapes, build_pool_shapes
 from kschedctl.commands.size.sizing import SizingWishes, size_cluster
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.commands.whatif import ScenarioRun
@@ -94,7 +94,7 @@ def size(
     if uses_types:
         shapes = build_type_shapes(cluster, instance_types, node_labels or {})
     else:
-        shapes = add_prices(build_pool_shapes(cluster, pool_label), instance_types)
+        shapes = add_prices_to_shapes(build_pool_shapes(cluster, pool_label), instance_types)
     _validate_shapes(shapes, wishes, from_types=uses_types)
     report = size_cluster(
         cluster, shapes, wishes, progress, workers=workers, not_created=[*denied_manifests, *denied_steps]
@@ -133,10 +133,10 @@ def _apply_scenario(
 
 
 def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_types: bool) -> None:
-    """Raise UsageError if there are no shapes or too few zones for the wishes, and InputError for a negative price.
+    """Raise UsageError if there are no shapes or too few zones, and InputError for a negative price.
 
-    More than one zone is needed to survive the loss of a zone. `from_types` says whether the shapes come from instance
-    types, for the error message.
+    More than one zone is needed if all pods have to survive the loss of a zone. `from_types` says whether the shapes
+    come from instance types, for the error message.
     """
     if not shapes:
         if from_types:

@@ -91,7 +91,7 @@ def add_one_node_of_each_undominated_shape(program: PackingProgram, counts: Coun
     A shape dominates another if it offers as much to as many groups of pods for the same money or less.
     """
     extended_counts = dict(counts)
-    for shape in np.flatnonzero(program.find_undominated(program.takes)).tolist():
+    for shape in np.flatnonzero(program.find_undominated_shapes(program.takes)).tolist():
         name = program.names[shape]
         extended_counts[name] = counts.get(name, 0) + 1
     return extended_counts
@@ -104,7 +104,7 @@ def measure_levels_when_full(
     outcomes: Sequence[Outcome],
     waiting: Sequence[str],
 ) -> list[FillLevels]:
-    """Measure the fill levels of all shapes, once for each crowded shape, at the moment when it gets full.
+    """Measure the fill levels of all shapes at the moment when a crowded shape gets full, once for each crowded shape.
 
     `rows_by_shape` are the rows of the nodes of each shape in the simulation. `waiting` are the keys of the waiting
     pods. The list is empty if no shape is crowded.

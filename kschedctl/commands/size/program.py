@@ -116,7 +116,7 @@ class PackingProgram:
         resources = np.flatnonzero(requested).tolist()
         return [Cut(self.offered[:, resource].astype(np.float64), float(requested[resource])) for resource in resources]
 
-    def restrict_to(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> PackingProgram:
+    def restrict_to_pods(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> PackingProgram:
         """Return a program for some waiting pods only.
 
         `takers_by_pod` maps the keys of these pods to the shapes that take them now.
@@ -146,7 +146,7 @@ class PackingProgram:
         has_preferred = np.asarray(preferred.any(axis=1))
         return np.where(has_preferred[:, None], preferred, self.takes)
 
-    def find_undominated(self, takes: Bools) -> Bools:
+    def find_undominated_shapes(self, takes: Bools) -> Bools:
         """Return a mask (S,) of the shapes that no other shape dominates.
 
         `takes` (G, S) says which shapes each group may use. A shape is dominated if another shape offers at least as
@@ -256,7 +256,7 @@ def build_program(
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
-    """Yield a key for each PodInfo: pods with the same key exclude each other from a node, except if it is None.
+    """Yield a key, or None, for each PodInfo. Pods with the same key exclude each other from a node.
 
     Pods exclude each other because of host ports or because of anti-affinity to their own workload.
     """
@@ -301,13 +301,13 @@ WEIGHTED_RESOURCES = 3
 class PlainPacking:
     """The greedy packing of pods on nodes with numpy only."""
 
-    def propose_starts(self, program: PackingProgram) -> StartingSets:
+    def propose_starting_sets(self, program: PackingProgram) -> StartingSets:
         """Propose a set of mostly one shape for each undominated shape, and return the cheapest sets with bounds."""
-        undominated = np.flatnonzero(program.find_undominated(program.takes)).tolist()
+        undominated = np.flatnonzero(program.find_undominated_shapes(program.takes)).tolist()
         proposed_sets = [self.pack(program, (program.names[shape],)) for shape in undominated]
         sets = {format_counts(counts): counts for counts in proposed_sets}
         cheapest = sorted(sets.values(), key=program.compute_cost)[:MAX_MAIN_SHAPES]
-        return StartingSets(cheapest, self._compute_bound(program), program.build_request_cuts())
+        return StartingSets(cheapest, self._compute_cost_bound(program), program.build_request_cuts())
 
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
         """Return the number of nodes of each shape in a set for the program's pods.
@@ -326,7 +326,7 @@ class PlainPacking:
             node_counts[shape] = max(int(program.count_minimum_nodes(shape_pods)[shape]), 1)
         return {name: number for name, number in zip(program.names, node_counts.tolist(), strict=True) if number}
 
-    def _compute_bound(self, program: PackingProgram) -> float:
+    def _compute_cost_bound(self, program: PackingProgram) -> float:
         """Return a lower bound on the cost of any set that takes all placeable pods.
 
         It is the larger of two bounds: one from the total requests, and the cost of nodes for the pods that fit on only
@@ -361,7 +361,7 @@ def compute_lower_bound(requested: Table, offered: Table, costs: Table) -> float
     positive_requests = requested[is_requested]
     offered_of_requested = np.maximum(offered[:, is_requested], 0)
     best_bound = 0.0
-    for weights in _iter_weights(len(positive_requests)):
+    for weights in _iter_resource_weights(len(positive_requests)):
         weight_per_unit = weights / positive_requests  # all requests for a resource together have its weight
         bought_per_cost = (offered_of_requested @ weight_per_unit) / costs
         if bought_per_cost.max(initial=0) > 0:
@@ -369,7 +369,7 @@ def compute_lower_bound(requested: Table, offered: Table, costs: Table) -> float
     return best_bound
 
 
-def _iter_weights(resources: int) -> Iterable[Table]:
+def _iter_resource_weights(resources: int) -> Iterable[Table]:
     """Yield weights (R,) for this number of resources: each resource alone, and combinations of the first few."""
     yield from np.eye(resources)
     combined = min(resources, WEIGHTED_RESOURCES)

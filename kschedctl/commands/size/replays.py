@@ -92,7 +92,7 @@ class NodeSets:
         frozen_counts = freeze_counts(counts)
         if frozen_counts not in self._replayed:
             waiting: WaitingPods = {}
-            for zone in self._list_losses(counts):
+            for zone in self._list_zone_losses(counts):
                 simulation, positions = self._replay_and_record(counts, zone)
                 for pod_key, takers in self._iter_takers(simulation, positions, counts, zone):
                     takers_after_other_losses = waiting.get(pod_key, ())
@@ -118,14 +118,14 @@ class NodeSets:
     def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
         """Return whether all pods except the `homeless` get a node of the set.
 
-        If the sets have to survive it, this is also checked after the loss of each zone. Unlike in
-        `find_pods_without_node`, the first failing replay ends the check, and results are not cached. Raises
+        If the sets have to survive the loss of a zone, the pods must also get a node after the loss of each zone.
+        Unlike in `find_pods_without_node`, the first failing replay ends the check, and results are not cached. Raises
         KeyboardInterrupt if the user interrupts.
         """
         waiting = self._replayed.get(freeze_counts(counts))
         if waiting is not None:
             return waiting.keys() <= homeless
-        for zone in self._list_losses(counts):
+        for zone in self._list_zone_losses(counts):
             simulation, positions = self._replay_and_record(counts, zone)
             if any(simulation.view.pods.objects[position].key not in homeless for position in positions):
                 return False
@@ -169,7 +169,7 @@ class NodeSets:
             latest_key, latest_replay = self._latest
             if latest_key == key:
                 return latest_replay
-        replay = _schedule_all(self.build_cluster(counts, lost_zone))
+        replay = _schedule_all_pods(self.build_cluster(counts, lost_zone))
         self._latest = (key, replay)
         return replay
 
@@ -233,13 +233,13 @@ class NodeSets:
         If a pod only waits after the loss of a zone, its message names the first such zone.
         """
         messages: dict[str, str] = {}
-        for zone in self._list_losses(counts):
+        for zone in self._list_zone_losses(counts):
             prefix = f"after the loss of zone {zone}: " if zone else ""
             for key, message in _collect_messages(*self._schedule_on_nodes(counts, zone)).items():
                 messages.setdefault(key, f"{prefix}{message}")
         return {key: messages[key] for key in keys if key in messages}
 
-    def _list_losses(self, counts: Counts) -> list[str]:
+    def _list_zone_losses(self, counts: Counts) -> list[str]:
         """Return the zones whose loss is replayed, starting with "" for no loss.
 
         Without the requirement to survive zone losses, only "" is returned.
@@ -265,7 +265,7 @@ def freeze_counts(counts: Counts) -> FrozenCounts:
     return tuple(sorted((name, number) for name, number in counts.items() if number))
 
 
-def _schedule_all(cluster: Cluster) -> Replay:
+def _schedule_all_pods(cluster: Cluster) -> Replay:
     """Schedule all pending pods in the queue's order, without preemption, and return the replay.
 
     Every placed pod counts as progress of the running task. Raises KeyboardInterrupt if the user interrupts.
@@ -278,7 +278,7 @@ def _schedule_all(cluster: Cluster) -> Replay:
 
 def explain_unplaced_pods(cluster: Cluster) -> dict[str, str]:
     """Schedule all pending pods of the cluster, and map those without a node to kube-scheduler's message."""
-    return _collect_messages(*_schedule_all(cluster))
+    return _collect_messages(*_schedule_all_pods(cluster))
 
 
 def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[str, str]:

@@ -127,10 +127,10 @@ class NodeSizing(Report, frozen=True):
         Pods that run now and would get no node come first.
         """
         return (
-            f"{self._describe_pods_losing_nodes()}{self._describe_set()}{self._describe_unplaced_pods()}{describe_doubt(self.unknown)}",
+            f"{self._describe_pods_losing_nodes()}{self._describe_best_set()}{self._describe_unplaced_pods()}{describe_doubt(self.unknown)}",
         )
 
-    def _describe_set(self) -> str:
+    def _describe_best_set(self) -> str:
         """Describe the best set: its number of nodes, their price if it is known, and the lower bound.
 
         The text also covers the cases that no set was found or no nodes are needed.
@@ -151,7 +151,7 @@ class NodeSizing(Report, frozen=True):
         if self.leaves_out_placeable_pods:  # the bound is for more pods, so that the set may be below it
             fitting_pods = f"the {counted(self.bound_pods, 'pod')} that fit on some node"
             return f"{node_set}; {fitting_pods} need at least {lower_bound} by requests"
-        return f"{node_set}; at least {lower_bound} by requests{self._describe_gap()}"
+        return f"{node_set}; at least {lower_bound} by requests{self._describe_gap_to_bound()}"
 
     @property
     def leaves_out_placeable_pods(self) -> bool:
@@ -168,7 +168,7 @@ class NodeSizing(Report, frozen=True):
         nodes = first_few(tuple(self.nodes_to_keep), 8)
         return f"keep {nodes}: {first_few(pods)} {are} by hostname (local volume or nodeSelector)"
 
-    def _describe_gap(self) -> str:
+    def _describe_gap_to_bound(self) -> str:
         """Describe how far the best set is above the lower bound, and whether all cheaper sets were refuted.
 
         The text is empty if the set is less than half a percent above the bound.

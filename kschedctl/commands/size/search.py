@@ -130,7 +130,7 @@ class SetSearch:
 def grow_and_trim_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     """Add nodes to the task's set until every placeable pod has a node, then trim unneeded capacity.
 
-    If the time or MAX_ROUNDS rounds run out, the result is marked as incomplete and has no homeless pods.
+    If the time or MAX_ROUNDS rounds run out, the result is marked as incomplete, and its `homeless` is None.
     """
     sets = search.sets
     growth = _Growth(search, task.counts)
@@ -246,7 +246,7 @@ class _Growth:
             self._slack = SlackRange(lower=smaller_slack, upper=slack)
 
     def _find_smallest_costly_slack(self) -> float | None:
-        """Return the smallest slack in SLACK with which the set costs more than now, or None if none does."""
+        """Return the smallest value in SLACK that makes the set cost more than now, or None if no value does."""
         compute_cost = self._search.program.compute_cost
         cost_now = compute_cost(self.counts)
         costly_slacks = (share for share in SLACK if compute_cost(self._pack_with_slack(share)) > cost_now)
@@ -261,7 +261,7 @@ class _Growth:
         search = self._search
         counts = dict(self.counts)
         max_added = sum(self.counts.values())
-        needed_nodes = search.packing.pack(search.program.restrict_to(takers_by_pod), counts)
+        needed_nodes = search.packing.pack(search.program.restrict_to_pods(takers_by_pod), counts)
         for name, number in needed_nodes.items():
             counts[name] = counts.get(name, 0) + max(number, min(self._step * number, max_added))
         return counts
@@ -372,6 +372,6 @@ def _replace_removed_nodes(
         if not all(waiting.values()) or len(waiting) > max_waiting:
             return None
         max_waiting = len(waiting) // 2
-        replacements = search.packing.pack(program.restrict_to(waiting), program.names)
+        replacements = search.packing.pack(program.restrict_to_pods(waiting), program.names)
         counts = {name: counts.get(name, 0) + replacements.get(name, 0) for name in {**counts, **replacements}}
     return None

@@ -79,7 +79,10 @@ class NodeShape:
         return sum(known_prices) if len(known_prices) == len(prices) else None
 
     def iter_nodes(self, nodes: int) -> Iterator[Node]:
-        """Yield this number of nodes, each with its name and zone in its labels."""
+        """Yield the first nodes of this shape, labelled with their names and zones.
+
+        `nodes` is the number of nodes.
+        """
         for number in range(nodes):
             name = self.get_node_name(number)
             zone = self.get_zone(number)
@@ -209,7 +212,7 @@ def _build_pool_shape(cluster: Cluster, name: str, nodes: Sequence[Node], daemon
     return NodeShape(name, models, prices=dict.fromkeys(models), daemons=daemons, limits=limits, like=model_name)
 
 
-def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:
+def add_prices_to_shapes(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:
     """Return the shapes with prices from a catalogue, by the instance type, zone and capacity type of their nodes.
 
     A price is None if the catalogue does not have it. Raises InputError if the catalogue is invalid.
@@ -315,7 +318,7 @@ def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str,
     return tuple(place_by_node.values()) if depends_on_other_pods else ()
 
 
-def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, NodeShape]:
+def split_shapes_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, NodeShape]:
     """Return the shapes, with an additional part of a shape for each zone to which some pod is bound.
 
     A pod may be bound to a zone because of its volume, for example. A part has nodes in its zone only, whereas nodes of
@@ -341,7 +344,7 @@ def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, 
 
 
 def find_taking_shapes(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
-    """Map each pod to the names of the shapes with a node in one of its places, including parts in one zone."""
+    """Map each pod to the names of the shapes that offer one of its places, including shapes limited to one zone."""
     shapes_by_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():
         for zone in shape.zones:

@@ -35,7 +35,7 @@ from kschedctl.commands.size.shapes import (
     find_taking_shapes,
     has_claims,
     scale_workloads,
-    split_by_zone,
+    split_shapes_by_zone,
 )
 from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
 from kschedctl.commands.size.type_shapes import iter_limit_warnings
@@ -201,7 +201,7 @@ class _Sizing:
         try:
             self._exclude_unplaceable_pods(progress)
             if len(self.cluster.pods):
-                self._find_sets(progress)
+                self._find_node_sets(progress)
         except KeyboardInterrupt:
             self.interrupted = True
         if self.search and not self.sets:
@@ -212,7 +212,7 @@ class _Sizing:
 
         Ties go to the cheapest set. Nothing happens if no set was replayed.
         """
-        replayed_sets = [(self._build_set(counts), waiting) for counts, waiting in sets.iter_replayed_sets()]
+        replayed_sets = [(self._build_node_set(counts), waiting) for counts, waiting in sets.iter_replayed_sets()]
         if not replayed_sets:
             return
         fullest_set, waiting = min(replayed_sets, key=lambda entry: (len(entry[1]), entry[0].cost))
@@ -227,7 +227,7 @@ class _Sizing:
         """
         sets = NodeSets(self.cluster, self.shapes)
         places = find_places_of_pending_pods(self.view, self.shapes, progress)
-        self.shapes = split_by_zone(self.shapes, places)
+        self.shapes = split_shapes_by_zone(self.shapes, places)
         self.takers = find_taking_shapes(places, self.shapes)
         unplaceable = {key for key, takers in self.takers.items() if not takers}
         self._unplaceable = unplaceable
@@ -235,28 +235,28 @@ class _Sizing:
             unplaceable_pods = PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
             cluster_of_unplaceable = replace(self.cluster, pods=unplaceable_pods)
             cluster_with_nodes = sets.build_cluster(self._one_per_zone, cluster=cluster_of_unplaceable)
-            self._remove_from_cluster(unplaceable, explain_unplaced_pods(cluster_with_nodes))
+            self._remove_pods_from_cluster(unplaceable, explain_unplaced_pods(cluster_with_nodes))
 
-    def _find_sets(self, progress: Progress) -> None:
+    def _find_node_sets(self, progress: Progress) -> None:
         """Propose starting sets, grow them until they take all pods, make them cheaper, and check all cheaper sets.
 
         The first set that needs no solver is replayed before the solver runs, so that there is an early answer. Raises
         KeyboardInterrupt if the user interrupts.
         """
         search = self.search = self._build_set_search()
-        plain_starts = PlainPacking().propose_starts(search.program)
+        plain_starts = PlainPacking().propose_starting_sets(search.program)
         self.bound = self.proven = plain_starts.bound
         crowded_sets = self._find_crowded_first_sets(search, plain_starts, progress)
         crowded_names = list(map(format_counts, crowded_sets))
 
         # Propose sets with the solver, if there is one.
-        solver_starts = search.packing.propose_starts(search.program)
+        solver_starts = search.packing.propose_starting_sets(search.program)
         self.bound = self.proven = search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
         search_progress = _SearchProgress(progress, self._deadline, self.wishes.seconds)
         # A crowded set comes first, since its replay has shown already which nodes it lacks.
         starts = sorted(solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded_names)
-        complete_sets = self._grow_starts(search, starts, search_progress.report_placed_pods)
+        complete_sets = self._grow_starting_sets(search, starts, search_progress.report_placed_pods)
         if complete_sets and not self.interrupted:
             self._improve_sets(search, complete_sets, search_progress.report_placed_pods)
         if self.sets and not self.interrupted:
@@ -288,7 +288,7 @@ class _Sizing:
         sets = NodeSets(self.cluster, self.shapes, self.wishes.keep_zone_loss)
         return SetSearch(sets, build_program(self.view, row_by_shape, costs, self.takers), self.packing)
 
-    def _grow_starts(
+    def _grow_starting_sets(
         self, search: SetSearch, starts: Sequence[Counts], done: Callable[[int], None]
     ) -> list[SearchedSet]:
         """Grow the starting sets, and return the grown sets that take the most pods, the cheapest first.
@@ -307,7 +307,7 @@ class _Sizing:
         fewest_homeless = min((homeless for _, homeless in homeless_by_set), key=len, default={})
         self.homeless |= fewest_homeless
         fullest = [result for result, homeless in homeless_by_set if homeless.keys() <= fewest_homeless.keys()]
-        self.sets += [self._build_set(result.counts) for result in fullest]
+        self.sets += [self._build_node_set(result.counts) for result in fullest]
         return sorted(fullest, key=lambda result: search.program.compute_cost(result.counts))
 
     def _improve_sets(self, search: SetSearch, sets: Sequence[SearchedSet], done: Callable[[int], None]) -> None:
@@ -321,7 +321,7 @@ class _Sizing:
         results = run_tasks(improve_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
         improved_counts = [result.counts for result in results.completed]
-        self.sets += [self._build_set(counts) for counts in (*improved_counts, *search.best.values())]
+        self.sets += [self._build_node_set(counts) for counts in (*improved_counts, *search.best.values())]
         self.unknown += [result.unknown for result in results.completed]
         self.tried = sum(result.complete for result in results.completed)
 
@@ -336,7 +336,7 @@ class _Sizing:
         if candidates is None:
             return
         # The program prices each node where it is cheapest, so some candidates cost more than it says.
-        costs_and_counts = [(self._build_set(counts).cost, counts) for counts in candidates]
+        costs_and_counts = [(self._build_node_set(counts).cost, counts) for counts in candidates]
         cheaper_sets = [(cost, counts) for cost, counts in costs_and_counts if cost < best_cost]
         cheaper_sets.sort(key=lambda entry: entry[0])
 
@@ -346,7 +346,7 @@ class _Sizing:
         self.is_optimal = check.has_refuted_all
         self.refuted = len(check.refuted)
         if check.best is not None:
-            self.sets.append(self._build_set(check.best))
+            self.sets.append(self._build_node_set(check.best))
 
         # All sets that cost less than this were refuted.
         if self.is_optimal:
@@ -365,7 +365,7 @@ class _Sizing:
         self.interrupted = results.interrupted
         return results.completed
 
-    def _remove_from_cluster(self, keys: Collection[str], messages: Mapping[str, str]) -> None:
+    def _remove_pods_from_cluster(self, keys: Collection[str], messages: Mapping[str, str]) -> None:
         """Remove the pods with these keys, which no shape takes, from the cluster and from `takers`.
 
         They are added to `homeless` with kube-scheduler's messages.
@@ -381,7 +381,7 @@ class _Sizing:
             return 1.0
         return min(price for price in self.shapes[name].prices.values() if price is not None)
 
-    def _build_set(self, counts: Counts) -> NodeSet:
+    def _build_node_set(self, counts: Counts) -> NodeSet:
         """Build the node set with these numbers of nodes of each shape.
 
         Its cost is the price of its nodes, or their number if the sizing uses no prices.
@@ -466,7 +466,7 @@ class _Sizing:
         """
         best_by_shapes: dict[frozenset[str], NodeSet] = {}
         for node_set in sorted(self.sets, key=lambda node_set: (node_set.cost, node_set.nodes)):
-            shape_names = frozenset(_count_by_shape(node_set, self.shapes))
+            shape_names = frozenset(_count_nodes_by_shape(node_set, self.shapes))
             best_by_shapes.setdefault(shape_names, node_set)
         return list(best_by_shapes.values())
 
@@ -482,7 +482,7 @@ class _Sizing:
         The parts of a shape that are limited to one zone are counted together. The price is None if some price is
         unknown.
         """
-        for name, parts in _count_by_shape(node_set, self.shapes).items():
+        for name, parts in _count_nodes_by_shape(node_set, self.shapes).items():
             zones: Counter[str] = Counter()
             for part, number in parts.items():
                 node_zones = map(self.shapes[part].get_zone, range(number))  # one zone for each node
@@ -508,7 +508,9 @@ class _Sizing:
             column = self.view.resources[resource]
             return float(100 * requested[column] / offered[column]) if offered[column] else 0.0
 
-        nodes_by_shape = {name: sum(parts.values()) for name, parts in _count_by_shape(node_set, self.shapes).items()}
+        nodes_by_shape = {
+            name: sum(parts.values()) for name, parts in _count_nodes_by_shape(node_set, self.shapes).items()
+        }
         return SizingAlternative(
             ", ".join(f"{number:,} × {name}" for name, number in nodes_by_shape.items()),
             len(nodes_by_shape),
@@ -519,7 +521,7 @@ class _Sizing:
         )
 
 
-def _count_by_shape(node_set: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[str, dict[str, int]]:
+def _count_nodes_by_shape(node_set: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[str, dict[str, int]]:
     """Map each shape to the numbers of nodes of its parts: the whole shape, or the shape limited to one zone."""
     counts_by_shape: dict[str, dict[str, int]] = {}
     for name, number in node_set.counts.items():

@@ -96,8 +96,8 @@ def build_upper_limits(rows: Any, limits: Any) -> Any:
 def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
     """Return the dual prices (G,) of covering `demand` (G,) at the lowest cost, or None if this is impossible.
 
-    Any multiple of each of the `columns` (G, V) can be bought. A column costs `cost` (V,) and covers some of each
-    demand.
+    Any multiple of each column can be bought. A column of `columns` (G, V) covers some of each demand, and `costs` (V,)
+    are the costs of the columns.
     """
     optimize: Any = import_module("scipy.optimize")
     with suppress_stdout():
@@ -170,16 +170,16 @@ class SolvedPacking:
     seconds: float = 8.0
     """The time limit for one program."""
 
-    def propose_starts(self, program: PackingProgram) -> StartingSets:
+    def propose_starting_sets(self, program: PackingProgram) -> StartingSets:
         """Propose sets of few shapes and a set without that limit, mixed with sets of the greedy packing.
 
         With few shapes, every pod finds its place even though kube-scheduler does not put each pod where the program
         would. With several shapes, pods that fit anywhere may fill nodes meant for pods that need one shape. If the
         solver finds no set in time, only sets of the greedy packing are proposed.
         """
-        plain_starts = PlainPacking().propose_starts(program)
+        plain_starts = PlainPacking().propose_starting_sets(program)
         cuts = find_cuts(program, self.seconds)
-        unlimited = self._solve(program, cuts=cuts)
+        unlimited = self._solve_packing(program, cuts=cuts)
         if unlimited is None:
             return plain_starts
 
@@ -187,7 +187,7 @@ class SolvedPacking:
         for max_shapes in range(1, min(len(unlimited.counts), MAX_LIMITED_KINDS + 1)):
             if len(limited_sets) == MAX_LIMITED_SETS:
                 break
-            limited = self._solve(program, max_shapes=max_shapes, cuts=cuts)
+            limited = self._solve_packing(program, max_shapes=max_shapes, cuts=cuts)
             if limited is not None:
                 limited_sets.append(limited.counts)
 
@@ -205,10 +205,10 @@ class SolvedPacking:
         If the solver finds no solution in time, the set of the greedy packing is returned.
         """
         takes = program.prefer_shapes(preferred)
-        solution = self._solve(program, takes)
+        solution = self._solve_packing(program, takes)
         return solution.counts if solution else PlainPacking().pack(program, preferred)
 
-    def _solve(
+    def _solve_packing(
         self,
         program: PackingProgram,
         takes: Bools | None = None,
@@ -226,7 +226,7 @@ class SolvedPacking:
             return Solution({}, 0.0)
         if takes is None:
             takes = program.takes
-        is_undominated = program.find_undominated(takes[groups])
+        is_undominated = program.find_undominated_shapes(takes[groups])
         if not takes[groups][:, is_undominated].any(axis=1).all():
             return None
         mixed_program = _MixedProgram(program, groups, np.flatnonzero(is_undominated), takes)
@@ -277,12 +277,16 @@ class _MixedProgram:
     def _iter_constraints(self, max_shapes: int, cuts: Sequence[Cut]) -> Any:
         """Yield all constraints: each pod has a node, no node is overfull, and the cuts and limits are satisfied."""
         pods = self.program.pods[self.groups]
-        placed_pods = self._build_rows(self.group, len(self.groups), np.ones(len(self.group)), node_coefficient=0)
+        placed_pods = self._build_coefficient_matrix(
+            self.group, len(self.groups), np.ones(len(self.group)), node_coefficient=0
+        )
         yield self._build_constraint(placed_pods, pods, pods)
         for measure in self.program.measures:
             # The nodes that the pods of each shape fill, minus the nodes of the shape, are at most 0.
             shares = measure[np.ix_(self.groups, self.shapes)][self.group, self.shape]
-            filled_minus_nodes = self._build_rows(self.shape, len(self.shapes), shares, node_coefficient=-1)
+            filled_minus_nodes = self._build_coefficient_matrix(
+                self.shape, len(self.shapes), shares, node_coefficient=-1
+            )
             yield self._build_constraint(filled_minus_nodes, -np.inf, 0)
         yield from self._iter_exclusion_constraints()
         yield from self._iter_cut_constraints(cuts)
@@ -326,7 +330,7 @@ class _MixedProgram:
         used_shapes = self._build_matrix(ones, np.zeros(shapes), pairs + shapes + rows, 1)
         yield self._build_constraint(used_shapes, 0, max_shapes)
 
-    def _build_rows(self, rows: Indexes, row_count: int, values: Table, node_coefficient: float) -> Any:
+    def _build_coefficient_matrix(self, rows: Indexes, row_count: int, values: Table, node_coefficient: float) -> Any:
         """Build a matrix with a row for each group or shape.
 
         `rows` (V,) are the rows of the variables for pods, and `values` (V,) are their coefficients. If
@@ -368,7 +372,7 @@ def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
     """
     # Groups of pods that some shape takes, and the shapes that no other shape replaces at the same or a lower price
     groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
-    is_undominated = program.find_undominated(program.takes[groups])
+    is_undominated = program.find_undominated_shapes(program.takes[groups])
     if not len(groups) or len(groups) * int(is_undominated.sum()) > MAX_PAIRS:
         return []
     search = _PatternSearch(program, groups, np.flatnonzero(is_undominated))

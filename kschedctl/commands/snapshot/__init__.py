@@ -40,7 +40,7 @@ def diff(before: Cluster, after: Cluster, names: tuple[str, str] = ("before", "a
     >>> str(diff(kschedctl.Cluster.from_objects([]), kschedctl.Cluster.from_objects([])))
     'No difference that scheduling reads'
     """
-    changes = tuple(_build_change(difference) for difference in iter_differences(before, after))
+    changes = tuple(_build_change(difference) for difference in iter_object_differences(before, after))
     return SnapshotDiff(*names, changes, tuple(_iter_scheduler_changes(before, after)))
 
 
@@ -63,7 +63,7 @@ class _Difference(NamedTuple):
         return bool(old_uid and new_uid) and old_uid != new_uid
 
 
-def iter_differences(before: Cluster, after: Cluster) -> Iterator[_Difference]:
+def iter_object_differences(before: Cluster, after: Cluster) -> Iterator[_Difference]:
     """Yield the objects that differ in a field that scheduling reads, sorted by kind and name."""
     for kind, field in FIELDS.items():
         if kind in (*OBSERVED, *CREATION_KINDS):

@@ -23,7 +23,7 @@ def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
     """Build the page of a snapshot: its origin, its objects, and the kinds that it lacks."""
     kinds = [(kind, f"{number:,}") for kind, number in report.objects.items()]
     unread = tuple(
-        Marked(f"{_list_kinds(kinds, style)}: {why}", Tone.WARNING)
+        Marked(f"{_join_kind_names(kinds, style)}: {why}", Tone.WARNING)
         for why, kinds in _group_unread_kinds(report).items()
     )
     return (
@@ -43,7 +43,7 @@ def _group_unread_kinds(report: SnapshotReport) -> dict[str, list[str]]:
     return kinds
 
 
-def _list_kinds(names: Sequence[str], style: Style) -> str:
+def _join_kind_names(names: Sequence[str], style: Style) -> str:
     """Join the names of the kinds. Unless the output is wide, several kinds of custom resources are only counted.
 
     Few clusters have these kinds. A single kind of custom resource is named.

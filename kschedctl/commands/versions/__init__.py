@@ -44,7 +44,7 @@ MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 """The minor versions that are replayed."""
 NO_PLUGIN = "no such plugin"
 SORTS = ("rule", "plugin", "gate")
-"""The sorts of changes, in the order in which they are reported."""
+"""The kinds of changes, in the order in which they are reported."""
 SEARCHED_PACKAGES = ("kschedctl.api.pod_requests", "kschedctl.scheduler")
 """The modules and packages that declare rules and messages that differ."""
 
@@ -208,7 +208,7 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
     """Yield everything that differs between versions: rules, then properties of plugins, then feature gates."""
     for subject, rules in group_rules_by_plugin().items():
         for rule in rules:
-            steps = tuple((since, describe_value(value)) for since, value in rule.steps)
+            steps = tuple((since, describe_rule_value(value)) for since, value in rule.steps)
             yield VersionedAspect("rule", subject, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
     for plugin in IN_TREE.values():
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
@@ -222,10 +222,10 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
         yield VersionedAspect("gate", gate, ByVersion("stage", _build_value_changes(stages)))
 
 
-def describe_value(value: object) -> str:
+def describe_rule_value(value: object) -> str:
     """Describe the value that a rule has in a version. Placeholders of message templates become an ellipsis.
 
-    >>> describe_value("taint {{{key}: {value}}} of {}"), describe_value(False), describe_value(())
+    >>> describe_rule_value("taint {{{key}: {value}}} of {}"), describe_rule_value(False), describe_rule_value(())
     ('taint {key: value} of …', 'no', 'none')
     """
     match value:
@@ -234,15 +234,15 @@ def describe_value(value: object) -> str:
         case Code():
             return value.value
         case frozenset():
-            return describe_value(tuple(sorted(value)))
+            return describe_rule_value(tuple(sorted(value)))
         case tuple():
-            return ", ".join(map(describe_value, value)) or "none"
+            return ", ".join(map(describe_rule_value, value)) or "none"
         case str():
-            return _describe_template(value)
+            return _describe_message_template(value)
     return str(value)
 
 
-def _describe_template(template: str) -> str:
+def _describe_message_template(template: str) -> str:
     """Return a message template with named fields replaced by their names and unnamed ones by ellipses."""
     text = ""
     for literal, field_name, *_ in Formatter().parse(template):

@@ -18,7 +18,7 @@ STAGE_WORDS = {
 }
 """Stages of feature gates that are worded differently for people."""
 HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature gates"}
-"""Sort of change -> the heading of its table."""
+"""Kind of change -> the heading of its table."""
 
 
 def build_version_changes_page(report: VersionChanges, style: Style) -> Page:

@@ -47,7 +47,7 @@ class VersionChange(Document, frozen=True):
 
 
 class VersionChanges(Report, frozen=True):
-    """Differences between versions of kube-scheduler, newest first within each sort."""
+    """Differences between versions of kube-scheduler, newest first within each kind."""
 
     versions: tuple[str, ...]
     """The two versions that are compared, or all that are replayed."""

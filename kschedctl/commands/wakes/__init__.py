@@ -89,7 +89,10 @@ def wakes_by(
 
     `changes` are objects (dicts) as applied, events `{"action", "old", "new"}`, or watch events (`type`, `object`).
     `where` names their source in errors. `pods` are given as for `explain`. Without `pods`, all pending pods of a
-    `namespace` or with the labels of `selector` are replayed. Raises UsageError, InputError and ConfigurationError.
+    `namespace` or with the labels of `selector` are replayed.
+
+    Raises UsageError for an unknown pod, InputError for a malformed change, and ConfigurationError for an invalid
+    configuration of the scheduler.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}

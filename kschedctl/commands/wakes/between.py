@@ -20,7 +20,7 @@ from kschedctl.commands.wakes.event_replay import (
     build_basis,
     drop_updates_of_other_pods,
     has_registered_rejector,
-    merge_bases,
+    merge_report_bases,
     replay_queueing_hints,
     try_pod,
 )
@@ -102,7 +102,7 @@ def find_wakes_between(
         unheard=moments.unwatched_count,
         pods=tuple(sorted((answer.pod for answer in answers), key=lambda pod: not pod.missed)),
         kube_version=before.cluster.kube_version,
-        **merge_bases(bases),
+        **merge_report_bases(bases),
     )
 
 
@@ -148,7 +148,7 @@ class AnsweredPod(NamedTuple):
 def _iter_wake_up_answers(
     rejected: RejectedPod, equal_pods: Sequence[Pod], moments: Moments, max_waking_changes: int | None
 ) -> Iterator[AnsweredPod]:
-    """Yield what woke each of these equal pods.
+    """Yield the answer for each of these equal pods, which says what woke the pod.
 
     `rejected` is the attempt to schedule one of the pods at the first moment. Pods that neither changed nor stopped
     waiting share the answer for this attempt. Each other pod gets an attempt and an answer of its own.

@@ -13,7 +13,7 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.api.objects import get_object_key
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert_document, describe_document, fill_namespace, flatten_lists
-from kschedctl.commands.snapshot import iter_differences
+from kschedctl.commands.snapshot import iter_object_differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
 from kschedctl.scheduler.framework.events import ChangedObject
@@ -89,7 +89,7 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 
     Changes of kinds that were not read in one of the two states are skipped.
     """
-    for difference in iter_differences(before.cluster, after.cluster):
+    for difference in iter_object_differences(before.cluster, after.cluster):
         namespace, _ = difference.key
         if difference.old is None and before.cluster.find_gap(difference.kind, namespace):
             continue
@@ -105,11 +105,11 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
 
 
 def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
-    """Convert a watch event or a plain object to an event `{action, old, new}`, and return such an event as it is.
+    """Convert a watch event or a plain object to an event `{action, old, new}`.
 
     An object that exists in the cluster is updated, any other object is added. If only the identity of a deleted object
-    is given, its place is taken by the cluster's object, if there is one. Raises InputError if the type of a watch
-    event is unknown.
+    is given, its place is taken by the cluster's object, if there is one. A document that already has an action is
+    returned as it is otherwise. Raises InputError if the type of a watch event is unknown.
     """
     # An event {action, old, new}
     if "action" in document:

@@ -74,7 +74,7 @@ def wakes(
     inquiry = read_inquiry(source, scope.namespace, pods_alone=are_all_pods(words)).with_scheduler_name(
         scope.scheduler_name
     )
-    targets = _find_targets(inquiry, source, scope, words)
+    targets = _find_target_pods(inquiry, source, scope, words)
     scope = with_context_namespace(scope, source, inquiry.cluster)
     report = (
         _report_effects_of_changes(inquiry, targets, scope, event)
@@ -99,11 +99,10 @@ def _is_successful(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
             return report.not_created is None
 
 
-def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
+def _find_target_pods(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
     """Find the pods named on the command line or defined in the files.
 
-    Return None if neither names pods, which means all pending pods. Raises UsageError, also for a namespace that does
-    not exist.
+    Return None if neither names pods, which means all pending pods. Raises UsageError for an unknown pod or namespace.
     """
     if words:
         return subjects.find_named_targets(inquiry, words, scope, source)

@@ -209,7 +209,7 @@ def build_basis(scheduler: Scheduler, rejected: RejectedPod) -> Basis:
     return {"not_replayed": find_unreplayed_parts(rejected.framework), **build_unknown_fields(unknown)}
 
 
-def merge_bases(bases: Sequence[Basis]) -> Basis:
+def merge_report_bases(bases: Sequence[Basis]) -> Basis:
     """Merge the report fields `not_replayed`, `unknown` and `undecided` of several answers."""
     return {
         "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),

@@ -15,7 +15,7 @@ from kschedctl.commands.wakes.event_replay import (
     RejectedPod,
     TriedGroups,
     build_basis,
-    merge_bases,
+    merge_report_bases,
     replay_change,
     try_pod,
 )
@@ -118,7 +118,7 @@ def _build_wakes_report(
         kube_version=scheduler.cluster.kube_version,
         ignored=scheduler.list_ignored_fields([rejected.info.spec for rejected, _ in groups]),
         interrupted=interrupted,
-        **merge_bases([build_basis(scheduler, rejected) for rejected, _ in groups]),
+        **merge_report_bases([build_basis(scheduler, rejected) for rejected, _ in groups]),
     )
 
 

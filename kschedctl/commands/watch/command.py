@@ -15,7 +15,15 @@ import typer
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import is_workload_manifest
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.output_options import SCHEDULES, TABLE, UNDECIDED, Answer, Output, OutputFormat, output_option
+from kschedctl.cli.output_options import (
+    SCHEDULES,
+    TABLE,
+    UNDECIDED,
+    Answer,
+    Output,
+    OutputFormat,
+    declare_output_option,
+)
 from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.cli.streams import leave_on_sigterm
 from kschedctl.commands.explain.watching import follow_cluster
@@ -54,7 +62,7 @@ class MetricsOutput(Output):
     """The output options, including the format openmetrics."""
 
     output: Annotated[
-        OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "csv", "openmetrics")
+        OutputFormat, declare_output_option("table", "wide", "json", "yaml", "markdown", "html", "csv", "openmetrics")
     ] = TABLE
 
 

@@ -39,12 +39,12 @@ def to_openmetrics(document: Document) -> str:
     if not isinstance(document, ClusterMetrics):
         raise UsageError("-o openmetrics shows metrics", hint="-o json has everything")
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(FamilyCollector(tuple(iter_families(document))))
+    registry.register(FamilyCollector(tuple(iter_metric_families(document))))
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text.decode()
 
 
-def iter_families(report: ClusterMetrics) -> Iterator[Metric]:
+def iter_metric_families(report: ClusterMetrics) -> Iterator[Metric]:
     """Yield a metric family for each metric that has values. All values of a metric have the same label names."""
     for name, help in FAMILIES.items():
         metrics = [metric for metric in report.metrics if metric.metric == name]
@@ -95,7 +95,7 @@ class MetricsServer(Collector):
 
     def publish(self, report: ClusterMetrics, seconds: float) -> None:
         """Serve a new report, which took `seconds` to compute."""
-        self._families = tuple(iter_families(report))
+        self._families = tuple(iter_metric_families(report))
         self._answers += 1
         self._seconds = seconds
         self._at = time.time()

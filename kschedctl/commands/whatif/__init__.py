@@ -464,14 +464,14 @@ def answer_question_for_seed(question: Question, seed: int, progress: Progress =
     """
     if not question.settings:
         before = question.settle(question.cluster, seed)
-        return _build_what_if(question, seed, before, _run_scenario(question, seed, before, progress))
+        return _build_what_if_report(question, seed, before, _run_scenario(question, seed, before, progress))
 
     first_cluster, second_cluster = question.build_clusters()
     first = _run_scenario(question, seed, question.settle(first_cluster, seed), progress)
     if first.settled.interrupted:
-        return _build_what_if(question, seed, first.settled, first)
+        return _build_what_if_report(question, seed, first.settled, first)
     second = _run_scenario(question, seed, question.settle(second_cluster, seed), progress)
-    report = replace(_build_what_if(question, seed, first.settled, second), steps_before=tuple(first.steps))
+    report = replace(_build_what_if_report(question, seed, first.settled, second), steps_before=tuple(first.steps))
     if not question.compares_versions:
         return report
     report = replace(report, unverified=question.compare_versions().unverified)
@@ -578,7 +578,7 @@ def _get_workload_key(failure: NotCreated) -> str:
     return key
 
 
-def _build_what_if(question: Question, seed: int, before: SettledCluster, run: ScenarioRun) -> WhatIf:
+def _build_what_if_report(question: Question, seed: int, before: SettledCluster, run: ScenarioRun) -> WhatIf:
     """Build the report on how the run changed the settled cluster `before`.
 
     Some newly pending pods are explained node by node if the question asks for that for this seed.

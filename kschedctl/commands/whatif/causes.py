@@ -155,7 +155,7 @@ def _describe_change(change: VersionChange) -> str:
 def find_causes_by_pod(
     pods: Collection[str], search: CauseSearch, advance: Callable[[int], None]
 ) -> dict[str, tuple[str, ...]]:
-    """Find the causes why each pod fares differently. After an interruption, return the pods explained so far.
+    """Return the causes of the different outcome of each pod. After an interruption, return the pods explained so far.
 
     `advance` is called with 1 for each pod.
     """

@@ -73,7 +73,7 @@ def whatif(
 
     Exits with 1 if pods become pending or are not created.
     """
-    _validate_usage(scenario, comparison)
+    _validate_options(scenario, comparison)
     steps = read_scenario(scenario) if scenario else ScenarioFile()
     configurations = {name: load_configuration_file(name) for name in comparison.compare_config or ()}
     if comparison.compare_version:
@@ -95,7 +95,7 @@ def whatif(
         return ask_and_answer(run, result, load_clusters(source), answer_source, leaves_no_pod_pending)
 
 
-def _validate_usage(scenario: str | None, comparison: ComparisonOptions) -> None:
+def _validate_options(scenario: str | None, comparison: ComparisonOptions) -> None:
     """Raise UsageError if there is neither a scenario nor a comparison, or if the comparison options conflict."""
     files, versions = comparison.compare_config, comparison.compare_version
     if not (scenario or files or versions):

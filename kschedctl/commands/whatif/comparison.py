@@ -111,7 +111,7 @@ def compare_zones(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:
     """Yield the nodes, pods and requested shares of each zone before and after, sorted by zone."""
     old_view, new_view = Scheduler(before).view, Scheduler(after).view
     for zone in sorted({*old_view.nodes.label(ZONE).values, *new_view.nodes.label(ZONE).values}):
-        old, new = _sum_up_zone(old_view, zone), _sum_up_zone(new_view, zone)
+        old, new = _compute_zone_totals(old_view, zone), _compute_zone_totals(new_view, zone)
         requested = {name: (old.requested[name], new.requested[name]) for name in old.requested}
         yield DomainBalance(zone, (old.nodes, new.nodes), (old.pods, new.pods), requested)
 
@@ -125,7 +125,7 @@ class _ZoneTotals(NamedTuple):
     """Resource -> its requested share in percent."""
 
 
-def _sum_up_zone(view: Fork, zone: str) -> _ZoneTotals:
+def _compute_zone_totals(view: Fork, zone: str) -> _ZoneTotals:
     """Count the nodes and pods of a zone, and compute the requested shares of CPU and memory.
 
     The zone may not exist.

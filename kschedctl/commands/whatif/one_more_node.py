@@ -85,7 +85,7 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
 def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_nodes: bool) -> list[str]:
     """Return the names of nodes to model new nodes on: a schedulable node of each pool that loses nodes.
 
-    At most MAX_MODELS pools are considered. With `deletes_nodes`, the nodes that are taken away are no models.
+    At most MAX_MODELS pools are considered. With `deletes_nodes`, nodes that the step takes away cannot be models.
     """
     taken_names = frozenset(taken_nodes)
     pools = {find_node_pool_name(node) for node in cluster.nodes if node.metadata.name in taken_names}
@@ -100,7 +100,7 @@ def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_no
 def _accepts_all_groups(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedPods]) -> bool:
     """Return whether one more node like the model would pass all filters for a pod of each group of unplaced pods.
 
-    This is a quick check before a replay, in which the step is not made and at most MAX_CHECKED_GROUPS groups count.
+    This is a quick check before a replay. It ignores the step, and considers at most MAX_CHECKED_GROUPS groups.
     """
     edit = add_nodes(AddNodes(like=model_node, name=NEW), cluster, reject_file)
 

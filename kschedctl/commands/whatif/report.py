@@ -179,7 +179,7 @@ class WhatIf(Report, frozen=True):
     def _describe_further_differences(self) -> str:
         """Describe how many messages change and how many running pods have other best nodes, as the end of a sentence.
 
-        The text is empty if nothing of this changes.
+        The text is empty if there are no such differences.
         """
         text = ""
         pods_with_messages = sum(len(change.pods) for change in self.messages)

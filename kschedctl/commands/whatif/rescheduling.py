@@ -113,7 +113,7 @@ def compare_replacements(
     results = run_tasks(_compare_pod_batch, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
     batch_results = results.completed
     attribution = ChangeAttribution(pair, version_changes, progress, skip_search=results.interrupted)
-    elsewhere = attribution.group_elsewhere([pod for answers in batch_results for pod in answers.elsewhere])
+    elsewhere = attribution.group_pods_elsewhere([pod for answers in batch_results for pod in answers.elsewhere])
     rescored = attribution.group_rescored_pods([pod for answers in batch_results for pod in answers.rescored])
     report = Replacement(
         running=len(running),
@@ -139,7 +139,7 @@ class ChangeAttribution:
     _known_sets: list[Names] = field(default_factory=list)
     _probes: dict[Names, _SchedulerProbe] = field(default_factory=dict)
 
-    def group_elsewhere(self, pods: Sequence[PodElsewhere]) -> tuple[PodsElsewhere, ...]:
+    def group_pods_elsewhere(self, pods: Sequence[PodElsewhere]) -> tuple[PodsElsewhere, ...]:
         """Find the causes of the pods' other best nodes, and group the pods by workload, best nodes and causes."""
 
         def find_best_nodes(probe: _SchedulerProbe, position: Position) -> Nodes | None:

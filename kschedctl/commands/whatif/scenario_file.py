@@ -27,7 +27,10 @@ class ScenarioFile(NamedTuple):
     """The name of the scenario in messages."""
 
     def read(self, name: str) -> Iterable[JsonObject]:
-        """Read the documents of a file that the scenario names, relative to `folder`. Raises KschedctlError."""
+        """Read the documents of a file that the scenario names, relative to `folder`.
+
+        Raises KschedctlError if the file cannot be read.
+        """
         return read_objects(str(self.folder / name))
 
 

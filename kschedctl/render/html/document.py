@@ -129,10 +129,10 @@ SCHEDULER_PREFIX = "kube-scheduler:"
 def _arrange_sections(
     document: Document, parts: list[HtmlSection], widgets: Sequence[HtmlSection]
 ) -> list[HtmlSection]:
-    """Order the sections: answer, fixes, map of nodes for one pod, evidence.
+    """Order the sections: answer, fixes, map of nodes for one pod, evidence. Changes `parts`.
 
-    Sections of an audit can be folded, and those without errors and warnings are folded at first.
-    Widgets of reports about many pods come last.
+    Sections of an audit can be folded, and those without errors and warnings are folded at first. Widgets of reports
+    about many pods come last.
     """
     states = document.describe_sections() if isinstance(document, PlainReport) else {}
     if states and isinstance(document, PlainReport):
@@ -145,7 +145,7 @@ def _arrange_sections(
     # The texts before the first table are the answer
     if parts and not parts[0].title:
         texts = list(takewhile(lambda block: block[0] in TEXT_BLOCKS, parts[0].blocks))
-        answer = HtmlSection("", [_fold_scheduler_message(*block) for block in texts], tone=_find_tone(texts))
+        answer = HtmlSection("", [_fold_scheduler_message(*block) for block in texts], tone=_find_answer_tone(texts))
         remainder = HtmlSection("", parts[0].blocks[len(texts) :])
         parts[:1] = [section for section in (answer, remainder) if section.blocks]
 
@@ -159,7 +159,7 @@ def _arrange_sections(
 TEXT_BLOCKS = ("paragraph", "bullets")
 
 
-def _find_tone(answer: Sequence[tuple[str, object]]) -> str:
+def _find_answer_tone(answer: Sequence[tuple[str, object]]) -> str:
     """Return the tone of the first words in the answer that are good, bad or a warning, or "" if there are none."""
     for _, content in answer:
         if not isinstance(content, tuple):
@@ -179,7 +179,7 @@ def _fold_scheduler_message(kind: str, content: object) -> tuple[str, object]:
 
 @cache
 def _load_template() -> jinja2.Template:
-    """Load the Jinja template."""
+    """Load the Jinja template of the report, with the filters that it uses. The result is cached."""
     loader = jinja2.FunctionLoader(lambda name: files(__package__).joinpath(name).read_text("utf-8"))
     environment = jinja2.Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(humps=split_camel_case, cut=truncate)

@@ -260,8 +260,8 @@ def _build_curve_plot(plot: Plot) -> _CurvePlot:
         printable(plot.x.title),
         y=printable(plot.y.title),
         lines=curves,
-        x_ticks=tuple(_Tick(_interpolate(x, at, _LEFT, _WIDTH - _RIGHT), text) for at, text in x.ticks.items()),
-        y_ticks=tuple(_Tick(_interpolate(y, at, _HEIGHT - _BOTTOM, _TOP), text) for at, text in y.ticks.items()),
+        x_ticks=tuple(_Tick(_interpolate(x, value, _LEFT, _WIDTH - _RIGHT), text) for value, text in x.ticks.items()),
+        y_ticks=tuple(_Tick(_interpolate(y, value, _HEIGHT - _BOTTOM, _TOP), text) for value, text in y.ticks.items()),
     )
 
 
@@ -270,9 +270,9 @@ def _make_scaler(axis: AxisScale, start: int, end: int) -> Callable[[float], flo
     return lambda value: _interpolate(axis, axis.position_of(value), start, end)
 
 
-def _interpolate(axis: AxisScale, at: float, start: int, end: int) -> float:
+def _interpolate(axis: AxisScale, position: float, start: int, end: int) -> float:
     """Map a position on the axis to a coordinate between `start` and `end`, rounded to tenths."""
-    return round(start + (end - start) * (at - axis.start) / (axis.end - axis.start), 1)
+    return round(start + (end - start) * (position - axis.start) / (axis.end - axis.start), 1)
 
 
 def _build_path(points: Sequence[Point]) -> str:
@@ -290,7 +290,7 @@ _MAX_BAR_WIDTH = 84
 _THICK, _GAP, NAME = 16, 8, 17
 
 
-"""Pixels: of a bar, between places, of a name."""
+"""Heights in pixels: of a bar, of the gap between places, and of a name."""
 
 
 _BAR_LOOKS = 8

@@ -25,7 +25,7 @@ HEIGHT, WIDEST = 16, 100
 COLORS = ("cyan", "yellow", "red", "green", "magenta", "blue")
 MARKS, ASCII_MARKS = "•×+o#*", "*x+o#@"
 FILLS, ASCII_FILLS = "█▒▓░=+:.", "#=+:ox*."
-"""The character of each series, of lines and of bars; after the last the first again, as with colours."""
+"""The characters of the series, for lines (MARKS) and for bars (FILLS). They repeat after the last one, like COLORS."""
 FRAME = str.maketrans("│┤├─┬┴┼┌┐└┘", "|||-+++++++")
 """Translates the characters of the frame to ASCII."""
 LABEL = 44
@@ -41,7 +41,7 @@ def draw_plot(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]
     installed.
     """
     width = min(room, WIDEST)
-    shown = _draw_bars(plot, width, ascii_only) if plot.has_bars else _draw_lines(plot, width, ascii_only)
+    shown = _draw_bar_plot(plot, width, ascii_only) if plot.has_bars else _draw_line_plot(plot, width, ascii_only)
     if shown:
         yield Text(printable(plot.title), "bold")
         yield from shown
@@ -50,7 +50,7 @@ def draw_plot(plot: Plot, room: int, ascii_only: bool = False) -> Iterator[Text]
 # -- lines -------------------------------------------------------------------------------------------------------------
 
 
-def _draw_lines(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
+def _draw_line_plot(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
     """Draw a line plot, or return [] if it has fewer than two x values."""
     lines = [build_line_points(plot, series) for series in plot.series]
     if len({x for points in lines for x, _ in points}) < 2:
@@ -117,7 +117,7 @@ def _scale_points(points: Sequence[Point], axes: Sequence[AxisScale]) -> list[li
 # -- bars --------------------------------------------------------------------------------------------------------------
 
 
-def _draw_bars(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
+def _draw_bar_plot(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
     """Draw a bar plot: the legend, a line per bar with its name and total, and the plot's note."""
     fills = ASCII_FILLS if ascii_only else FILLS
     dots = "..." if ascii_only else "…"

@@ -36,20 +36,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, CURVES, BAR = 9.0, 2.4, 0.24
-"""Inches: of the figure, of lines upwards, of one bar."""
+"""Sizes in inches: the width of the figure, the height of a line plot, and the height of one bar."""
 TITLE, UNIT, TICKS, KEYS, PAD, RIGHT = 0.42, 0.22, 0.52, 0.2, 0.15, 0.4
-"""Inches: of a title, of what is measured, of ticks and what they are of, of a row of keys, of the edges."""
+"""Sizes in inches: the heights of a title, a unit, the ticks with their axis title, and a row of legend keys; the left
+and right margins.
+"""
 KEYS_IN_ROW = 3
 DOTS_PER_INCH = 144
 """Resolution of a PNG."""
 MAX_PLOTS = 12
-"""More are not drawn; a PNG is limited to 65,535 dots."""
+"""The maximum number of plots that are drawn. A PNG is limited to 65,535 dots."""
 INK, FAINT, LINE = "#1b1f24", "#59636e", "#d1d9e0"
 COLORS = ("#0550ae", "#b35900", "#116329", "#8250df", "#b3261e", "#00707a", FAINT, LINE)
 DASHES = ("-", (0, (7, 3)), (0, (2, 3)), (0, (9, 3, 2, 3)), (0, (4, 2)), (0, (12, 4)))
 LOOKS = len(DASHES)
 MAX_TITLE_LENGTH, AXIS, LABEL, KEY = 110, 60, 44, 44
-"""Characters of titles, and of the names of a place and of a series."""
+"""The maximum numbers of characters of a title, an axis title, the name of a place and the name of a series."""
 SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans", "sans-serif"],
     "font.size": 9,
@@ -187,7 +189,7 @@ def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:
         (left / WIDTH, convert_depth(beneath), (WIDTH - left - RIGHT) / WIDTH, _compute_axes_height(plot) / whole)
     )
     axes.set_axisbelow(True)
-    handles = _draw_bars(plot, axes) if plot.has_bars else _draw_lines(plot, axes)
+    handles = _draw_bar_plot(plot, axes) if plot.has_bars else _draw_line_plot(plot, axes)
     if not plot.has_bars:
         unit = shorten_middle(printable(plot.y.title), MAX_TITLE_LENGTH)
         figure.text(PAD / WIDTH, convert_depth(TITLE + 0.4 * UNIT), unit, color=FAINT)
@@ -223,7 +225,7 @@ def _format_key(name: str) -> str:
     return " " + shorten_middle(printable(name), KEY)
 
 
-def _draw_lines(plot: Plot, axes: Axes) -> list[Any]:
+def _draw_line_plot(plot: Plot, axes: Axes) -> list[Any]:
     """Draw the lines and return their handles for the legend."""
     lines = [build_line_points(plot, series) for series in plot.series]
     x, y = (
@@ -246,7 +248,7 @@ def _scale_points(line: Sequence[Point], x: AxisScale, y: AxisScale) -> tuple[li
     return [x.position_of(a) for a, _ in line], [y.position_of(b) for _, b in line]
 
 
-def _draw_bars(plot: Plot, axes: Axes) -> list[Any]:
+def _draw_bar_plot(plot: Plot, axes: Axes) -> list[Any]:
     """Draw the bars and return their handles for the legend."""
     stacked = plot.kind is PlotKind.STACKS
     rows = range(len(plot.places))

@@ -18,7 +18,7 @@ Point = tuple[float, float]
 
 
 class PlotKind(Enum):
-    """How the series of a plot are drawn.
+    """The kinds of plots, by how their series are drawn.
 
     LINES join the points, and in STEPS a value holds until the next point. BARS are horizontal, with one bar per place
     and series; STACKS has one bar per place.

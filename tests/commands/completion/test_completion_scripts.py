@@ -182,8 +182,8 @@ def test_the_file_of_options_is_current() -> None:
 def test_completing_an_option_loads_nothing_heavy() -> None:
     code = """if True:
         import sys
-        from kschedctl.cli.completing import complete
-        complete(["size", "--"])
+        from kschedctl.cli.completing import print_completions
+        print_completions(["size", "--"])
         print([name for name in ("numpy", "rich", "textual", "kschedctl.scheduler") if name in sys.modules])
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -29,7 +29,7 @@ from control_plane.validation import completed, explain_rejected_creation
 from kschedctl.cluster import Cluster
 from kschedctl.commands.remedies import remedies
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.reports.remedy import Remedy, place_incomplete_fixes
+from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
 
 CSI = storage_class("csi")
 ON_N1 = {HOSTNAME: ["n1"]}
@@ -382,5 +382,5 @@ def test_a_smaller_fix_that_needs_a_value_comes_before_larger_ones_that_need_non
 
     volume, pair = fix("CreateVolume", needs=("spec.local.path",)), fix("Tolerate", "OtherSelector")
     larger, single = fix("Uncordon", "CreateVolume", needs=("spec.local.path",)), fix("OtherStorageClass")
-    assert place_incomplete_fixes([pair, larger, volume]) == (volume, pair, larger)
-    assert place_incomplete_fixes([volume, pair, single]) == (pair, single, volume)
+    assert sort_incomplete_fixes([pair, larger, volume]) == (volume, pair, larger)
+    assert sort_incomplete_fixes([volume, pair, single]) == (pair, single, volume)

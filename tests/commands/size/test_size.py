@@ -401,7 +401,7 @@ def test_a_set_is_told_though_the_solver_has_found_none_yet(monkeypatch: pytest.
     def starts(*given: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SolvedPacking, "propose_starts", starts)
+    monkeypatch.setattr(SolvedPacking, "propose_starting_sets", starts)
     report = sized([node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))])
     assert (report.interrupted, report.never, counts(report), report.bound) == (True, (), {"small": 2}, 2)
 

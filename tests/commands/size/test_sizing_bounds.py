@@ -58,7 +58,7 @@ def fits(some: PackingProgram, nodes: Sequence[int]) -> bool:
 @pytest.mark.parametrize("seed", range(40))
 def test_every_set_that_takes_all_pods_meets_the_cuts_and_costs_no_less_than_the_bound(seed: int) -> None:
     some = program(seed)
-    cuts, begun = find_cuts(some, 10), SolvedPacking().propose_starts(some)
+    cuts, begun = find_cuts(some, 10), SolvedPacking().propose_starting_sets(some)
     assert cuts
     assert len(begun.cuts) > len(cuts)  # with those of what is requested in all
     good = [nodes for nodes in product(range(8), repeat=2) if fits(some, nodes)]
@@ -71,7 +71,7 @@ def test_every_set_that_takes_all_pods_meets_the_cuts_and_costs_no_less_than_the
 @pytest.mark.parametrize("seed", range(20))
 def test_the_sets_between_are_all_that_cost_less_and_meet_the_cuts(seed: int) -> None:
     some, below = program(seed), 21.5
-    begun = SolvedPacking().propose_starts(some)
+    begun = SolvedPacking().propose_starting_sets(some)
     wanted = [
         nodes
         for nodes in product(range(11), repeat=2)
