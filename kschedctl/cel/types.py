@@ -207,7 +207,8 @@ class Unification:
             if valid or bound:
                 return valid
         if left.kind == "param":
-            return self._bind_or_check(right, left)[0]
+            valid, _ = self._bind_or_check(right, left)
+            return valid
         if is_dyn_or_error(left) or is_dyn_or_error(right):
             return True
         return self._is_assignable(left, right)

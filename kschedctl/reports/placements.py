@@ -75,6 +75,8 @@ class EvictionFate(StrEnum):
     """Its controller recreated it, and it fits nowhere."""
     LOST = "Lost"
     """Nobody recreates it."""
+    DELETED = "Deleted"
+    """It was being deleted anyway, and its controller has replaced it already."""
 
 
 class EvictedPod(Document, frozen=True):
@@ -89,8 +91,8 @@ class EvictedPod(Document, frozen=True):
     budgets: Annotated[tuple[str, ...], Column(beneath="budgets", every=True, place=2)] = ()
     """The PodDisruptionBudgets that select it."""
     fate: str = ""
-    """Moved, Pending if its replacement fits nowhere, or Lost if no controller recreates it; empty if it is not
-    known.
+    """Moved, Pending if its replacement fits nowhere, Lost if no controller recreates it, or Deleted if it was being
+    deleted anyway; empty if it is not known.
     """
     target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
     """The node to which the replacement moves."""
@@ -268,6 +270,8 @@ class EvictionChain(Document, frozen=True):
     pending: int
     lost: int
     """Pods that no controller recreates."""
+    deleted: int = 0
+    """Pods that were being deleted anyway."""
     rounds: int = 1
     preempting: tuple[str, ...] = ()
     """Evicted pods whose replacements evict others, by their keys."""
@@ -295,6 +299,7 @@ class EvictionChain(Document, frozen=True):
             (self.returned, ("returns to its node", "return to their nodes")),
             (self.pending, ("stays Pending", "stay Pending")),
             (self.lost, ("is gone for good", "are gone for good")),
+            (self.deleted, ("was being deleted anyway", "were being deleted anyway")),
         )
         occurring = [(number, verbs) for number, verbs in verbs_by_outcome if number]
         if self.evicted != 1:

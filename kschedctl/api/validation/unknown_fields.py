@@ -140,12 +140,11 @@ def _map_fields_to_closest_places(kind: str) -> dict[str, str]:
         for type_name, path in level:
             for name in get_fields_by_type()[type_name]:
                 places.setdefault(name, format_path(path) or "the root of the object")
-        next_level = [
-            (field_type, (*path, name))
-            for type_name, path in level
-            for name, field_type in get_fields_by_type()[type_name].items()
-            if field_type and field_type not in seen
-        ]
+        next_level: list[tuple[str, Path]] = []
+        for type_name, path in level:
+            for name, field_type in get_fields_by_type()[type_name].items():
+                if field_type and field_type not in seen:
+                    next_level.append((field_type, (*path, name)))
         level = next_level
         seen |= {type_name for type_name, _ in level}
     return places

@@ -68,7 +68,7 @@ def build_audit_page(report: Audit, style: Style) -> Page:
     """
     page: list[Block] = [
         *build_interruption_line(report.interrupted, _describe_interruption(report)),
-        paragraph(Marked(report.headline, _find_audit_tone(report))),
+        paragraph(Marked(report.headline, _choose_audit_tone(report))),
         paragraph(Marked(_describe_audited_cluster(report), Tone.FAINT)),
     ]
     if len(report.sections) > 1:
@@ -106,13 +106,13 @@ def _build_overview_table(report: Audit) -> Table:
     """Build a table with the state and the headline of each section."""
     columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
     rows = (
-        (Marked(section.describe_state(), _find_section_tone(section)), section.name, section.headline)
+        (Marked(section.describe_state(), _choose_section_tone(section)), section.name, section.headline)
         for section in report.sections
     )
     return Table(columns, tuple(rows))
 
 
-def _find_audit_tone(report: Audit) -> Tone:
+def _choose_audit_tone(report: Audit) -> Tone:
     """Return the tone of the gravest finding, or of the audit's state if it has no findings."""
     if report.state != FINDINGS:
         return STATES[report.state]
@@ -120,7 +120,7 @@ def _find_audit_tone(report: Audit) -> Tone:
     return SEVERITIES[min(severities, key=SEVERITIES_BY_GRAVITY.index)]
 
 
-def _find_section_tone(section: Section) -> Tone:
+def _choose_section_tone(section: Section) -> Tone:
     """Return the tone of the section's gravest finding, or of the section's state if there are no findings.
 
     A section that was not judged is faint.
@@ -149,7 +149,7 @@ def build_section_page(section: Section, style: Style) -> Page:
     If the section was interrupted, the page says so first.
     """
     interruption = build_interruption_line(section.interrupted)
-    answer = paragraph(Marked(section.headline, _find_section_tone(section)))
+    answer = paragraph(Marked(section.headline, _choose_section_tone(section)))
     blocks = build_section_blocks(section, style)
     return (*interruption, answer, Heading(section.title), *blocks) if blocks else (*interruption, answer)
 

@@ -22,8 +22,8 @@ from kschedctl.commands.explain.waiting import (
     WaitingPod,
     find_terminating_victims,
     find_unread_pods_doubt,
-    find_waiting_pods,
     is_retry_overdue,
+    list_waiting_pods,
 )
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import MESSAGE, merge_unknown_kinds
@@ -80,10 +80,10 @@ def find_gate_holders(pod: Pod) -> tuple[GateHolder, ...]:
     >>> [(each.gate, each.holder) for each in find_gate_holders(Pod(PodMeta("p", "shop"), spec))]
     [('kueue.x-k8s.io/admission', 'Kueue'), ('mine', '')]
     """
-    return tuple(_find_gate_holder(gate.name, pod.metadata.namespace) for gate in pod.spec.scheduling_gates)
+    return tuple(_look_up_gate_holder(gate.name, pod.metadata.namespace) for gate in pod.spec.scheduling_gates)
 
 
-def _find_gate_holder(gate: str, namespace: str) -> GateHolder:
+def _look_up_gate_holder(gate: str, namespace: str) -> GateHolder:
     """Look up the holder of a gate by the gate's name, then by the gate's domain.
 
     An unknown holder is described by the domain, or left empty if the gate has no domain.
@@ -206,7 +206,7 @@ RULE_BY_STATE = {
 
 def build_pending_section(audited: AuditedCluster) -> PendingSection:
     """Build the section about pending pods and about workloads that are held back before scheduling."""
-    waiting = audited.compute_once(find_waiting_pods)
+    waiting = audited.compute_once(list_waiting_pods)
     groups = _group_waiting_pods(waiting)
     elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
 

@@ -19,8 +19,8 @@ from kschedctl.commands.audit.report import PodsInQueue, QueueSection
 from kschedctl.commands.explain.waiting import (
     WaitingPod,
     find_unread_pods_doubt,
-    find_waiting_pods,
     is_retry_overdue,
+    list_waiting_pods,
     was_rejected,
 )
 from kschedctl.commands.wakes.between import find_wakes_between
@@ -121,7 +121,7 @@ def _iter_queued_pods(audited: AuditedCluster) -> Iterator[AuditedQueuePod]:
 
     Pods that no profile serves come last, with the queue "none".
     """
-    waiting_by_key = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.compute_once(find_waiting_pods)}
+    waiting_by_key = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.compute_once(list_waiting_pods)}
     served_pods = [waiting_pod.pod for waiting_pod in waiting_by_key.values() if _is_served(waiting_pod)]
     for rejected, pods in iter_groups_of_rejected_pods(audited.scheduler, served_pods):
         for pod in pods:
@@ -266,7 +266,7 @@ def _iter_stuck_pods_with_wake_ups(
 
 def _find_stuck_pods(audited: AuditedCluster) -> dict[str, WaitingPod]:
     """Return the stuck pods by key."""
-    return {waiting.pod.key: waiting for waiting in audited.compute_once(find_waiting_pods) if waiting.cause == "stuck"}
+    return {waiting.pod.key: waiting for waiting in audited.compute_once(list_waiting_pods) if waiting.cause == "stuck"}
 
 
 def _with_short_headline(pod: PodBetween, waiting: WaitingPod) -> PodBetween:

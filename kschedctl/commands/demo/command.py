@@ -8,7 +8,7 @@ from kschedctl.cli.main import build_command_line
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, View
 from kschedctl.cli.source import load_cluster
-from kschedctl.commands.explain.command import find_commands_for_pending_pods, summarize_pending_pods
+from kschedctl.commands.explain.command import build_commands_for_pending_pods, summarize_pending_pods
 from kschedctl.scheduler.scheduler import Scheduler
 
 EXAMPLES = ("kschedctl demo",)
@@ -26,5 +26,5 @@ def demo(view: View) -> Answer:
     )
     examples = zip(report.groups, OUTPUT_OPTIONS, strict=False)
     tour = [build_command_line("explain", group.pods[0], source.to_cli_options(), form) for group, form in examples]
-    commands = {**find_commands_for_pending_pods(source, report), "": tour}
+    commands = {**build_commands_for_pending_pods(source, report), "": tour}
     return view.answer(replace(report, scope="in the demo cluster"), commands=commands)

@@ -147,7 +147,7 @@ def explain(
         def build_answer(inquiry: Inquiry) -> Answer:
             """Build the answer about the inquiry's cluster, with the commands to run next."""
             report = question.build_report(inquiry)
-            commands = question.find_next_commands(report, inquiry.cluster)
+            commands = question.build_next_commands(report, inquiry.cluster)
             if view.output.name == "name":  # prints only names, without caveats
                 _log_caveats(report)
             return _build_answer(report, view, commands, inquiry.places)
@@ -288,15 +288,15 @@ class _Question(msgspec.Struct, frozen=True):
             return add_node_growth(report, lambda: self.autoscalers.simulate_growth(inquiry.cluster))
         return report
 
-    def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
-        """Return the commands to suggest, keyed by pod or workload.
+    def build_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
+        """Build the commands to suggest, keyed by pod or workload.
 
         An explanation that rests on assumptions (--as-if, or a sampled search) gets no commands.
         """
         options = [*self.scope.to_cli_options(), *self.extender_arguments]
         node_groups = self.autoscalers.node_groups.to_cli_options()
         if isinstance(report, PendingPods):
-            return find_commands_for_pending_pods(
+            return build_commands_for_pending_pods(
                 self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.to_cli_options()]
             )
         if self.supposed or self.sampled:
@@ -329,8 +329,8 @@ def _choose_next_command(report: Explanation) -> str:
     return "wakes" if report.verdict == "Gated" and not report.remedies else "remedies"
 
 
-def find_commands_for_pending_pods(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
-    """Return commands that explain each group's first pod and each workload whose pods could not be created.
+def build_commands_for_pending_pods(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
+    """Build commands that explain each group's first pod and each workload whose pods could not be created.
 
     The command under the key "" is the one to suggest first. If pods are pending only outside the scope, that command
     covers all namespaces.

@@ -36,7 +36,7 @@ class CompactNodes(Document, frozen=True):
     total: tuple[NodesAlike[int | None], ...]
 
 
-def _find_compact_type(field: FieldInfo) -> object:
+def _get_compact_type(field: FieldInfo) -> object:
     """Return the type that a field of Explanation has in the compact form."""
     if field.name in BY_NODE:
         _, answer_type = get_args(field.type)
@@ -68,7 +68,7 @@ def _define_document_type(
 
 CompactExplanation = _define_document_type(
     "CompactExplanation",
-    [(field.name, _find_compact_type(field)) for field in fields(Explanation) if field.name != "kind"],
+    [(field.name, _get_compact_type(field)) for field in fields(Explanation) if field.name != "kind"],
     ("other_nodes", tuple[str, ...], ()),
 )
 EXPLANATIONS = ("explanations", tuple[CompactExplanation, ...])  # type: ignore[valid-type]

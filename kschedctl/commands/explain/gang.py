@@ -296,7 +296,7 @@ def _add_placement_result(
     placed = [member for member in result.members if member.row != NO_ROW]
     return replace(
         report,
-        verdict=_find_gang_verdict(report, view, gang, result),
+        verdict=_get_gang_verdict(report, view, gang, result),
         fitting=report.fitting + len(placed),
         message=result.message if result.status.code is Code.ERROR else "",
         members=(*iter_tried_member_reports(view, gang.tried, result, failed), *report.members),
@@ -305,7 +305,7 @@ def _add_placement_result(
     )
 
 
-def _find_gang_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult) -> str:
+def _get_gang_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult) -> str:
     """Return the verdict on a gang after the attempt to place it.
 
     An error or a wait for preemption takes precedence over missing pods.

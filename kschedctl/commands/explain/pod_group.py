@@ -193,7 +193,7 @@ def build_group_report(
     state = find_group_state(view, key)
     return PodGroupReport(
         name="/".join(key),
-        verdict=find_group_verdict(result),
+        verdict=get_group_verdict(result),
         **_build_policy_fields(group, state, topology_aware),
         pods=state.size,
         scheduled=len(state.scheduled),
@@ -231,7 +231,7 @@ def _build_policy_fields(group: PodGroup | None, state: PodGroupState, topology_
     return {"policy": "gang", "min_count": gang.min_count, "missing": missing, "topology": topology}
 
 
-def find_group_verdict(result: GroupResult | None) -> str:
+def get_group_verdict(result: GroupResult | None) -> str:
     """Return the verdict for the result of a group. Without a result, the group was not tried and is Incomplete."""
     if result is None:
         return INCOMPLETE
@@ -262,10 +262,10 @@ def iter_tried_member_reports(
         member = result_by_position.get(position)
         node = view.nodes.names[member.row] if member and member.row != NO_ROW else ""
         message = failed[position].message if position in failed else ""
-        yield MemberReport(view.pods.objects[position].key, _find_member_verdict(member), node, message)
+        yield MemberReport(view.pods.objects[position].key, _get_member_verdict(member), node, message)
 
 
-def _find_member_verdict(member: MemberResult | None) -> str:
+def _get_member_verdict(member: MemberResult | None) -> str:
     """Return the verdict on one member of the group. A member without a result was not tried."""
     if member is None:
         return NOT_TRIED
@@ -410,7 +410,7 @@ class _TreeTrial:
         outcomes = {self._is_placed_in_order(order) for order in orders[:MAX_ORDERS]}
         return GroupTreeReport(
             name=f"{self.tree.key.namespace}/{self.tree.key.name}",
-            verdict=find_group_verdict(root),
+            verdict=get_group_verdict(root),
             groups=tuple(_report_tree_group(node, self.results.get(node.key)) for node in self.tree.nodes),
             victims=tuple(iter_pod_keys(self.scheduler.view, root.victims)) if root else (),
             by_chance=len(outcomes) > 1,
@@ -441,7 +441,7 @@ def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTr
         name=node.key.name,
         policy="basic" if node.group.spec.scheduling_policy.gang is None else "gang",
         least=node.min_count,
-        verdict=find_group_verdict(result),
+        verdict=get_group_verdict(result),
         message=result.message if result else "",
         parent=parent.name if parent else "",
         topology=constraints.topology[0].key if constraints and constraints.topology else "",

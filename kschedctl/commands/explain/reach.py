@@ -210,7 +210,7 @@ def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools
     `first_rejected` (N,) are the nodes that this plugin rejects and that no earlier plugin rejects. kube-scheduler
     reports the rejection of those of them that are in `mask`.
     """
-    level = _find_rejection_levels(cycle, plugin, rejection)
+    level = _compute_rejection_levels(cycle, plugin, rejection)
     return Obstacle(
         plugin,
         rejection.reason,
@@ -227,7 +227,7 @@ def _wrap_plugin_fact_finder(fact: Callable[[int], Fact | str | None] | None) ->
     return None if fact is None else lambda row: to_fact(fact(row))
 
 
-def _find_rejection_levels(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
+def _compute_rejection_levels(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
     """Return how far the rejection puts each node (N,) out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH.
 
     The kind of the rejection is judged by its fact on the first node that it rejects.

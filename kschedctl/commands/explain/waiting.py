@@ -246,8 +246,10 @@ class WaitingPod(NamedTuple):
     """The scheduler's last message about the pod."""
 
 
-def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
-    """Explain why each pending pod waits. Pods that look the same to the scheduler are adjacent in the result."""
+def list_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
+    """Return all pending pods, each with the reason why it waits. Pods that look the same to the scheduler are
+    adjacent.
+    """
     nodes = _place_fitting_pods(audited)
     return tuple(
         _build_waiting_pod(pod, replayed.explanation, audited, nodes)
@@ -285,15 +287,15 @@ def _build_waiting_pod(pod: Pod, report: Explanation, audited: ReplayedCluster, 
     if permit_reasons:
         wait = WaitCause("permit", "; ".join(dict.fromkeys(permit_reasons)))
     elif report.verdict == "Schedulable" and not group_fails:
-        wait = _find_fitting_cause(pod, last_message, audited, nodes)
+        wait = _get_fitting_cause(pod, last_message, audited, nodes)
         node = nodes.get(pod.key, "")
     else:
-        wait = _find_rejection_cause(pod, report, audited)
+        wait = _get_rejection_cause(pod, report, audited)
     return WaitingPod(pod, wait.cause, wait.reason, report, node=node, last_message=last_message)
 
 
-def _find_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Find why a pod of another scheduler waits: no such scheduler runs, or the scheduler has not placed it yet."""
+def _get_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> WaitCause:
+    """Return why a pod of another scheduler waits: no such scheduler runs, or the scheduler has not placed it yet."""
     if name not in audited.compute_once(find_other_schedulers):
         return WaitCause("unserved", f'no profile serves scheduler name "{name}"')
     if report.pod_group and report.pod_group.decided_by:
@@ -302,14 +304,14 @@ def _find_other_scheduler_cause(name: str, report: Explanation, audited: Replaye
     return WaitCause("elsewhere", f"another scheduler, {name}, places it")
 
 
-def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Find why a pod waits if it cannot be scheduled, alone or with its group.
+def _get_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
+    """Return why a pod waits if it cannot be scheduled, alone or with its group.
 
     Each of these cases has its own cause: another scheduler handles the pod, its pod group fails, the pod is gated, an
     error occurred, or the pod's victims are still terminating.
     """
     if report.verdict == "NotResponsible":
-        return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
+        return _get_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
         other_project_decides = report.pod_group.decided_by and not _is_group_stuck(report.pod_group)
         return WaitCause("gated" if other_project_decides else "gang", group_failure)
@@ -327,10 +329,10 @@ def _is_group_stuck(group: PodGroupReport) -> bool:
     return bool(group.missing or group.deadlocked_with)
 
 
-def _find_fitting_cause(
+def _get_fitting_cause(
     pod: Pod, last_message: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]
 ) -> WaitCause:
-    """Find why a pod waits although a node fits it.
+    """Return why a pod waits although a node fits it.
 
     Other pods take the place first (crowded), the pod was tried recently (backoff), it is too young to have been tried
     (turn), or it is stuck. `nodes` maps pods to their nodes, for all pods that fit if they are placed one after
@@ -419,7 +421,7 @@ def correct_retry_advice(report: Explanation, audited: ReplayedCluster) -> Expla
         return report
     if report.verdict != "Schedulable" or not any(advice.kind in ABOUT_RETRIES for advice in report.advice):
         return report
-    waiting_pods = audited.compute_once(find_waiting_pods)
+    waiting_pods = audited.compute_once(list_waiting_pods)
     waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
     correction = _find_waiting_advice(waiting, audited) if waiting is not None else None
     if correction is None:

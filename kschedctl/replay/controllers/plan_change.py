@@ -130,11 +130,11 @@ def is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
 def plan_change(
     existing: ExistingPods, workload: Struct, name: str, created: Sequence[Pod], forced: bool
 ) -> WorkloadChange:
-    """Plan which pods of the workload stay, are removed, or are created from its manifest. Raises InputError.
+    """Plan which pods of the workload stay, are removed, or are created from its manifest.
 
     `name` is the workload's title, and `created` has the pods that the manifest creates. Existing pods stay if they
     differ in nothing that scheduling reads, unless a rollout is ``forced``. A paused Deployment without pods stays
-    without pods.
+    without pods. Raises InputError if a limit of the rollout is malformed.
     """
     current = existing.find_workload_pods(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_special_case(workload, name, current))
@@ -318,7 +318,7 @@ def looks_same_to_scheduler(new: Pod, old: Pod) -> bool:
 
 
 def _encode_scheduled_fields(pod: Pod) -> str:
-    """Encode the fields of a pod that scheduling reads as a text. Pods are compared by this text."""
+    """Encode, as a text, the fields of a pod that scheduling reads. Pods are compared by this text."""
     pod = apply_pod_defaults(pod)
     spec = pod.spec
     info = PodInfo(pod, Options())

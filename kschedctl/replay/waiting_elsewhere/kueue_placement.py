@@ -188,7 +188,7 @@ def _schedule_workload_pods(
 
     ``pods`` maps the keys of Workloads to their new pods. The ``leaving`` pods, given by namespace and name, are
     removed from the cluster first. A placement also has the message of the Workload's first pod without a node, if
-    there is one.
+    there is one. Raises KeyboardInterrupt if the user interrupts.
     """
     if leaving:
         staying = [pod for pod in cluster.pods if (pod.metadata.namespace, pod.metadata.name) not in leaving]

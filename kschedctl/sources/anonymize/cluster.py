@@ -107,11 +107,10 @@ def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     context and the scheduler's instances.
     """
     # Objects of kinds that need no special treatment
-    objects: dict[str, object] = {
-        field: tuple(rewriter.rewrite_struct(obj) for obj in getattr(cluster, field))
-        for kind, field in KINDS.items()
-        if kind not in ("Pod", "ConfigMap")
-    }
+    objects: dict[str, object] = {}
+    for kind, field in KINDS.items():
+        if kind not in ("Pod", "ConfigMap"):
+            objects[field] = tuple(map(rewriter.rewrite_struct, getattr(cluster, field)))
 
     # Only Kueue's ConfigMap is kept. An autoscaler's ConfigMap names node groups, which cannot be anonymized
     kueue_maps = [config_map for config_map in cluster.config_maps if config_map.metadata.name == KUEUE_MAP]

@@ -176,9 +176,9 @@ def anonymize_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: obj
 def _replace_annotation_value(rewriter: Rewriter, key: str, value: str) -> str:
     """Replace the names in the value of an annotation.
 
-    The size limits of node groups and known settings are kept, and drivers that are not well known are dropped from the
-    list of migrated plugins. In lists of labels or taints, each entry is replaced separately. Any other value is
-    replaced entirely.
+    Known settings are kept, and so are kinds, switches, quantities and durations in annotations of node groups. Drivers
+    that are not well known are dropped from the list of migrated plugins. In lists of labels or taints, each entry is
+    replaced separately. Any other value is replaced entirely.
     """
     if key == MIGRATED_PLUGINS:
         return ",".join(name for name in value.split(",") if is_known_driver(name))

@@ -12,8 +12,8 @@ from kschedctl.commands.audit.leader.instances import (
     compare_with_newest_renewal,
     find_differing_settings,
     find_own_lease,
-    find_scheduler_leases,
     get_lease_name,
+    report_scheduler_leases,
     summarize_scheduler_names,
 )
 from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
@@ -91,7 +91,7 @@ LEADER_ELECT_FLAG = "leader-elect"
 
 def build_leader_section(audited: AuditedCluster) -> LeaderSection:
     """Build the section about the leases of schedulers, the scheduler names that pods use, and differing instances."""
-    leases = find_scheduler_leases(audited)
+    leases = report_scheduler_leases(audited)
     names = summarize_scheduler_names(audited)
     provenance = audited.cluster.provenance
     instances = provenance.instances if provenance else ()

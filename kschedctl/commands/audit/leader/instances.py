@@ -58,8 +58,8 @@ def find_own_lease(cluster: Cluster) -> LeaseName | None:
 _DEFAULT_CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-def find_scheduler_leases(audited: AuditedCluster) -> list[SchedulerLease]:
-    """Return the reports about the leases of all schedulers, with the replayed scheduler's lease first."""
+def report_scheduler_leases(audited: AuditedCluster) -> list[SchedulerLease]:
+    """Report on the leases of all schedulers, starting with the replayed scheduler's lease."""
     own_lease = find_own_lease(audited.cluster)
     newest = _find_newest_renewal(audited.cluster.leases)
     leases = {get_lease_name(lease): lease for lease in audited.cluster.leases if _is_scheduler_lease(lease, own_lease)}

@@ -92,7 +92,7 @@ def find_preempted_workloads(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
     workload_index = PodWorkloadIndex(cluster)
     victims_by_workload: dict[str, list[PreemptedPod]] = {}
     for victim in _iter_preempted_pods(cluster):
-        workload = str(workload_index.find_workload(victim.namespace, victim.name))
+        workload = str(workload_index.resolve_workload(victim.namespace, victim.name))
         victims_by_workload.setdefault(workload, []).append(victim)
 
     pod_counts = _count_pods_by_workload(tiers)
@@ -164,7 +164,7 @@ class PodWorkloadIndex:
                 key = template.metadata.namespace, template.metadata.generate_name.removesuffix("-")
                 self._by_prefix.setdefault(key, find_owner(template))
 
-    def find_workload(self, namespace: str, name: str) -> Owner:
+    def resolve_workload(self, namespace: str, name: str) -> Owner:
         """Return the workload of the pod with this name, or the pod itself if its workload is unknown.
 
         A deleted pod belongs to a workload if the pod's name is the prefix of the workload's pods with a random suffix
@@ -239,7 +239,7 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
     pods_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     can_clone = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)
     if limits.tier:
-        tier = _find_tier(tiers, limits.tier)
+        tier = _resolve_tier(tiers, limits.tier)
     else:
         is_user_info = can_clone & ~tiers.above_user_priorities[tiers.tier_by_info]
         if not is_user_info.any():
@@ -268,7 +268,7 @@ def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
     return scheduler.framework(spec.scheduler_name) is not None
 
 
-def _find_tier(tiers: Tiers, tier_name: str) -> int:
+def _resolve_tier(tiers: Tiers, tier_name: str) -> int:
     """Return the index of the tier that has the given PriorityClass name or priority value.
 
     Raises UsageError if there is no such tier.

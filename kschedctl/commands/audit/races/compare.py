@@ -139,7 +139,7 @@ def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
         expiries = {result.expiry for result in results}
         return f"No pod is double-booked with expiry {_join_alternatives(sorted(expiries, key=_get_expiry_sort_key))}"
 
-    best_expiry, remaining = _find_best_expiry(results)
+    best_expiry, remaining = _choose_best_expiry(results)
     if instances > 1 and remaining:
         remaining_worst = _find_worst_result([result for result in results if result.expiry == best_expiry])
         share = format_percent(remaining_worst.share)
@@ -186,7 +186,7 @@ def format_percent(share: float) -> str:
     return "less than 0.1%" if share < 0.0005 else f"{share * 100:.1f}%"
 
 
-def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
+def _choose_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
     """Return the best expiry and the number of pods that are double-booked with it.
 
     `never` is the best if it was simulated, because an expiry can only give away room that is taken. Otherwise, the
@@ -207,7 +207,7 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
     If pods expired, the advice is about the expiry. If even the best expiry does not prevent double booking by several
     instances, it is about their number. The last sentence says which versions of kube-scheduler expire assumed pods.
     """
-    best_expiry, remaining = _find_best_expiry(results)
+    best_expiry, remaining = _choose_best_expiry(results)
     parts = []
     if any(result.expired for result in results):
         advice = "Never expire assumed pods"
