@@ -107,15 +107,25 @@ class EvictedPod(Document, frozen=True):
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
+def select_displaced_pods(evicted: Iterable[EvictedPod]) -> list[EvictedPod]:
+    """Return the evicted pods without those that were being deleted anyway, which lose nothing by the eviction."""
+    return [pod for pod in evicted if pod.fate != EvictionFate.DELETED]
+
+
+def list_displaced_pods(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
+    """Return the names of the evicted pods, each once, without pods that were being deleted anyway."""
+    return tuple(dict.fromkeys(pod.pod for pod in select_displaced_pods(evicted)))
+
+
 def describe_evictions(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
     """Build a line that names the evicted pods and says whether other pods could be evicted instead.
 
-    Return it as a tuple, which is empty if no pods are evicted.
+    Return it as a tuple, which is empty if no pods are evicted. Pods that were being deleted anyway are left out.
     """
-    pods = list(evicted)
+    pods = select_displaced_pods(evicted)
     if not pods:
         return ()
-    names = tuple(dict.fromkeys(pod.pod for pod in pods))
+    names = list_displaced_pods(pods)
     instead = ", or others of the same priority and start time" if any(pod.tied for pod in pods) else ""
     return (f"evicts {first_few(names)}{instead}",)
 
