@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -261,6 +262,11 @@ class Cluster(Objects):
             return None
         return gap
 
+    def gap(self, kind: str, namespace: str = "") -> Gap | None:
+        """Return `find_gap` with these arguments. Deprecated since 1.1: call `find_gap`."""
+        warnings.warn("Cluster.gap is deprecated: call find_gap", DeprecationWarning, stacklevel=2)
+        return self.find_gap(kind, namespace)
+
     def __repr__(self) -> str:
         """Return one line with the number of objects of each kind."""
         counts = ((kind, len(getattr(self, name))) for kind, name in FIELDS.items())
@@ -273,15 +279,18 @@ class Cluster(Objects):
         return self.pods.find(namespace, name)
 
     def list_in_namespace(self, field: str, namespace: str) -> Sequence[Any]:
-        """Return the objects of a field, such as ``services``, in a namespace. Objects are grouped on the first
-        call.
-        """
+        """Return the objects of a field, such as ``services``, in a namespace."""
         if field not in self._by_namespace:
             by_namespace: dict[str, list[object]] = {}
             for obj in getattr(self, field):
                 by_namespace.setdefault(obj.metadata.namespace, []).append(obj)
             self._by_namespace[field] = by_namespace
         return self._by_namespace[field].get(namespace, ())
+
+    def in_namespace(self, field: str, namespace: str) -> Sequence[Any]:
+        """Return `list_in_namespace` with these arguments. Deprecated since 1.1: call `list_in_namespace`."""
+        warnings.warn("Cluster.in_namespace is deprecated: call list_in_namespace", DeprecationWarning, stacklevel=2)
+        return self.list_in_namespace(field, namespace)
 
     @cached_property
     def _by_namespace(self) -> dict[str, dict[str, list[object]]]:

@@ -281,6 +281,8 @@ def _report_eviction(
     row = int(simulation.view.node[victim]) if evicted_next_from is None else evicted_next_from
     if row >= 0:
         fate = EvictionFate.MOVED
+    elif pods.objects[victim].metadata.deletion_timestamp is not None:
+        fate = EvictionFate.DELETED
     elif victim in simulation.gone:
         fate = EvictionFate.LOST
     else:
@@ -322,6 +324,7 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
         returned=returned,
         pending=fates[EvictionFate.PENDING],
         lost=fates[EvictionFate.LOST],
+        deleted=fates[EvictionFate.DELETED],
         rounds=max(pod.round for pod in evicted),
         preempting=tuple(dict.fromkeys(pod.by for pod in later_rounds)),
         evicted_in_turn=tuple(dict.fromkeys(pod.pod for pod in later_rounds)),

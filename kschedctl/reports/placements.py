@@ -75,6 +75,8 @@ class EvictionFate(StrEnum):
     """Its controller recreated it, and it fits nowhere."""
     LOST = "Lost"
     """Nobody recreates it."""
+    DELETED = "Deleted"
+    """It was being deleted anyway, and its controller has replaced it already."""
 
 
 class EvictedPod(Document, frozen=True):
@@ -89,8 +91,8 @@ class EvictedPod(Document, frozen=True):
     budgets: Annotated[tuple[str, ...], Column(beneath="budgets", every=True, place=2)] = ()
     """The PodDisruptionBudgets that select it."""
     fate: str = ""
-    """Moved, Pending if its replacement fits nowhere, or Lost if no controller recreates it; empty if it is not
-    known.
+    """Moved, Pending if its replacement fits nowhere, Lost if no controller recreates it, or Deleted if it was being
+    deleted anyway; empty if it is not known.
     """
     target: Annotated[str, Column("then", keep=True, beneath="then", place=1)] = ""
     """The node to which the replacement moves."""
@@ -234,26 +236,31 @@ class BlockedPod(Document, frozen=True):
 
 
 def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a text per victim. Victims that could be replaced by the same other pods share a text.
+    """Return a text per victim. Victims that could be replaced by the same other pods share a text at the end.
 
-    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
-    (['d/a'], ['2 of d/a, d/b, d/c'])
+    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b", "d/x"], {"d/a": ["d/c"], "d/b": ["d/c"]})
+    (['d/a'], ['d/x', '2 of d/a, d/b, d/c'])
+    >>> list_victims(["d/a", "d/b"], {"d/a": ["d/b"]})
+    ['d/a', 'd/b']
 
-    ``tied`` maps a victim to the equal pods that stay and that could be evicted instead.
+    ``tied`` maps a victim to pods that are equal to it, so that they could be evicted instead. Victims themselves are
+    no alternatives.
     """
-    # Victims with the same equal pods share an entry; a victim without equal pods has its own
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for victim in victims:
-        equal_pods = tuple(tied.get(victim, ()))
-        groups.setdefault(equal_pods or (victim,), []).append(victim)
-    texts = []
-    for equal_pods, group in groups.items():
-        if equal_pods == (group[0],):
-            texts.append(group[0])
+    victim_names = list(victims)
+    singles: list[str] = []
+    victims_by_alternatives: dict[tuple[str, ...], list[str]] = {}
+    for victim in victim_names:
+        alternatives = tuple(pod for pod in tied.get(victim, ()) if pod not in victim_names)
+        if alternatives:
+            victims_by_alternatives.setdefault(alternatives, []).append(victim)
         else:
-            number = "one" if len(group) == 1 else len(group)
-            texts.append(f"{number} of {first_few([*group, *equal_pods])}")
-    return texts
+            singles.append(victim)
+
+    shared_texts = []
+    for alternatives, group in victims_by_alternatives.items():
+        number = "one" if len(group) == 1 else len(group)
+        shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
+    return [*singles, *shared_texts]
 
 
 class EvictionChain(Document, frozen=True):
@@ -268,6 +275,8 @@ class EvictionChain(Document, frozen=True):
     pending: int
     lost: int
     """Pods that no controller recreates."""
+    deleted: int = 0
+    """Pods that were being deleted anyway."""
     rounds: int = 1
     preempting: tuple[str, ...] = ()
     """Evicted pods whose replacements evict others, by their keys."""
@@ -295,6 +304,7 @@ class EvictionChain(Document, frozen=True):
             (self.returned, ("returns to its node", "return to their nodes")),
             (self.pending, ("stays Pending", "stay Pending")),
             (self.lost, ("is gone for good", "are gone for good")),
+            (self.deleted, ("was being deleted anyway", "were being deleted anyway")),
         )
         occurring = [(number, verbs) for number, verbs in verbs_by_outcome if number]
         if self.evicted != 1:

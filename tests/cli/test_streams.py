@@ -63,6 +63,7 @@ def test_ctrl_c_while_modules_are_imported_says_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kschedctl", "--help"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, env=environment)
     while not (tmp_path / "begun").exists():
+        assert process.poll() is None, "kschedctl is not installed"
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)

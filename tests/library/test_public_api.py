@@ -229,3 +229,11 @@ def test_help_shows_what_there_is() -> None:
 def test_what_is_no_object_is_an_error_of_ours(objects: list[Any]) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=r"items\[0\]: expected an object, got null"):
         kschedctl.Cluster.from_objects(objects)
+
+
+def test_old_names_of_methods_warn_and_work() -> None:
+    cluster = kschedctl.Cluster.from_objects([{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "shop"}}])
+    with pytest.deprecated_call(match="call find_gap"):
+        assert cluster.gap("Pod") == cluster.find_gap("Pod")
+    with pytest.deprecated_call(match="call list_in_namespace"):
+        assert cluster.in_namespace("pods", "shop") == cluster.list_in_namespace("pods", "shop")

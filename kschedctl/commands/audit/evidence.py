@@ -344,6 +344,7 @@ def _format_outcome_count(outcome: EvictionFate, pods: int) -> str:
         EvictionFate.MOVED: agreeing(pods, "moves", "move"),
         EvictionFate.PENDING: agreeing(pods, "gets no node", "get no node"),
         EvictionFate.LOST: agreeing(pods, "is lost", "are lost"),
+        EvictionFate.DELETED: agreeing(pods, "was being deleted anyway", "were being deleted anyway"),
     }
     return f"{pods:,} {words[outcome]}"
 

@@ -236,6 +236,17 @@ def test_a_job_without_retries_creates_no_replacement(limit: int, fate: str) -> 
     assert evicted.fate == fate
 
 
+def test_a_pod_that_is_being_deleted_is_not_lost() -> None:
+    """Its controller has replaced it already."""
+    terminating = owned("ReplicaSet", "low", "n1", "4", priority=0)
+    terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    report = run([node("n1"), terminating], pod("urgent", cpu="4", priorityClassName="high"))
+    assert [evicted.fate for evicted in report.evicted] == ["Deleted"]
+    assert report.chain is not None
+    assert (report.chain.lost, report.chain.deleted) == (0, 1)
+    assert report.chain.sentence == "evicts 1 pod, which was being deleted anyway"
+
+
 def random_cluster(seed: int) -> list[Json]:
     """Build up to 6 nodes with pods of all kinds of owners and up to 8 waiting pods, some with anti-affinity."""
     random = Random(seed)

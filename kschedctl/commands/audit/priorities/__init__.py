@@ -295,8 +295,8 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
 def _format_evicted_pods(workloads: Sequence[EvictedWorkload]) -> str:
     """Return the number of evicted pods, and how many of them find no other node, as text."""
     pods = [pod for workload in workloads for pod in workload.pods]
-    lost = sum(pod.fate != EvictionFate.MOVED for pod in pods)
-    return counted(len(pods), "pod") + (f" ({lost:,} without another node)" if lost else "")
+    homeless = sum(pod.fate in (EvictionFate.PENDING, EvictionFate.LOST) for pod in pods)
+    return counted(len(pods), "pod") + (f" ({homeless:,} without another node)" if homeless else "")
 
 
 def _format_violated_budgets(evicted_workload: EvictedWorkload) -> str:
