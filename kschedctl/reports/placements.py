@@ -246,26 +246,31 @@ class BlockedPod(Document, frozen=True):
 
 
 def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a text per victim. Victims that could be replaced by the same other pods share a text.
+    """Return a text per victim. Victims that could be replaced by the same other pods share a text at the end.
 
-    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
-    (['d/a'], ['2 of d/a, d/b, d/c'])
+    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b", "d/x"], {"d/a": ["d/c"], "d/b": ["d/c"]})
+    (['d/a'], ['d/x', '2 of d/a, d/b, d/c'])
+    >>> list_victims(["d/a", "d/b"], {"d/a": ["d/b"]})
+    ['d/a', 'd/b']
 
-    ``tied`` maps a victim to the equal pods that stay and that could be evicted instead.
+    ``tied`` maps a victim to pods that are equal to it, so that they could be evicted instead. Victims themselves are
+    no alternatives.
     """
-    # Victims with the same equal pods share an entry; a victim without equal pods has its own
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for victim in victims:
-        equal_pods = tuple(tied.get(victim, ()))
-        groups.setdefault(equal_pods or (victim,), []).append(victim)
-    texts = []
-    for equal_pods, group in groups.items():
-        if equal_pods == (group[0],):
-            texts.append(group[0])
+    victim_names = list(victims)
+    singles: list[str] = []
+    victims_by_alternatives: dict[tuple[str, ...], list[str]] = {}
+    for victim in victim_names:
+        alternatives = tuple(pod for pod in tied.get(victim, ()) if pod not in victim_names)
+        if alternatives:
+            victims_by_alternatives.setdefault(alternatives, []).append(victim)
         else:
-            number = "one" if len(group) == 1 else len(group)
-            texts.append(f"{number} of {first_few([*group, *equal_pods])}")
-    return texts
+            singles.append(victim)
+
+    shared_texts = []
+    for alternatives, group in victims_by_alternatives.items():
+        number = "one" if len(group) == 1 else len(group)
+        shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
+    return [*singles, *shared_texts]
 
 
 class EvictionChain(Document, frozen=True):
