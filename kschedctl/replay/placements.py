@@ -151,10 +151,19 @@ def group_unplaced_pods(
 
 
 def list_evicted_elsewhere(simulation: Simulation, displaced_from: Container[str]) -> tuple[str, ...]:
-    """Return each pod once that preemption evicted and whose node is not in ``displaced_from``."""
+    """Return each pod once that preemption evicted and whose node is not in ``displaced_from``.
+
+    Pods that were being deleted anyway are left out.
+    """
     pods = simulation.view.pods.objects
     victims = (pods[eviction.victim] for eviction in simulation.evictions)
-    return tuple(dict.fromkeys(pod.key for pod in victims if pod.spec.node_name not in displaced_from))
+    return tuple(
+        dict.fromkeys(
+            pod.key
+            for pod in victims
+            if pod.spec.node_name not in displaced_from and pod.metadata.deletion_timestamp is None
+        )
+    )
 
 
 def list_lost_victims(simulation: Simulation) -> tuple[str, ...]:

@@ -107,15 +107,25 @@ class EvictedPod(Document, frozen=True):
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
+def select_displaced_pods(evicted: Iterable[EvictedPod]) -> list[EvictedPod]:
+    """Return the evicted pods without those that were being deleted anyway, which lose nothing by the eviction."""
+    return [pod for pod in evicted if pod.fate != EvictionFate.DELETED]
+
+
+def list_displaced_pods(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
+    """Return the names of the evicted pods, each once, without pods that were being deleted anyway."""
+    return tuple(dict.fromkeys(pod.pod for pod in select_displaced_pods(evicted)))
+
+
 def describe_evictions(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
     """Build a line that names the evicted pods and says whether other pods could be evicted instead.
 
-    Return it as a tuple, which is empty if no pods are evicted.
+    Return it as a tuple, which is empty if no pods are evicted. Pods that were being deleted anyway are left out.
     """
-    pods = list(evicted)
+    pods = select_displaced_pods(evicted)
     if not pods:
         return ()
-    names = tuple(dict.fromkeys(pod.pod for pod in pods))
+    names = list_displaced_pods(pods)
     instead = ", or others of the same priority and start time" if any(pod.tied for pod in pods) else ""
     return (f"evicts {first_few(names)}{instead}",)
 
@@ -236,26 +246,31 @@ class BlockedPod(Document, frozen=True):
 
 
 def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a text per victim. Victims that could be replaced by the same other pods share a text.
+    """Return a text per victim. Victims that could be replaced by the same other pods share a text at the end.
 
-    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
-    (['d/a'], ['2 of d/a, d/b, d/c'])
+    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b", "d/x"], {"d/a": ["d/c"], "d/b": ["d/c"]})
+    (['d/a'], ['d/x', '2 of d/a, d/b, d/c'])
+    >>> list_victims(["d/a", "d/b"], {"d/a": ["d/b"]})
+    ['d/a', 'd/b']
 
-    ``tied`` maps a victim to the equal pods that stay and that could be evicted instead.
+    ``tied`` maps a victim to pods that are equal to it, so that they could be evicted instead. Victims themselves are
+    no alternatives.
     """
-    # Victims with the same equal pods share an entry; a victim without equal pods has its own
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for victim in victims:
-        equal_pods = tuple(tied.get(victim, ()))
-        groups.setdefault(equal_pods or (victim,), []).append(victim)
-    texts = []
-    for equal_pods, group in groups.items():
-        if equal_pods == (group[0],):
-            texts.append(group[0])
+    victim_names = list(victims)
+    singles: list[str] = []
+    victims_by_alternatives: dict[tuple[str, ...], list[str]] = {}
+    for victim in victim_names:
+        alternatives = tuple(pod for pod in tied.get(victim, ()) if pod not in victim_names)
+        if alternatives:
+            victims_by_alternatives.setdefault(alternatives, []).append(victim)
         else:
-            number = "one" if len(group) == 1 else len(group)
-            texts.append(f"{number} of {first_few([*group, *equal_pods])}")
-    return texts
+            singles.append(victim)
+
+    shared_texts = []
+    for alternatives, group in victims_by_alternatives.items():
+        number = "one" if len(group) == 1 else len(group)
+        shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
+    return [*singles, *shared_texts]
 
 
 class EvictionChain(Document, frozen=True):

@@ -24,7 +24,9 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     describe_data_on_nodes,
     describe_evictions,
+    list_displaced_pods,
     list_unplaced_evicted_pods,
+    select_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -319,7 +321,7 @@ class Drain(Report, frozen=True):
             verdict=verdict,
             headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._describe_blocker() or outcomes}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
-            victims=tuple(evicted.pod for evicted in self.evicted),
+            victims=list_displaced_pods(self.evicted),
             warnings=(
                 *((outcomes,) if self.blocked else ()),
                 *self._describe_lost_pods(),
@@ -333,7 +335,7 @@ class Drain(Report, frozen=True):
                 "unplaced": self._unplaced_count,
                 "unplacedEvicted": self._unplaced_evicted_count,
                 "blocked": len(self.blocked),
-                "evicted": len(self.evicted),
+                "evicted": len(select_displaced_pods(self.evicted)),
                 "lost": self._lost_count,
                 "returned": len(self.returned),
             },
@@ -384,5 +386,5 @@ class Drain(Report, frozen=True):
                 if pod not in self.stranded
             ),
             *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned),
-            *(pod.gate_problem for pod in self.evicted),
+            *(pod.gate_problem for pod in select_displaced_pods(self.evicted)),
         ]

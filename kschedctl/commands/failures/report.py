@@ -19,6 +19,7 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     describe_data_on_nodes,
     describe_evictions,
+    list_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -198,7 +199,7 @@ class Failures(Report, frozen=True):
                 "evicted": worst.evicted,
                 "lost": worst.lost,
             },
-            victims=tuple(dict.fromkeys(pod.pod for pod in worst.evicted_pods)),
+            victims=list_displaced_pods(worst.evicted_pods),
             warnings=(
                 *_describe_lost_pods(worst),
                 *describe_data_on_nodes(worst.pinned_volumes),
