@@ -148,6 +148,12 @@ def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
     return [victim for outcome in outcomes for victim in outcome.victims]
 
 
+def count_evicted_pods(simulation: Simulation, outcomes: Iterable[Outcome]) -> int:
+    """Return the number of evictions among the outcomes, without pods that were being deleted anyway."""
+    pods = simulation.view.pods.objects
+    return sum(pods[victim].metadata.deletion_timestamp is None for victim in list_victims(outcomes))
+
+
 def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
     """Recreate the gone pods among ``positions`` as their controllers would, and return the recreated pods.
 
@@ -177,7 +183,7 @@ def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> Se
         build_resulting_cluster(simulation),
         waiting,
         placed=sum(outcome.row >= 0 for outcome in _select_latest_outcomes(outcomes)),
-        evicted=len(list_victims(outcomes)),
+        evicted=count_evicted_pods(simulation, outcomes),
         interrupted=simulation.interrupted,
         unknown=find_simulation_unknowns(simulation),
     )

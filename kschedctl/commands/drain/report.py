@@ -24,7 +24,10 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     describe_data_on_nodes,
     describe_evictions,
+    describe_fates_of_evicted,
+    list_evicted_names,
     list_unplaced_evicted_pods,
+    select_evicted_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -208,7 +211,7 @@ class Drain(Report, frozen=True):
         return f"Can be drained, {worst}"
 
     def _describe_pods_evicted_elsewhere(self) -> list[str]:
-        """Describe how many pods of other nodes are evicted, and how many of them get no node, in at most one text.
+        """Describe how many pods of other nodes are evicted, get no node or are lost, in at most one text.
 
         The list is empty if no pod of another node is evicted.
         """
@@ -216,16 +219,9 @@ class Drain(Report, frozen=True):
         if not evicted:
             return []
         text = counted(evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
-        if len(self.lost_victims) == evicted:
-            return [f"{text} and lost"]
-        unplaced = self._unplaced_evicted_count
-        without_node = unplaced + len(self.lost_victims)
-        verb = agreeing(without_node, "gets", "get") if self.lost_victims else agreeing(without_node, "fits", "fit")
-        no_node = f"{verb} no other node" if self.lost_victims else f"{verb} nowhere else"
-        if without_node == evicted:
-            return [f"{text} and {no_node}"]
-        if without_node:
-            return [f"{text} and {without_node:,} of them {no_node}"]
+        lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
+        if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
+            return [f"{text}{fates}"]
         if sum(pod.source not in self.nodes for pod in self.moved) == evicted:
             return [f"{text} and {agreeing(evicted, 'gets', 'get')} another node"]
         return [text]
@@ -319,7 +315,7 @@ class Drain(Report, frozen=True):
             verdict=verdict,
             headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._describe_blocker() or outcomes}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
-            victims=tuple(evicted.pod for evicted in self.evicted),
+            victims=list_evicted_names(self.evicted),
             warnings=(
                 *((outcomes,) if self.blocked else ()),
                 *self._describe_lost_pods(),
@@ -333,7 +329,7 @@ class Drain(Report, frozen=True):
                 "unplaced": self._unplaced_count,
                 "unplacedEvicted": self._unplaced_evicted_count,
                 "blocked": len(self.blocked),
-                "evicted": len(self.evicted),
+                "evicted": len(select_evicted_pods(self.evicted)),
                 "lost": self._lost_count,
                 "returned": len(self.returned),
             },
@@ -346,7 +342,10 @@ class Drain(Report, frozen=True):
         rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
         rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
         rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]
-        rows += [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        rows += [
+            (pod.pod, "Deleted" if pod.was_terminating else "Evicted", pod.node, "", f"for {pod.by}")
+            for pod in self.evicted
+        ]
         rows += [(pod, "Lost", "", "", "") for pod in (*self.lost, *self.lost_victims)]
         rows += [(pod, "Returned", "", "", "") for pod in self.returned]
         return CsvTable(("pod", "what", "from", "to", "message"), rows)
@@ -384,5 +383,5 @@ class Drain(Report, frozen=True):
                 if pod not in self.stranded
             ),
             *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned),
-            *(pod.gate_problem for pod in self.evicted),
+            *(pod.gate_problem for pod in select_evicted_pods(self.evicted)),
         ]

@@ -63,7 +63,7 @@ from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unkno
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
-from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation
+from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation, select_evicted_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -245,8 +245,10 @@ def run_once(
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
-        violated_budgets=_find_violated_budgets(shared.cluster, evicted),
-        outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
+        violated_budgets=_find_violated_budgets(shared.cluster, select_evicted_pods(evicted)),
+        outages=()
+        if simulation.interrupted
+        else tuple(_iter_workload_outages(simulation, select_evicted_pods(evicted))),
         left_out=shared.left_out,
         waiting_placed=waiting_placed,
         waiting_unplaced=len({view.pods.objects[outcome.position].key for outcome in outcomes} & waiting_pods)

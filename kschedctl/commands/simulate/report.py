@@ -23,6 +23,8 @@ from kschedctl.reports.placements import (
     Variation,
     describe_evictions,
     describe_missing_namespaces,
+    list_evicted_names,
+    select_evicted_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -221,14 +223,17 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def evicted_pods(self) -> int:
-        """The number of evicted pods. A pod that is evicted several times counts once."""
-        return len({pod.pod for pod in self.evicted})
+        """The number of evicted pods. A pod that is evicted several times counts once.
+
+        Pods that were being deleted anyway do not count.
+        """
+        return len(list_evicted_names(self.evicted))
 
     @property
     def _side_effects_text(self) -> str:
         """A clause such as ", 2 pods evicted, 1 rollout stuck", or an empty string without side effects."""
         text = ""
-        if self.evicted:
+        if self.evicted_pods:
             text += f", {counted(self.evicted_pods, 'pod')} evicted"
         homeless = self.chain.pending + self.chain.lost if self.chain else 0
         if homeless:
@@ -258,7 +263,7 @@ class SimulationReport(Report, frozen=True):
                 *(pods.short_form for pods in self.pending),
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),
-            victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
+            victims=list_evicted_names(self.evicted),
             warnings=(*self.iter_harm_warnings(), *describe_evictions(self.evicted), *self.autoscaled),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
@@ -266,7 +271,7 @@ class SimulationReport(Report, frozen=True):
     def iter_harm_warnings(self) -> Iterator[str]:
         """Yield lines about the PodDisruptionBudgets that preemption violates and the workloads that it stops."""
         for name, allowed in self.violated_budgets.items():
-            evicted = len({pod.pod for pod in self.evicted if name in pod.budgets})
+            evicted = len({pod.pod for pod in select_evicted_pods(self.evicted) if name in pod.budgets})
             yield (
                 f"violates PodDisruptionBudget {name}: it allows {counted(allowed, 'disruption')} now, "
                 f"and preemption evicts {counted(evicted, 'pod')}"
@@ -287,7 +292,10 @@ class SimulationReport(Report, frozen=True):
         """Return a row for each pod that was placed, stays pending or is evicted."""
         placed = [(pod, "Scheduled", node, self.tied.get(pod, 1), "") for pod, node in self.placements.items()]
         waiting = [(pod, group.verdict, "", "", group.message) for group in self.pending for pod in group.pods]
-        evicted = [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        evicted = [
+            (pod.pod, "Deleted" if pod.was_terminating else "Evicted", pod.node, "", f"for {pod.by}")
+            for pod in self.evicted
+        ]
         return CsvTable(("pod", "verdict", "node", "tied", "message"), [*placed, *waiting, *evicted])
 
     def list_pod_names(self) -> tuple[str, ...]:
@@ -304,5 +312,5 @@ class SimulationReport(Report, frozen=True):
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),
             *(entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere)),
-            *(pod.gate_problem for pod in self.evicted),
+            *(pod.gate_problem for pod in select_evicted_pods(self.evicted)),
         ]
