@@ -130,36 +130,34 @@ class EvictedPod(Document, frozen=True):
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
-def select_evicted_pods(victims: Iterable[EvictedPod]) -> tuple[EvictedPod, ...]:
-    """Return the victims of preemption that are evicted, without those that were being deleted anyway.
+def select_displaced_pods(evicted: Iterable[EvictedPod]) -> list[EvictedPod]:
+    """Return the evicted pods without those that were being deleted anyway, which lose nothing by the eviction.
 
-    kube-scheduler does not delete a victim that is already being deleted. Upstream: prepareCandidate and PreemptPod in
-    pkg/scheduler/framework/preemption (v1.36).
+    kube-scheduler does not delete these again. Upstream: pkg/scheduler/framework/preemption (v1.36).
     """
-    return tuple(victim for victim in victims if not victim.was_terminating)
+    return [pod for pod in evicted if not pod.was_terminating]
 
 
-def list_evicted_names(victims: Iterable[EvictedPod]) -> tuple[str, ...]:
-    """Return the keys of the victims that are evicted, each once, without those that were being deleted anyway."""
-    return tuple(dict.fromkeys(victim.pod for victim in select_evicted_pods(victims)))
+def list_displaced_pods(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
+    """Return the names of the evicted pods, each once, without pods that were being deleted anyway."""
+    return tuple(dict.fromkeys(pod.pod for pod in select_displaced_pods(evicted)))
 
 
-def describe_evictions(victims: Iterable[EvictedPod]) -> tuple[str, ...]:
+def describe_evictions(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
     """Return texts that name the victims of preemption.
 
     The first text names the evicted pods and says whether other pods could be evicted instead. The second names the
     pods that were being deleted anyway. A text that names no pods is left out.
     """
-    victims = list(victims)
+    victims = list(evicted)
     texts = []
-    if evicted := list_evicted_names(victims):
-        is_any_tied = any(pod.tied for pod in select_evicted_pods(victims))
+    if displaced_pods := list_displaced_pods(victims):
+        is_any_tied = any(pod.tied for pod in select_displaced_pods(victims))
         instead = ", or others of the same priority and start time" if is_any_tied else ""
-        texts.append(f"evicts {first_few(evicted)}{instead}")
+        texts.append(f"evicts {first_few(displaced_pods)}{instead}")
     if terminating := tuple(dict.fromkeys(pod.pod for pod in victims if pod.was_terminating)):
-        texts.append(
-            f"waits until {first_few(terminating)}, already terminating, {agreeing(len(terminating), 'is', 'are')} gone"
-        )
+        are_gone = agreeing(len(terminating), "is gone", "are gone")
+        texts.append(f"waits until {first_few(terminating)}, already terminating, {are_gone}")
     return tuple(texts)
 
 

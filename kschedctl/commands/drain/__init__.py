@@ -49,7 +49,7 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.reports.placements import select_evicted_pods
+from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
@@ -148,7 +148,7 @@ def _build_outcome_counts(report: Drain) -> dict[str, int]:
         "blocked": len(report.blocked),
         "lost": len(report.lost),
         "returned": len(report.returned),
-        "evicted": len(select_evicted_pods(report.evicted)),
+        "evicted": len(select_displaced_pods(report.evicted)),
     }
 
 
@@ -189,7 +189,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         always_unplaced = count_always_unplaced_pods(_build_simulation_without_pods(shared, evictable), unplaced)
 
     is_drained = not (blocked or returned or simulation.interrupted)
-    has_consequences = bool(unplaced or not_created or select_evicted_pods(evicted) or node_drain.lost) or has_waiting
+    has_consequences = bool(unplaced or not_created or select_displaced_pods(evicted) or node_drain.lost) or has_waiting
     harms_pending_pods = bool(nominated or stranded)
     return Drain(
         nodes=tuple(shared.nodes),

@@ -25,9 +25,9 @@ from kschedctl.reports.placements import (
     describe_data_on_nodes,
     describe_evictions,
     describe_fates_of_evicted,
-    list_evicted_names,
+    list_displaced_pods,
     list_unplaced_evicted_pods,
-    select_evicted_pods,
+    select_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -315,7 +315,7 @@ class Drain(Report, frozen=True):
             verdict=verdict,
             headline=f"{self._build_verdict()}: {first_few(self.nodes)} – {self._describe_blocker() or outcomes}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
-            victims=list_evicted_names(self.evicted),
+            victims=list_displaced_pods(self.evicted),
             warnings=(
                 *((outcomes,) if self.blocked else ()),
                 *self._describe_lost_pods(),
@@ -329,7 +329,7 @@ class Drain(Report, frozen=True):
                 "unplaced": self._unplaced_count,
                 "unplacedEvicted": self._unplaced_evicted_count,
                 "blocked": len(self.blocked),
-                "evicted": len(select_evicted_pods(self.evicted)),
+                "evicted": len(select_displaced_pods(self.evicted)),
                 "lost": self._lost_count,
                 "returned": len(self.returned),
             },
@@ -383,5 +383,5 @@ class Drain(Report, frozen=True):
                 if pod not in self.stranded
             ),
             *(GateProblem("returned", f"Pod {pod}", returned) for pod in self.returned),
-            *(pod.gate_problem for pod in select_evicted_pods(self.evicted)),
+            *(pod.gate_problem for pod in select_displaced_pods(self.evicted)),
         ]

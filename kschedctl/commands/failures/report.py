@@ -20,7 +20,7 @@ from kschedctl.reports.placements import (
     describe_data_on_nodes,
     describe_evictions,
     describe_fates_of_evicted,
-    list_evicted_names,
+    list_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -197,7 +197,7 @@ class Failures(Report, frozen=True):
                 "evicted": worst.evicted,
                 "lost": worst.lost,
             },
-            victims=list_evicted_names(worst.evicted_pods),
+            victims=list_displaced_pods(worst.evicted_pods),
             warnings=(
                 *_describe_lost_pods(worst),
                 *describe_data_on_nodes(worst.pinned_volumes),

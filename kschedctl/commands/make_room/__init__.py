@@ -146,7 +146,7 @@ def find_room(
     """
     shared_room = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
     room = shared_room.room = start_room_making(Scheduler(cluster, call_extender), shared_room)
-    with open_worker_pool(judge_draft, shared_room, limit_workers(workers, call_extender)) as room.pool:
+    with open_worker_pool(judge_drafts, shared_room, limit_workers(workers, call_extender)) as room.pool:
         room.advance = progress.begin("Trying plans", 0)
         return make_room_and_report(room)
 
@@ -165,8 +165,8 @@ class SharedRoom:
         return {**self.__dict__, "room": None}  # not sent to workers
 
 
-def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
-    """Return whether a draft works after the plans that were adopted so far.
+def judge_drafts(shared: SharedRoom, task: DraftTask) -> list[bool]:
+    """Return for each draft of a task whether it works after the plans that were adopted so far.
 
     This runs in a worker process, which first catches up on the plans that were adopted elsewhere.
     """
@@ -174,7 +174,7 @@ def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
         if shared.room is None:
             shared.room = start_room_making(Scheduler(shared.cluster), shared)
         shared.room.adopt_all(task.taken[len(shared.room.adopted) :])
-        return shared.room.accepts(task.draft)
+        return [shared.room.accepts(draft) for draft in task.drafts]
 
 
 def start_room_making(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:

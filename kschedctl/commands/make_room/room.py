@@ -116,10 +116,10 @@ class PlanReplayKey(NamedTuple):
 
 
 class DraftTask(NamedTuple):
-    """A draft to judge after the plans that were adopted so far."""
+    """Drafts to judge after the plans that were adopted so far."""
 
     taken: tuple[AdoptedPlan, ...]
-    draft: Draft
+    drafts: tuple[Draft, ...]
 
 
 @dataclass
@@ -154,7 +154,7 @@ class RoomMaking:
     interrupted: bool = False
     adopted: list[AdoptedPlan] = field(default_factory=list)
     """The adopted plans."""
-    pool: WorkerPool[DraftTask, bool] | None = None
+    pool: WorkerPool[DraftTask, list[bool]] | None = None
     """Workers that judge drafts in parallel."""
     advance: Callable[[int], None] = lambda number: None
     """Called for each judged draft."""
@@ -291,9 +291,8 @@ class RoomMaking:
                 drafts.append(Draft(members, (*plan, *further_moves), draft_emptied, is_whole_unit))
             if self.pool is None or len(drafts) == 1:
                 return map(self.accepts, drafts)
-            return self.pool.run([DraftTask(tuple(self.adopted), draft) for draft in drafts])
+            return _judge_in_pool(self.pool, tuple(self.adopted), drafts)
 
-        batch_size = self.pool.size if self.pool else 1
         search = PlanSearch(
             stage,
             members[-1],
@@ -301,7 +300,7 @@ class RoomMaking:
             nodes=self.nodes,
             accept=accept,
             deadline=deadline,
-            batch_size=batch_size,
+            workers=self.pool.size if self.pool else 1,
             advance=self.advance,
         )
         self.searches.append(search)
@@ -446,6 +445,24 @@ class RoomMaking:
             targets = [{move.target for move in moves} for moves in moves_by_step]
             self.parts.append(PlanPart(moved, emptied, targets))
         return True
+
+
+def _judge_in_pool(
+    pool: WorkerPool[DraftTask, list[bool]], adopted: tuple[AdoptedPlan, ...], drafts: Sequence[Draft]
+) -> Iterator[bool]:
+    """Yield for each draft whether it works. The workers of the pool judge the drafts, each about the same number.
+
+    The same worker judges drafts that empty the same nodes, because they share replays.
+    """
+    order = sorted(range(len(drafts)), key=lambda index: sorted(drafts[index].emptied))
+    drafts_per_task = -(-len(drafts) // pool.size)
+    chunks = [order[start : start + drafts_per_task] for start in range(0, len(order), drafts_per_task)]
+    answers: dict[int, bool] = {}
+    tasks = [DraftTask(adopted, tuple(drafts[index] for index in chunk)) for chunk in chunks]
+    for chunk, are_accepted in zip(chunks, pool.run(tasks), strict=True):
+        answers.update(zip(chunk, are_accepted, strict=True))
+    for index in range(len(drafts)):
+        yield answers[index]
 
 
 def _get_emptied_row(stage: Rehearsal, further_moves: Plan) -> Row:

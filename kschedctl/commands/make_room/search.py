@@ -35,6 +35,8 @@ Plan = tuple[Position, ...]
 """The pods to evict, in order."""
 MAX_SEQUENCES = 1_000
 """All sequences of moves of one length are tried if there are at most this many."""
+SEQUENCES_PER_TASK = 16
+"""How many sequences of moves a worker judges at once. Many of them begin alike, and share the replay of that."""
 IMPROVEMENT_SECONDS = 10.0
 """The time for the search for a cheaper plan once there is one."""
 COUNTING_PLUGINS = frozenset((InterPodAffinity.name, PodTopologySpread.name))
@@ -102,8 +104,8 @@ class PlanSearch:
     accept: Callable[[Sequence[Plan]], Iterator[bool]]
     """Yields, for each of several plans, whether it works."""
     deadline: float
-    batch_size: int = 1
-    """The number of plans that `accept` takes at once."""
+    workers: int = 1
+    """The number of workers that judge plans."""
     advance: Callable[[int], None] = lambda number: None
     """Called for each plan that was judged."""
     tried: int = 0
@@ -152,8 +154,9 @@ class PlanSearch:
         Once a plan was found, only cheaper plans are considered, for a limited time. Raises OutOfTimeError if time is
         up.
         """
-        likely_plans = self._judge_plans(self._iter_promising_plans(self.stage, self.wanted, moves, (), frozenset()))
-        all_plans = self._judge_plans(self._iter_all_sequences(moves))
+        promising_plans = self._iter_promising_plans(self.stage, self.wanted, moves, (), frozenset())
+        likely_plans = self._judge_plans(promising_plans, self.workers)
+        all_plans = self._judge_plans(self._iter_all_sequences(moves), self.workers * SEQUENCES_PER_TASK)
         for plan, is_accepted in chain(likely_plans, all_plans):
             if self._is_no_better(plan):
                 continue
@@ -165,19 +168,19 @@ class PlanSearch:
             if is_accepted and self._compute_cost(plan) == self._least_cost:
                 return
 
-    def _judge_plans(self, plans: Iterator[Plan]) -> Iterator[tuple[Plan, bool]]:
+    def _judge_plans(self, plans: Iterator[Plan], batch_size: int) -> Iterator[tuple[Plan, bool]]:
         """Yield each plan that may beat the best plan, with whether it works.
 
         The first plan is judged alone, because it often works, and the others in batches. Raises OutOfTimeError if time
         is up.
         """
-        batch_size = 1
-        while batch := list(islice(plans, batch_size)):
+        size = 1
+        while batch := list(islice(plans, size)):
             self._check_time()
             cheaper_plans = [plan for plan in batch if not self._is_no_better(plan)]
             # After an interruption, there may be fewer answers than plans.
             yield from zip(cheaper_plans, self.accept(cheaper_plans), strict=False)
-            batch_size = self.batch_size
+            size = batch_size
 
     def _compute_cost(self, plan: Plan) -> tuple[int, int]:
         """Return the plan's cost, to compare plans: the highest reluctance and the highest priority of its pods."""

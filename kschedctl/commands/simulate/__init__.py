@@ -63,7 +63,7 @@ from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unkno
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
-from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation, select_evicted_pods
+from kschedctl.reports.placements import EvictedPod, Spread, Variation, WorkloadVariation, select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -245,10 +245,8 @@ def run_once(
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
-        violated_budgets=_find_violated_budgets(shared.cluster, select_evicted_pods(evicted)),
-        outages=()
-        if simulation.interrupted
-        else tuple(_iter_workload_outages(simulation, select_evicted_pods(evicted))),
+        violated_budgets=_find_violated_budgets(shared.cluster, evicted),
+        outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
         left_out=shared.left_out,
         waiting_placed=waiting_placed,
         waiting_unplaced=len({view.pods.objects[outcome.position].key for outcome in outcomes} & waiting_pods)
@@ -263,7 +261,7 @@ def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> d
     now.
     """
     pods_by_budget: dict[str, set[str]] = {}
-    for eviction in evicted:
+    for eviction in select_displaced_pods(evicted):
         for name in eviction.budgets:
             pods_by_budget.setdefault(name, set()).add(eviction.pod)
     allowed_by_budget = {
@@ -278,8 +276,12 @@ def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> d
 
 
 def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
-    """Yield the workloads that lost pods and have no pod with a node at the end of the simulation, in order of name."""
-    affected = {eviction.workload for eviction in evicted if not eviction.workload.startswith("Pod ")}
+    """Yield the workloads that lost pods and have no pod with a node at the end of the simulation, in order of name.
+
+    A workload whose evicted pods were being deleted anyway loses none.
+    """
+    displaced_pods = select_displaced_pods(evicted)
+    affected = {eviction.workload for eviction in displaced_pods if not eviction.workload.startswith("Pod ")}
     if not affected:
         return
     view = simulation.view

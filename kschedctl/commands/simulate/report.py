@@ -23,8 +23,8 @@ from kschedctl.reports.placements import (
     Variation,
     describe_evictions,
     describe_missing_namespaces,
-    list_evicted_names,
-    select_evicted_pods,
+    list_displaced_pods,
+    select_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -227,7 +227,7 @@ class SimulationReport(Report, frozen=True):
 
         Pods that were being deleted anyway do not count.
         """
-        return len(list_evicted_names(self.evicted))
+        return len(list_displaced_pods(self.evicted))
 
     @property
     def _side_effects_text(self) -> str:
@@ -240,6 +240,9 @@ class SimulationReport(Report, frozen=True):
             all_homeless = agreeing(homeless, "which gets no other node", "none of which gets another node")
             some_homeless = f"{homeless:,} of them without another node"
             text += f", {all_homeless if homeless == self.evicted_pods else some_homeless}"
+        if self.chain and self.chain.deleted:
+            deleted = counted(self.chain.deleted, "pod")
+            text += f", {deleted} preempted that {agreeing(self.chain.deleted, 'was', 'were')} being deleted anyway"
         if self.violated_budgets:
             budgets = counted(len(self.violated_budgets), "PodDisruptionBudget")
             text += f", {budgets} violated"
@@ -263,7 +266,7 @@ class SimulationReport(Report, frozen=True):
                 *(pods.short_form for pods in self.pending),
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),
-            victims=list_evicted_names(self.evicted),
+            victims=list_displaced_pods(self.evicted),
             warnings=(*self.iter_harm_warnings(), *describe_evictions(self.evicted), *self.autoscaled),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
@@ -271,7 +274,7 @@ class SimulationReport(Report, frozen=True):
     def iter_harm_warnings(self) -> Iterator[str]:
         """Yield lines about the PodDisruptionBudgets that preemption violates and the workloads that it stops."""
         for name, allowed in self.violated_budgets.items():
-            evicted = len({pod.pod for pod in select_evicted_pods(self.evicted) if name in pod.budgets})
+            evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))
             yield (
                 f"violates PodDisruptionBudget {name}: it allows {counted(allowed, 'disruption')} now, "
                 f"and preemption evicts {counted(evicted, 'pod')}"
@@ -312,5 +315,5 @@ class SimulationReport(Report, frozen=True):
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),
             *(entry.gate_problem for entry in find_unadmitted_objects(self.waiting_elsewhere)),
-            *(pod.gate_problem for pod in select_evicted_pods(self.evicted)),
+            *(pod.gate_problem for pod in select_displaced_pods(self.evicted)),
         ]

@@ -53,9 +53,9 @@ from kschedctl.replay.scenarios import steps as scenario_steps
 from kschedctl.replay.settling import (
     SettledCluster,
     build_settled_cluster,
-    count_evicted_pods,
     explain_with_victims,
     find_pods_still_pending,
+    list_displaced_victims,
     schedule_with_victims,
     settle,
 )
@@ -288,7 +288,7 @@ class ScenarioRun:
         waiting = settled.waiting
         if simulation.interrupted:
             waiting = {**self.settled.waiting, **settled.waiting}
-        evicted = count_evicted_pods(simulation, [*drain.preemptions, *later_outcomes])
+        evicted = len(list_displaced_victims(simulation, [*drain.preemptions, *later_outcomes]))
         unknown = find_simulation_unknowns(simulation, *drain.dependencies)
         self.settled = replace(settled, waiting=waiting, evicted=evicted, unknown=unknown)
         notes = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked_pods()]

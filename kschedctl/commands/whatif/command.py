@@ -42,11 +42,19 @@ class ComparisonOptions:
 
     compare_config: Annotated[
         tuple[str, str] | None,
-        typer.Option("--compare-config", metavar="FILE FILE", help="Compare two scheduler configurations."),
+        typer.Option(
+            "--compare-config",
+            metavar="FILE FILE",
+            help="Two KubeSchedulerConfigurations: compare what each does with the cluster's pods.",
+        ),
     ] = None
     compare_version: Annotated[
         tuple[str, str] | None,
-        typer.Option("--compare-version", metavar="VERSION VERSION", help="Compare two versions, such as 1.33 1.36."),
+        typer.Option(
+            "--compare-version",
+            metavar="VERSION VERSION",
+            help="Two versions of kube-scheduler, such as 1.33 1.36: compare what each does with the pods.",
+        ),
     ] = None
 
 

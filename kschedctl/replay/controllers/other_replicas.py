@@ -21,7 +21,7 @@ from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, 
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import set_rollout_limits
 from kschedctl.replay.edits import add_pods, change_pods
-from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted_pods
+from kschedctl.replay.settling import build_resulting_cluster, list_displaced_victims, recreate_evicted_pods
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -89,7 +89,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     return PlacedReplicas(
         placed=len(positions) - len(unplaced),
         total=len(positions),
-        victims=tuple(view.pods.objects[position].key for position in list_victims(outcomes)),
+        victims=tuple(view.pods.objects[position].key for position in list_displaced_victims(simulation, outcomes)),
         waiting=_retarget_to_waiting_pod(target, simulation, unplaced[0], own_pods=positions),
     )
 
@@ -133,7 +133,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
         total=change.desired,
         victims=tuple(
             simulation.view.pods.objects[position].key
-            for position in list_victims(outcomes)
+            for position in list_displaced_victims(simulation, outcomes)
             if position not in {*old_pods, *new_pods}
         ),
         waiting=_retarget_to_waiting_pod(

@@ -7,9 +7,9 @@ asked again for each pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -53,6 +53,15 @@ GROUPING_THRESHOLD = 4
 """Number of identical pods from which nodes are ranked in groups."""
 
 
+Column = TypeVar("Column", Bools, Scores)
+
+
+class ShareColumn(Protocol):
+    """A function that returns the first column (N,) that is equal to a given one."""
+
+    def __call__(self, column: Column, /) -> Column: ...
+
+
 class _ScorePlugins(NamedTuple):
     """The Score plugins for pods identical to an example, by how often they have to run."""
 
@@ -77,7 +86,7 @@ class AlikePods:
         info: PodInfo,
         local: LocalScores,
         claiming: bool = False,
-        shared: Callable[[Scores], Scores] = lambda column: column,
+        shared: ShareColumn = lambda column: column,
     ) -> None:
         self.framework, self.info, self.local, self.view = framework, info, local, local.view
         self.claims = ClaimAnswers(framework, info, self.view) if claiming else None
@@ -92,8 +101,8 @@ class AlikePods:
             {name: result for name, result in pre_filter.results.items() if name in lasting}
         )
         self.hopeless = any(result.status.rejected for result in self.lasting_pre_filter.results.values())
-        self.always: Scores | None = None
-        """Scores added to the local scores, INFEASIBLE on nodes where such a pod never fits; None if all are equal."""
+        self._never_fits: Bools | None = None
+        """The mask (N,) of the nodes where such a pod never fits, or None if there are none."""
         self.best_rows: Rows | TiedRows = NO_ROWS
         self._rank_count = 0
         self._ranking: GroupedRanking | None = None
@@ -104,10 +113,8 @@ class AlikePods:
         self.changing_filters = [
             a for a in rejecting if _get_answer_reads(a.plugin, pre_filter.results.get(a.plugin.name)) is Reads.PODS
         ]
-        uniform_sum, self.fixed_scores, self.changing_scores = self._split_score_plugins()
         never_fits = self._find_never_feasible_nodes(pre_filter)
-        is_uniform = not never_fits.any() and (uniform_sum == uniform_sum[:1]).all()
-        self.always = None if is_uniform else shared(np.where(never_fits, INFEASIBLE, uniform_sum))
+        self._never_fits = shared(never_fits) if never_fits.any() else None
 
     def find_best_rows(
         self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
@@ -121,6 +128,8 @@ class AlikePods:
         """
         if self.hopeless:
             return NO_ROWS, 0
+        if not sampling and self.local.is_up_to_date and not self._mask_possible_nodes().any():
+            return NO_ROWS, 0  # without asking the Score plugins
         self.local.bring_up_to_date(self.best_rows, only_local=not (self.changing_filters or self.changing_scores))
 
         # The fastest way: judge one example of each group of equivalent nodes.
@@ -288,8 +297,12 @@ class AlikePods:
         if self.changing_filters or self.claims:
             return None
         self.local.bring_up_to_date(NO_ROWS)
-        scores = self.local.scores if self.always is None else self.local.scores + self.always
-        return np.asarray(scores >= 0)
+        return self._mask_possible_nodes()
+
+    def _mask_possible_nodes(self) -> Bools:
+        """Return a mask (N,) of the nodes where only plugins that look at pods on other nodes may reject such a pod."""
+        fits_locally = self.local.scores >= 0
+        return np.asarray(fits_locally if self._never_fits is None else fits_locally & ~self._never_fits)
 
     def _exclude_crowded_nodes(self, local: Scores, nominated: Delta) -> Scores:
         """Return the scores with INFEASIBLE on nodes that have no room in addition to the pods nominated ahead."""
@@ -304,7 +317,7 @@ class AlikePods:
         """
         if self.hopeless or self.changing_filters or self.claims:
             return False
-        is_always_rejected = self.always is not None and self.always[row] < 0
+        is_always_rejected = self._never_fits is not None and self._never_fits[row]
         if is_always_rejected or not self.local.fits(row):
             return False
         has_nominated_pods = bool(nominated) and bool((nominated.node == row).any())
@@ -377,6 +390,31 @@ class AlikePods:
         return rejected
 
     # -- scores --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _score_plugins(self) -> _ScorePlugins:
+        """The Score plugins, which are needed only if a node may be feasible. Raises PluginError if a plugin fails."""
+        return self._split_score_plugins()
+
+    @property
+    def fixed_scores(self) -> list[tuple[ScorePlugin, object, Scores]]:
+        """Plugins whose raw scores (N,) never change, each with its state and its raw scores."""
+        return self._score_plugins.fixed
+
+    @property
+    def changing_scores(self) -> list[tuple[ScorePlugin, Prepare]]:
+        """Plugins to ask for each pod, each with the function that prepares scoring."""
+        return self._score_plugins.changing
+
+    @cached_property
+    def always(self) -> Scores | None:
+        """Scores added to the local scores, INFEASIBLE on nodes where such a pod never fits; None if all are equal."""
+        uniform_sum = self._score_plugins.uniform_sum
+        if self._never_fits is None:
+            is_uniform = (uniform_sum == uniform_sum[:1]).all()
+            return None if is_uniform else self._share_column(uniform_sum)
+        always: Scores = np.where(self._never_fits, INFEASIBLE, uniform_sum)
+        return self._share_column(always)
 
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to run for the identical pods.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class LocalScores:
         self.info, self.number, self.view = info, number, view
         self.demand_codes = view.pods.distinct.demand
         self.filters = _list_local_filters(framework, info, view)
-        self.scorers = _list_local_scorers(framework, info, view)
+        self._framework = framework
         nodes = len(view.nodes)
         self.scores = np.zeros(nodes, np.int64)
         self.ahead = np.zeros((nodes, LOOKAHEAD), np.int64)
@@ -105,6 +105,19 @@ class LocalScores:
         if parent is None or view.closed is not None or self._requests_devices:
             return None
         return parent.find_column(key, lambda whole_view: self._compute_scores(whole_view, whole_view.nodes.rows))
+
+    @cached_property
+    def scorers(self) -> list[tuple[Any, object, int]]:
+        """The Score plugins that read only a node's own row, with their PreScore state and weight.
+
+        They are needed only if a node has room. Raises PluginError if a plugin fails.
+        """
+        return _list_local_scorers(self._framework, self.info, self.view)
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether no pod has moved since the last update."""
+        return self.seen == len(self.view.trail)
 
     @property
     def is_outdated(self) -> bool:
@@ -289,6 +302,8 @@ class LocalScores:
         rejected = self._mask_closed_rows(rows)
         for plugin, state in self.filters:
             rejected |= find_nodes_rejected_by_filter(plugin, self.info, own_rows, state)
+        if rejected.all():
+            return np.full(len(rows), INFEASIBLE, np.int64)
         total = np.zeros(len(rows), np.int64)
         all_rows = own_rows.nodes.rows
         for scorer, state, weight in self.scorers:

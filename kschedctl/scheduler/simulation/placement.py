@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ CACHED_KINDS_WHEN_CLOSING = 32 * CACHED_KINDS
 NODE_DOES_NOT_EXIST = (
     "the best node does not exist: an extender returned it, and kube-scheduler would bind the pod to it"
 )
+Column = TypeVar("Column", Bools, Scores)
 NodeChooser = Callable[[], Choice | None]
 """A function that returns the node for the next copy of a pod, or None if only a full attempt can tell."""
 
@@ -63,7 +64,7 @@ class Placements(IncomingPods):
         self.random = random.Random(seed)
         self._alike_pods_cache: dict[tuple[FrameworkLike, int | None], AlikePods] = {}
         self._local_scores_cache: dict[tuple[FrameworkLike, int, bool], LocalScores] = {}
-        self._columns: dict[bytes, Scores] = {}
+        self._columns: dict[bytes, Any] = {}
         self._claim_users: dict[int | None, bool] = {}
         self._latest_cycle: _LatestCycle | None = None
         self._victim_cache = VictimCache()
@@ -257,12 +258,13 @@ class Placements(IncomingPods):
             self._alike_pods_cache[key] = alike_pods
         return alike_pods
 
-    def _share_column(self, column: Scores) -> Scores:
+    def _share_column(self, column: Column, /) -> Column:
         """Return the first column (N,) that is equal to this one.
 
         Sharing saves memory, since most kinds of pods fit on the same nodes.
         """
-        return self._columns.setdefault(column.tobytes(), column)
+        shared: Column = self._columns.setdefault(column.tobytes(), column)
+        return shared
 
     def _uses_claims_cached(self, info: PodInfo) -> bool:
         """Return whether the pod uses volume claims or device claims, from a cache if possible."""

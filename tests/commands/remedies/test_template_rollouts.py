@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import yaml
 from small import HOSTNAME, Json, budget, node, pod, replica, spread, workload
 
@@ -51,6 +52,19 @@ def test_a_class_by_which_the_new_pods_would_evict_their_siblings_is_refused() -
     changed = simulate_rollout(documents, deployment(3, priorityClassName="high", **APART))
     assert changed.evicted
     assert changed.workloads[0].rollout.startswith("stuck")
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_class_by_which_one_replica_of_a_manifest_only_displaces_another_is_refused(kind: str) -> None:
+    """One node takes one of two pods that keep apart, whatever their class."""
+    manifest = deployment(2, **APART)
+    manifest["kind"] = kind
+    cluster = Cluster.from_objects([node("n1"), HIGH])
+    report = remedies(cluster, manifest, RemedyWishes(1, only=frozenset({"UsePriorityClass"})))
+    assert report.replicas is not None
+    assert (report.replicas.placed, report.replicas.total) == (1, 2)
+    assert report.remedies == ()
+    assert [line for line in report.impossible if line.endswith("1 of its pods has a node now, 1 afterwards")]
 
 
 def test_the_class_of_redis_is_refused_in_the_demo() -> None:
