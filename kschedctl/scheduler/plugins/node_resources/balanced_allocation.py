@@ -49,7 +49,7 @@ class ScoredBalance(StrEnum):
 
 
 SCORED_BALANCE = ByVersion(
-    "the score is based on",
+    "basis of the score",
     (("", ScoredBalance.WITH_POD), ("1.36", ScoredBalance.COMPARED)),
     "#135573",
 )
