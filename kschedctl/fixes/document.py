@@ -173,7 +173,7 @@ def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: Ro
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rollout.chain if rollout else None
     # If all evicted pods are lost, the harm says so already.
-    outcomes = chain.outcomes_clause if chain and chain.lost < chain.evicted else ""
+    outcomes = chain.outcomes_clause if chain and chain.lost < chain.evicted + chain.deleted else ""
     victim_names = chain.name_victims(victims) if chain else victims
     text = f"evicts {', '.join(victim_names)}{harm}{outcomes}"
 

@@ -250,6 +250,8 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
 
 def _build_replacement_cell(evicted: EvictedPod) -> Cell:
     """Return the node of the replacement or, if there is none, what happens to the pod instead."""
+    if evicted.was_terminating:
+        return Marked("already terminating", Tone.FAINT)
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 

@@ -303,7 +303,7 @@ def _report_eviction(
         priority=pods.infos[pods.info[victim]].priority,
         workload=str(find_owner(pods.objects[victim])),
         budgets=simulation.budgets.find_protecting_budgets(victim),
-        fate="" if simulation.interrupted else fate,
+        fate="" if simulation.interrupted and fate != EvictionFate.DELETED else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",
         round=eviction_round,
         tied=tuple(pods.objects[position].key for position in eviction.tied),
@@ -328,7 +328,7 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
     later_rounds = [pod for pod in evicted if pod.round > 1]
     futile_preemptors = sorted(simulation.search.preemptors.futile)
     return EvictionChain(
-        evicted=len(last_evictions),
+        evicted=len(last_evictions) - fates[EvictionFate.DELETED],
         moved=fates[EvictionFate.MOVED] - returned,
         returned=returned,
         pending=fates[EvictionFate.PENDING],

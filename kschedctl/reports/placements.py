@@ -66,6 +66,24 @@ def list_unplaced_evicted_pods(groups: Iterable[UnplacedPods]) -> list[str]:
     return [pod for group in groups for pod in group.evicted_from]
 
 
+def describe_fates_of_evicted(evicted: int, unplaced: int, lost: int = 0) -> str:
+    """Describe how many evicted pods get no other node and how many are lost, as the end of a sentence.
+
+    The text is empty if all of them get another node.
+
+    >>> describe_fates_of_evicted(3, 1, 0), describe_fates_of_evicted(2, 1, 1), describe_fates_of_evicted(2, 0, 2)
+    (' and 1 of them gets no other node', ': 1 gets no other node, 1 is lost', ' and lost')
+    """
+    no_node = f"{agreeing(unplaced, 'gets', 'get')} no other node"
+    if unplaced and lost:
+        return f": {unplaced:,} {no_node}, {counted(lost, 'is lost', 'are lost')}"
+    if lost:
+        return " and lost" if lost == evicted else f" and {counted(lost, 'of them is lost', 'of them are lost')}"
+    if unplaced:
+        return f" and {no_node}" if unplaced == evicted else f" and {unplaced:,} of them {no_node}"
+    return ""
+
+
 class EvictionFate(StrEnum):
     """The outcome for a pod that preemption evicted."""
 
@@ -102,14 +120,22 @@ class EvictedPod(Document, frozen=True):
     """Pods of the node that are equal in priority and start: kube-scheduler may evict one of them instead."""
 
     @property
+    def was_terminating(self) -> bool:
+        """Whether the pod was being deleted anyway, so that the preemptor only waits until it is gone."""
+        return self.fate == EvictionFate.DELETED
+
+    @property
     def gate_problem(self) -> GateProblem:
         """The problem that fails a CI gate."""
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
 def select_displaced_pods(evicted: Iterable[EvictedPod]) -> list[EvictedPod]:
-    """Return the evicted pods without those that were being deleted anyway, which lose nothing by the eviction."""
-    return [pod for pod in evicted if pod.fate != EvictionFate.DELETED]
+    """Return the evicted pods without those that were being deleted anyway, which lose nothing by the eviction.
+
+    kube-scheduler does not delete these again. Upstream: pkg/scheduler/framework/preemption (v1.36).
+    """
+    return [pod for pod in evicted if not pod.was_terminating]
 
 
 def list_displaced_pods(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
@@ -118,16 +144,21 @@ def list_displaced_pods(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
 
 
 def describe_evictions(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
-    """Build a line that names the evicted pods and says whether other pods could be evicted instead.
+    """Return texts that name the victims of preemption.
 
-    Return it as a tuple, which is empty if no pods are evicted. Pods that were being deleted anyway are left out.
+    The first text names the evicted pods and says whether other pods could be evicted instead. The second names the
+    pods that were being deleted anyway. A text that names no pods is left out.
     """
-    pods = select_displaced_pods(evicted)
-    if not pods:
-        return ()
-    names = list_displaced_pods(pods)
-    instead = ", or others of the same priority and start time" if any(pod.tied for pod in pods) else ""
-    return (f"evicts {first_few(names)}{instead}",)
+    victims = list(evicted)
+    texts = []
+    if displaced_pods := list_displaced_pods(victims):
+        is_any_tied = any(pod.tied for pod in select_displaced_pods(victims))
+        instead = ", or others of the same priority and start time" if is_any_tied else ""
+        texts.append(f"evicts {first_few(displaced_pods)}{instead}")
+    if terminating := tuple(dict.fromkeys(pod.pod for pod in victims if pod.was_terminating)):
+        are_gone = agreeing(len(terminating), "is gone", "are gone")
+        texts.append(f"waits until {first_few(terminating)}, already terminating, {are_gone}")
+    return tuple(texts)
 
 
 class Headroom(Document, frozen=True):
@@ -277,7 +308,7 @@ class EvictionChain(Document, frozen=True):
     """The outcomes of preempted pods once no pod moves any longer. Each pod is counted once."""
 
     evicted: int
-    """Pods that were evicted at least once."""
+    """Pods that were evicted at least once, without pods that were being deleted anyway."""
     moved: int
     """Pods that run on another node than the one from which they were evicted first."""
     returned: int
@@ -299,8 +330,11 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``."""
-        return f"evicts {counted(self.evicted, 'pod')}{self.outcomes_clause}"
+        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``.
+
+        Pods that were being deleted anyway are among the pods in this sentence.
+        """
+        return f"evicts {counted(self.evicted + self.deleted, 'pod')}{self.outcomes_clause}"
 
     @property
     def outcomes_clause(self) -> str:
@@ -317,7 +351,7 @@ class EvictionChain(Document, frozen=True):
             (self.deleted, ("was being deleted anyway", "were being deleted anyway")),
         )
         occurring = [(number, verbs) for number, verbs in verbs_by_outcome if number]
-        if self.evicted != 1:
+        if self.evicted + self.deleted != 1:
             text = ": " + ", ".join(counted(number, *verbs) for number, verbs in occurring)
         elif occurring:
             _, (singular, _) = occurring[0]

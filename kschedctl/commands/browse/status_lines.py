@@ -135,7 +135,7 @@ HINTS = {
     GO_TO_PLACE: f"{', '.join(GO_TO)}, or a name",
     SEARCH: "part of a name or a cause",
     SEARCH_NODES: "part of a name or an answer",
-    AS_IF: "cpu=500m memory=1Gi priority=9 class=NAME tolerate=KEY node=LIKE",
+    AS_IF: "cpu=500m memory=1Gi priority=9 class=NAME tolerate=KEY node=NODE",
 }
 
 

@@ -93,13 +93,17 @@ def config(
     ] = None,
     cluster_size: Annotated[
         int | None,
-        typer.Option("--cluster-size", metavar="NUMBER", help="Number of nodes, for percentageOfNodesToScore."),
+        typer.Option(
+            "--cluster-size", metavar="NUMBER", help="Number of nodes for which to compute percentageOfNodesToScore."
+        ),
     ] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", metavar="NUMBER", hidden=True)] = None,
     fail_on: Annotated[
         Severity,
         typer.Option(
-            "--fail-on", metavar="error|warning|note", help="check: Exit with 1 on findings of this severity or worse."
+            "--fail-on",
+            metavar="error|warning|note",
+            help="check: Exit with 1 on findings of this severity or a worse one.",
         ),
     ] = Severity.WARNING,
 ) -> Answer:

@@ -24,6 +24,7 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     describe_data_on_nodes,
     describe_evictions,
+    describe_fates_of_evicted,
     list_displaced_pods,
     list_unplaced_evicted_pods,
     select_displaced_pods,
@@ -210,7 +211,7 @@ class Drain(Report, frozen=True):
         return f"Can be drained, {worst}"
 
     def _describe_pods_evicted_elsewhere(self) -> list[str]:
-        """Describe how many pods of other nodes are evicted, and how many of them get no node, in at most one text.
+        """Describe how many pods of other nodes are evicted, get no node or are lost, in at most one text.
 
         The list is empty if no pod of another node is evicted.
         """
@@ -218,16 +219,9 @@ class Drain(Report, frozen=True):
         if not evicted:
             return []
         text = counted(evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
-        if len(self.lost_victims) == evicted:
-            return [f"{text} and lost"]
-        unplaced = self._unplaced_evicted_count
-        without_node = unplaced + len(self.lost_victims)
-        verb = agreeing(without_node, "gets", "get") if self.lost_victims else agreeing(without_node, "fits", "fit")
-        no_node = f"{verb} no other node" if self.lost_victims else f"{verb} nowhere else"
-        if without_node == evicted:
-            return [f"{text} and {no_node}"]
-        if without_node:
-            return [f"{text} and {without_node:,} of them {no_node}"]
+        lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
+        if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
+            return [f"{text}{fates}"]
         if sum(pod.source not in self.nodes for pod in self.moved) == evicted:
             return [f"{text} and {agreeing(evicted, 'gets', 'get')} another node"]
         return [text]
@@ -348,7 +342,10 @@ class Drain(Report, frozen=True):
         rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
         rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
         rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]
-        rows += [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        rows += [
+            (pod.pod, "Deleted" if pod.was_terminating else "Evicted", pod.node, "", f"for {pod.by}")
+            for pod in self.evicted
+        ]
         rows += [(pod, "Lost", "", "", "") for pod in (*self.lost, *self.lost_victims)]
         rows += [(pod, "Returned", "", "", "") for pod in self.returned]
         return CsvTable(("pod", "what", "from", "to", "message"), rows)

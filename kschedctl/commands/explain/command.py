@@ -39,7 +39,7 @@ from kschedctl.commands.explain.named_elsewhere import (
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation, Explanations
 from kschedctl.errors import UsageError
-from kschedctl.fixes.supposing import SUPPOSABLE, apply_suppositions
+from kschedctl.fixes.supposing import apply_suppositions
 from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, describe_priority_change
 from kschedctl.reports.not_created import NotCreated
@@ -54,14 +54,21 @@ class Supposed:
     """The changes to the pod that the question assumes."""
 
     priority: Annotated[
-        int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay the pod with this priority.")
+        int | None,
+        typer.Option("--as-if-priority", metavar="NUMBER", help="Replay the pod as if its priority were NUMBER."),
     ] = None
     priority_class: Annotated[
-        str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay the pod with this PriorityClass.")
+        str,
+        typer.Option("--as-if-priority-class", metavar="NAME", help="Replay the pod as if it had this PriorityClass."),
     ] = ""
     words: Annotated[
         list[str],
-        typer.Option("--as-if", metavar="NAME=VALUE", help=f"Replay the pod with {SUPPOSABLE}. Repeatable."),
+        typer.Option(
+            "--as-if",
+            metavar="NAME=VALUE",
+            help="Replay the pod with a change: priority=NUMBER, class=NAME, cpu=QUANTITY, memory=QUANTITY, "
+            "tolerate=KEY[=VALUE][:EFFECT] or node=NODE (adds a node like NODE). Repeatable.",
+        ),
     ] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -112,10 +119,10 @@ def explain(
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     no_remedies: Annotated[
-        bool, typer.Option("--no-remedies", help="Do not search for the changes that would let it schedule.")
+        bool, typer.Option("--no-remedies", help="Skip the search for changes that would let the pod schedule.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("-w", "--watch", help="Keep watching the live cluster; answer again when it changes.")
+        bool, typer.Option("-w", "--watch", help="Watch the live cluster and print a new answer whenever it changes.")
     ] = False,
 ) -> Answer | int:
     """Why is this pod Pending? Replays kube-scheduler's scheduling cycle for it.

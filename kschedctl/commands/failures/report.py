@@ -19,6 +19,7 @@ from kschedctl.reports.placements import (
     UnplacedPods,
     describe_data_on_nodes,
     describe_evictions,
+    describe_fates_of_evicted,
     list_displaced_pods,
 )
 from kschedctl.reports.plugin_answers import SearchStart
@@ -109,19 +110,16 @@ class Failure(Document, frozen=True):
         if not self.evicted:
             return ""
         evicted = counted(self.evicted, "pod of other nodes is evicted", "pods of other nodes are evicted")
-        without_node = self.unplaced_evicted + self.lost_victims
-        if not without_node:
-            return evicted
-        no_node = f"{agreeing(without_node, 'gets', 'get')} no other node"
-        if without_node == self.evicted:
-            return f"{evicted} and {no_node}"
-        return f"{evicted} and {without_node:,} of them {no_node}"
+        return f"{evicted}{describe_fates_of_evicted(self.evicted, self.unplaced_evicted)}"
 
     def _describe_lost_pods(self) -> str:
         """Describe how many pods no controller recreates, or return an empty string."""
         if not self.lost:
             return ""
-        return counted(self.lost, "pod without a controller is lost", "pods without a controller are lost")
+        lost = counted(self.lost, "pod without a controller is lost", "pods without a controller are lost")
+        if not self.lost_victims:
+            return lost
+        return f"{lost} ({'evicted' if self.lost_victims == self.lost else f'{self.lost_victims:,} of them evicted'})"
 
 
 class Failures(Report, frozen=True):

@@ -46,7 +46,12 @@ def mcp(
     *,
     source: Source,
     http: Annotated[
-        str, typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of stdin and stdout.")
+        str,
+        typer.Option(
+            "--http",
+            metavar="HOST:PORT",
+            help="Serve over HTTP at this address, under /mcp, instead of on stdin and stdout.",
+        ),
     ] = "",
     token_file: Annotated[
         str, typer.Option("--token-file", metavar="FILE", help=f"The token for --http.  [default: ${TOKEN_VARIABLE}]")

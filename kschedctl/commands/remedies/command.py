@@ -96,14 +96,25 @@ def remedies(
         typer.Argument(metavar="[POD]", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     max_changes: Annotated[
-        int, typer.Option("--max-changes", metavar="N", min=1, max=3, help="Maximum number of changes in a fix.")
+        int,
+        typer.Option("--max-changes", metavar="N", min=1, max=3, help="Maximum number of changes that a fix combines."),
     ] = 3,
     by: Annotated[
         Maker | None,
-        typer.Option("--by", help="Only changes that this role can make."),
+        typer.Option(
+            "--by", help="Suggest only changes that the workload's author, or the cluster's operator, can make."
+        ),
     ] = None,
-    only: Annotated[str, typer.Option("--only", metavar="KIND,…", help="Only these kinds of changes.")] = "",
-    without: Annotated[str, typer.Option("--without", metavar="KIND,…", help="Leave out these kinds of changes.")] = "",
+    only: Annotated[
+        str,
+        typer.Option("--only", metavar="KIND,…", help="Suggest only these kinds of changes, such as Tolerate,AddNode."),
+    ] = "",
+    without: Annotated[
+        str,
+        typer.Option(
+            "--without", metavar="KIND,…", help="Do not suggest these kinds of changes, such as Tolerate,AddNode."
+        ),
+    ] = "",
 ) -> Answer:
     """What are the smallest changes that would let this pod schedule? Each is verified by replay.
 

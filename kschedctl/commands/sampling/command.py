@@ -39,10 +39,18 @@ def sampling(
         typer.Argument(metavar="[POD]…", help="name, pod/name, namespace/name, or deploy/name, sts/name, job/name …"),
     ] = None,
     kinds: Annotated[
-        int, typer.Option("--kinds", metavar="NUMBER", help="Without a POD: number of workloads, largest first.")
+        int,
+        typer.Option(
+            "--kinds", metavar="NUMBER", help="Without a POD: number of workloads to measure, the largest first."
+        ),
     ] = 5,
     max_loss: Annotated[
-        float, typer.Option("--max-loss", metavar="POINTS", help="Score points that a pod may lose on average.")
+        float,
+        typer.Option(
+            "--max-loss",
+            metavar="POINTS",
+            help="Recommend only percentages that cost a pod at most this many score points on average.",
+        ),
     ] = MAX_LOSS,
 ) -> Answer:
     """What does percentageOfNodesToScore cost and save on this cluster?

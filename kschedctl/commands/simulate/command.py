@@ -71,28 +71,43 @@ class SimulateOptions:
 
     rollout: Annotated[
         bool,
-        typer.Option("--rollout", help="Replace the pods of existing workloads within maxSurge and maxUnavailable."),
+        typer.Option(
+            "--rollout",
+            help="Replace the old pods of existing workloads step by step, within maxSurge and maxUnavailable.",
+        ),
     ] = False
     autoscale: Annotated[
         bool,
-        typer.Option("--autoscale", help="Let node groups grow, or Karpenter launch nodes, for pods that fit nowhere."),
+        typer.Option("--autoscale", help="Let Cluster Autoscaler or Karpenter add nodes for pods that fit nowhere."),
     ] = False
-    pending: Annotated[bool, typer.Option("--pending", help="Also schedule the cluster's pending pods.")] = False
+    pending: Annotated[
+        bool, typer.Option("--pending", help="Also schedule the pods that are already pending in the cluster.")
+    ] = False
     follow: Annotated[
         str | None,
-        typer.Option("--follow", metavar="EVENTS", help="Follow a real rollout, given kubectl get events -o json."),
+        typer.Option(
+            "--follow",
+            metavar="EVENTS",
+            help="Compare with a real rollout: a file with the output of kubectl get events -o json.",
+        ),
     ] = None
 
     max_new_pending: Annotated[
         int,
         typer.Option(
-            "--max-new-pending", metavar="NUMBER", min=0, help="Exit 1 if more than this many pods get no node."
+            "--max-new-pending",
+            metavar="NUMBER",
+            min=0,
+            help="Exit with 1 if more than NUMBER of the simulated pods get no node.",
         ),
     ] = 0
     max_evictions: Annotated[
         int | None,
         typer.Option(
-            "--max-evictions", metavar="NUMBER", min=0, help="Exit 1 if more than this many pods are evicted."
+            "--max-evictions",
+            metavar="NUMBER",
+            min=0,
+            help="Exit with 1 if more than NUMBER pods are evicted.  [default: no limit]",
         ),
     ] = None
     fail_on: Annotated[
@@ -100,7 +115,7 @@ class SimulateOptions:
         typer.Option(
             "--fail-on",
             metavar="|".join(FailOn),
-            help="Exit 1 on findings of this severity or worse. Evictions are warnings.",
+            help="Exit with 1 on findings of this severity or a worse one. An eviction is a warning.",
         ),
     ] = FailOn.ERROR
 

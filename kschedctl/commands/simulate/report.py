@@ -295,7 +295,10 @@ class SimulationReport(Report, frozen=True):
         """Return a row for each pod that was placed, stays pending or is evicted."""
         placed = [(pod, "Scheduled", node, self.tied.get(pod, 1), "") for pod, node in self.placements.items()]
         waiting = [(pod, group.verdict, "", "", group.message) for group in self.pending for pod in group.pods]
-        evicted = [(pod.pod, "Evicted", pod.node, "", f"for {pod.by}") for pod in self.evicted]
+        evicted = [
+            (pod.pod, "Deleted" if pod.was_terminating else "Evicted", pod.node, "", f"for {pod.by}")
+            for pod in self.evicted
+        ]
         return CsvTable(("pod", "verdict", "node", "tied", "message"), [*placed, *waiting, *evicted])
 
     def list_pod_names(self) -> tuple[str, ...]:

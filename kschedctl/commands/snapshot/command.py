@@ -44,12 +44,21 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A file that kschedctl
 class MessageOptions:
     """Options for messages on stderr."""
 
-    color: Annotated[Color, typer.Option("--color", metavar="|".join(Color), help="Colours.")] = Color.AUTO
+    color: Annotated[
+        Color,
+        typer.Option(
+            "--color", metavar="|".join(Color), help="When to use colors; auto: on terminals, unless NO_COLOR is set."
+        ),
+    ] = Color.AUTO
     verbose: Annotated[
         int,
-        typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
+        typer.Option(
+            "-v", "--verbose", count=True, show_default=False, help="Log more details to stderr; -vv logs everything."
+        ),
     ] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only errors to stderr, no warnings or notes.")] = (
+        False
+    )
 
 
 @with_options
@@ -57,16 +66,21 @@ def save(
     *,
     source: Source,
     talk: MessageOptions,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file to write, - for stdout.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="File to write, or - for stdout.")],
     anonymize: Annotated[
         bool,
         typer.Option(
-            "--anonymize", help="Replace names, keys, label values and images with pseudonyms. Answers stay the same."
+            "--anonymize",
+            help="Replace names, keys, label values and images with pseudonyms that leave all answers the same.",
         ),
     ] = False,
     mapping: Annotated[
         str | None,
-        typer.Option("--mapping", metavar="FILE", help="Also write the original names to this file, as JSON."),
+        typer.Option(
+            "--mapping",
+            metavar="FILE",
+            help="With --anonymize: also write the original name of each pseudonym to this file, as JSON.",
+        ),
     ] = None,
 ) -> Answer | int:
     """Save what scheduling reads from a cluster, without env, secrets, config maps or unneeded annotations.

@@ -48,12 +48,16 @@ def wakes(
         typer.Option(
             "--event",
             metavar="FILE",
-            help="The changed objects in their new state, or a list of events: {action, old, new} or watch events.",
+            help="File with changed objects in their new state, or a list of events ({action, old, new} or watch).",
         ),
     ] = "",
     between: Annotated[
         tuple[str, str] | None,
-        typer.Option("--between", metavar="FILE FILE", help="Find which changes between two snapshots woke pods."),
+        typer.Option(
+            "--between",
+            metavar="FILE FILE",
+            help="Two snapshots, the older first: find which changes between them woke pods.",
+        ),
     ] = None,
 ) -> Answer:
     """What makes the scheduler retry a rejected pod?

@@ -72,23 +72,38 @@ def watch(
     source: Source,
     view: MetricsOutput,
     metrics: Annotated[
-        str, typer.Option("--metrics", metavar="HOST:PORT", help="Serve the metrics at /metrics until interrupted.")
+        str,
+        typer.Option(
+            "--metrics",
+            metavar="HOST:PORT",
+            help="Serve the metrics over HTTP at this address, under /metrics, until interrupted.",
+        ),
     ] = "",
     room_for: Annotated[
         list[str] | None,
         typer.Option(
-            "--room-for", metavar="FILE", help="Also count how many more of the pods in this manifest fit. Repeatable."
+            "--room-for",
+            metavar="FILE",
+            help="Also report how many more of this manifest's pods fit. Repeatable, for several manifests.",
         ),
     ] = None,
     losses: Annotated[
         list[Unit] | None,
-        typer.Option("--losses", help="Also count the pods left without a node if one of these is lost."),
+        typer.Option(
+            "--losses", help="Also report how many pods get no node if a node, zone or pool is lost. Repeatable."
+        ),
     ] = None,
     every: Annotated[
-        str, typer.Option("--every", metavar="DURATION", help="With --metrics: the shortest time between answers.")
+        str,
+        typer.Option(
+            "--every", metavar="DURATION", help="With --metrics: minimum time between two updates of the metrics."
+        ),
     ] = "30s",
     printed: Annotated[
-        MonitoringFile | None, typer.Option("--print", help="Print a file for setting up monitoring, and exit.")
+        MonitoringFile | None,
+        typer.Option(
+            "--print", help="Print the manifest of a Deployment or audit CronJob, alert rules or a dashboard, and exit."
+        ),
     ] = None,
 ) -> Answer | int:
     """Export metrics: pending pods by cause, stuck pods, free room, the effect of losses, and quotas.

@@ -224,6 +224,18 @@ def test_a_bare_pod_that_has_ended_is_no_loss(phase: str) -> None:
     assert (report.lost, report.safe) == ((), True)
 
 
+def test_the_room_of_terminating_pods_is_taken_without_an_eviction() -> None:
+    """Their controller has replaced them already, so the drain costs nobody a pod."""
+    leaving = replica("leaving", "n2", "3")
+    leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    report = drained([node("n1"), node("n2"), leaving, replica("high", "n1", "3", priority=10)], "n1")
+    assert [(evicted.pod, evicted.fate) for evicted in report.evicted] == [("d/leaving", "Deleted")]
+    assert (report.safe, report.evicted_elsewhere, report.lost_victims) == (True, (), ())
+    brief = report.summary()
+    assert (brief.victims, brief.figures["evicted"], brief.figures["lost"]) == ((), 0, 0)
+    assert brief.warnings == ("waits until d/leaving, already terminating, is gone",)
+
+
 def test_moved_pods_preempt_on_other_nodes() -> None:
     objects = [node("n1"), node("n2"), replica("low", "n2", "3"), replica("high", "n1", "3", priority=10)]
     report = drained(objects, "n1")
@@ -314,7 +326,7 @@ def test_who_has_to_make_room_looks_for_another_node() -> None:
     report = drained([*objects[:2], low, high], "n1")
     assert report.build_first_line()[0] == "Can be drained, but leaves pods without a node:"
     assert report.build_first_line()[2] == (
-        "– 1 pod gets another node, 1 pod of other nodes is evicted and fits nowhere else"
+        "– 1 pod gets another node, 1 pod of other nodes is evicted and gets no other node"
     )
     assert report.unplaced[0].evicted_from == {"d/low": "n2"}
     assert [(e.pod, e.fate) for e in report.evicted] == [("d/low", "Pending")]

@@ -246,8 +246,19 @@ def test_preempted_pods_without_a_controller_are_lost_for_good() -> None:
     objects = [node("n0", "a"), node("n1", "b"), pod("alone", "n1", "4"), replica("high", "n0", "4", priority=10)]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod of other nodes is evicted and gets no other node, 1 pod without a controller is lost"
+    evicted = "1 pod of other nodes is evicted, 1 pod without a controller is lost (evicted)"
     assert worst.consequences == f"1 displaced pod gets another node, {evicted}"
+
+
+def test_terminating_pods_that_preemption_takes_are_neither_evicted_nor_lost() -> None:
+    """The pod of n0 takes the room of a pod that its controller has replaced already."""
+    leaving = replica("leaving", "n1", "4")
+    leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    objects = [node("n0", "a"), node("n1", "b"), leaving, replica("high", "n0", "4", priority=10)]
+    worst = next(
+        failure for failure in simulate_failures(Cluster.from_objects(objects)).failures if failure.name == "a"
+    )
+    assert (worst.evicted, worst.lost, worst.unplaced, worst.safe) == (0, 0, 0, True)
 
 
 def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:

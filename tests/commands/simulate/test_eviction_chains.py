@@ -243,8 +243,17 @@ def test_a_pod_that_is_being_deleted_is_not_lost() -> None:
     report = run([node("n1"), terminating], pod("urgent", cpu="4", priorityClassName="high"))
     assert [evicted.fate for evicted in report.evicted] == ["Deleted"]
     assert report.chain is not None
-    assert (report.chain.lost, report.chain.deleted) == (0, 1)
+    assert (report.chain.evicted, report.chain.lost, report.chain.deleted) == (0, 0, 1)
     assert report.chain.sentence == "evicts 1 pod, which was being deleted anyway"
+
+    # It counts nowhere as evicted, and its workload is not stopped
+    assert (report.evicted_pods, report.outages, report.violated_budgets) == (0, (), {})
+    preempted = "1 pod preempted that was being deleted anyway"
+    assert str(report) == f"All scheduled: 1 of 1 pod gets a node, {preempted}"
+    assert not report.find_ci_gate_problems()
+    brief = report.summary()
+    assert (brief.victims, brief.figures["evicted"]) == ((), 0)
+    assert brief.warnings == ("waits until d/low, already terminating, is gone",)
 
 
 def test_evicting_a_pod_that_is_being_deleted_costs_its_workload_nothing() -> None:
