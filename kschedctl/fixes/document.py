@@ -101,7 +101,7 @@ def build_remedy(
 
 
 def find_author(pod: Pod, workload: Struct | None) -> Owner:
-    """Return the workload that the pod's author writes: the CronJob if `workload` is its manifest, else the pod's owner.
+    """Return the workload that the pod's author writes: the CronJob if `workload` is one, or else the pod's owner.
 
     The owner of a CronJob's pod is a Job that the CronJob creates.
     """

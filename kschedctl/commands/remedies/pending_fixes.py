@@ -418,7 +418,7 @@ def find_remedies_of_many(
                 outside,
                 cluster,
                 choice.rollouts.replay(proposal.fix.trial),
-                manifests.get(proposal.pods[0].key),
+                manifest=manifests.get(proposal.pods[0].key),
             )
             for proposal, cleared in choice.chosen
         ),
@@ -465,6 +465,7 @@ def _build_chosen_remedy(
     outside: Collection[str],
     cluster: Cluster,
     rollout: RolloutResult | None,
+    *,
     manifest: Struct | None,
 ) -> ChosenRemedy:
     """Build the report about a chosen remedy, with the changes of all pods that it changes.
