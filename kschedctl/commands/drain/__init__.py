@@ -87,7 +87,16 @@ def drain(
         return report
     step: JsonObject = {"drain": {"nodes": node_names}}
     return replace(
-        report, remedy=find_sufficient_nodes(cluster, step, node_names, report.unplaced, options, deletes_nodes=False)
+        report,
+        remedy=find_sufficient_nodes(
+            cluster,
+            step,
+            node_names,
+            report.unplaced,
+            options,
+            deletes_nodes=False,
+            lost_anyway=(*report.lost, *report.lost_victims),
+        ),
     )
 
 

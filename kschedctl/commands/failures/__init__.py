@@ -112,7 +112,9 @@ def _find_scenario_with_enough_nodes(report: Failures, cluster: Cluster, options
         return None
     can_be_named = report.unit in ("zone", "pool")  # a pair is given by its nodes
     step = {"fail": {report.unit: worst.name} if can_be_named else {"nodes": list(worst.nodes)}}
-    return find_sufficient_nodes(cluster, step, worst.nodes, worst.reasons, options, deletes_nodes=True)
+    return find_sufficient_nodes(
+        cluster, step, worst.nodes, worst.reasons, options, deletes_nodes=True, lost_anyway=worst.lost_pods
+    )
 
 
 @dataclass(frozen=True)

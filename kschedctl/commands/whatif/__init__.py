@@ -444,7 +444,7 @@ def _answer_question_for_seeds(
     reports = results.completed
     if not reports:
         raise KeyboardInterrupt
-    numbers_of_changes = [Counter(change.change for change in report.changes) for report in reports]
+    numbers_of_changes = [Counter(change.outcome for change in report.changes) for report in reports]
     unknown = merge_unknown_kinds(report.unknown for report in reports)
     return replace(
         reports[0],
@@ -584,9 +584,9 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     Some newly pending pods are explained node by node if the question asks for that for this seed.
     """
     after = run.settled
-    changes = tuple(iter_pod_changes(before, after))
-    created = _collect_created_pods(question, changes, before, run)
     scheduler_before = Scheduler(before.cluster, question.call_extender)
+    changes = tuple(iter_pod_changes(before, after, scheduler_before.view.objects))
+    created = _collect_created_pods(question, changes, before, run)
     scheduler_after = Scheduler(after.cluster, question.call_extender)
     newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
     explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)

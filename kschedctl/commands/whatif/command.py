@@ -13,7 +13,7 @@ from kschedctl.cli.output_options import Answer, Drawn
 from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import whatif as study
-from kschedctl.commands.whatif.one_more_node import leaves_no_pod_pending
+from kschedctl.commands.whatif.one_more_node import is_harmless
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.commands.whatif.scenario_file import ScenarioFile, read_scenario
 from kschedctl.errors import UsageError
@@ -79,7 +79,7 @@ def whatif(
     and the differences are shown, with running pods that would get other best nodes if they were recreated. A
     comparison of versions also shows pending pods whose message changes.
 
-    Exits with 1 if pods become pending or are not created.
+    Exits with 1 if pods become pending, are not created, or are lost because no controller recreates them.
     """
     _validate_options(scenario, comparison)
     steps = read_scenario(scenario) if scenario else ScenarioFile()
@@ -100,7 +100,7 @@ def whatif(
         return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        return ask_and_answer(run, result, load_clusters(source), answer_source, leaves_no_pod_pending)
+        return ask_and_answer(run, result, load_clusters(source), answer_source, is_harmless)
 
 
 def _validate_options(scenario: str | None, comparison: ComparisonOptions) -> None:
