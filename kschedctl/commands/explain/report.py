@@ -304,6 +304,8 @@ class PreemptionReport(Document, frozen=True):
     """The node for which the pod is nominated while preemption is under way."""
     terminating: tuple[str, ...] = ()
     """The pods that terminate to make room there."""
+    rivals: tuple[str, ...] = ()
+    """The other waiting pods that take that room first, so that waiting for the terminating pods does not help."""
     plugin: str = "DefaultPreemption"
     """The plugin that decides whom to preempt."""
     no_lower_priority: NoLowerPriority | None = None
