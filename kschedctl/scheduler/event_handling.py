@@ -43,11 +43,11 @@ WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
 DELETED_NODE_IS_EVENT = ByVersion("a deleted node is a wake-up event", (("", False), ("1.32", True)))
 REPORTED_AS_ANY_UPDATE = ByVersion(
-    "resizes of assigned pods (with queueing hints, all of their updates) are reported as any update",
+    "resizes of assigned pods (with queueing hints, all updates) are reported as one unspecific kind of update",
     (("", False), ("1.31", True), ("1.32", False)),
 )
 LOST_NOMINATION_IS_DELETION = ByVersion(
-    "a pod that loses its nomination counts as deleted from the node", (("", False), ("1.33", True))
+    "losing a nomination is treated as the deletion of the pod from the nominated node", (("", False), ("1.33", True))
 )
 
 

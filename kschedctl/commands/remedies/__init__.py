@@ -150,6 +150,7 @@ def manifest_remedies(
         tried,
         progress=progress,
         call_extender=call_extender,
+        manifest_by_pod=applied.manifest_by_pod,
     )
     return structs.replace(report, not_created=tuple(applied.not_created))
 

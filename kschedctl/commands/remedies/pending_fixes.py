@@ -9,7 +9,7 @@ pods after other fixes than alone (lazy greedy choice: Minoux, 1978).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
 
@@ -21,7 +21,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import find_uncalled_extenders, search_fixes, should_search_fixes
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
-from kschedctl.fixes.document import build_remedy
+from kschedctl.fixes.document import build_remedy, find_author
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.ranking import RankedFix, build_cost_key, harms_nobody
 from kschedctl.fixes.rollout_replay import RolloutResult
@@ -100,7 +100,8 @@ class Proposal:
 def merge_group_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal]:
     """Return proposals for the best fixes of each group, at most MAX_FIXES_PER_GROUP for a group.
 
-    Equal fixes of several groups become one proposal, unless they change the pods themselves.
+    Equal fixes of several groups become one proposal, unless they change pods of different workloads. If they change
+    pods of one workload, which have one template, the proposal changes the pods of all these groups.
     """
     proposals: dict[object, Proposal] = {}
     for group in groups:
@@ -109,12 +110,11 @@ def merge_group_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal
             proposal = Proposal(group.pods, fix, keys)
             changes = frozenset(fix.trial.changes)
             changes_pods = proposal.key in fix.trial.edits
-            identity = (changes, group.pods[0].key) if changes_pods else changes
-            if identity in proposals:
-                merged_keys = proposals[identity].may_help | keys
-                proposals[identity] = replace(proposals[identity], may_help=merged_keys)
-            else:
-                proposals[identity] = proposal
+            identity = (changes, find_owner(group.pods[0])) if changes_pods else changes
+            earlier = proposals.setdefault(identity, proposal)
+            if earlier is not proposal:
+                pods = (*earlier.pods, *group.pods) if changes_pods else earlier.pods
+                proposals[identity] = replace(earlier, pods=pods, may_help=earlier.may_help | keys)
     return list(proposals.values())
 
 
@@ -363,11 +363,13 @@ def find_remedies_of_many(
     *,
     progress: Progress = NO_PROGRESS,
     call_extender: CallExtender | None = None,
+    manifest_by_pod: Mapping[str, Struct] | None = None,
 ) -> RemediesOfMany:
     """Find up to `wishes.max_changes` changes that clear most of the waiting pods with these keys (`namespace/name`).
 
-    `scope` describes the pods in words. `tried` is called for each searched group and for each simulated fix. The
-    report says if time ran out or the user interrupted.
+    `scope` describes the pods in words. `tried` is called for each searched group and for each simulated fix.
+    `manifest_by_pod` has the manifests of pods that do not exist yet, by the pods' keys. The report says if time ran
+    out or the user interrupted.
     """
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
@@ -397,6 +399,8 @@ def find_remedies_of_many(
     if not interrupted:
         choice.run(wishes.max_changes, SIMULATION_SECONDS)
 
+    manifests = manifest_by_pod or {}
+
     # A later change can displace a pod that an earlier one cleared, and can place a pod that an earlier one evicted.
     placed = set(initial.waiting).difference(choice.settled.waiting)
 
@@ -409,11 +413,16 @@ def find_remedies_of_many(
         cleared=len(placed.intersection(waiting)),
         chosen=tuple(
             _build_chosen_remedy(
-                proposal, placed.intersection(cleared), outside, cluster, choice.rollouts.replay(proposal.fix.trial)
+                proposal,
+                placed.intersection(cleared),
+                outside,
+                cluster,
+                choice.rollouts.replay(proposal.fix.trial),
+                manifest=manifests.get(proposal.pods[0].key),
             )
             for proposal, cleared in choice.chosen
         ),
-        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice)),
+        left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice, manifests)),
         max_changes=wishes.max_changes,
         complete=choice.complete and not groups_without_search,
         interrupted=interrupted or choice.interrupted,
@@ -456,26 +465,32 @@ def _build_chosen_remedy(
     outside: Collection[str],
     cluster: Cluster,
     rollout: RolloutResult | None,
+    *,
+    manifest: Struct | None,
 ) -> ChosenRemedy:
     """Build the report about a chosen remedy, with the changes of all pods that it changes.
 
     `cleared` has the keys of the pods that get a node with the remedy. Pods in `outside` are not among the pods to
-    help, so that the report lists them separately.
+    help, so that the report lists them separately. `manifest` creates the proposal's pods; None if they exist.
     """
     trial = proposal.fix.trial
-    all_edits = build_edits_for_all_pods(cluster, proposal)
-    remedy = build_remedy(proposal.fix, proposal.key, edits=all_edits, rollout=rollout)
+    # A change of the pod template in the manifest changes all pods, so that only existing pods are changed one by one.
+    all_edits = build_edits_for_all_pods(cluster, proposal) if manifest is None else None
+    remedy = build_remedy(proposal.fix, proposal.key, manifest, edits=all_edits, rollout=rollout)
     outside_pods = tuple(sorted(key for key in cleared if key in outside))
     changes_pods = proposal.key in trial.edits
-    workloads = dict.fromkeys(str(find_owner(pod)) for pod in proposal.pods) if changes_pods else {}
+    workloads = dict.fromkeys(str(find_author(pod, manifest)) for pod in proposal.pods) if changes_pods else {}
     clears = tuple(sorted(key for key in cleared if key not in outside))
     return ChosenRemedy(structs.replace(remedy, also_places=outside_pods), clears, tuple(workloads))
 
 
-def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], choice: GreedyChoice) -> Iterable[HelplessPods]:
+def _iter_helpless_pods(
+    groups: Iterable[SimilarWaitingPods], choice: GreedyChoice, manifest_by_pod: Mapping[str, Struct]
+) -> Iterable[HelplessPods]:
     """Yield the pods of each group that still wait with the chosen proposals, with kube-scheduler's message.
 
-    The best fix of the group is named if it is not chosen and if it harms nobody.
+    The best fix of the group is named if it is not chosen and if it harms nobody. `manifest_by_pod` has the manifests
+    of pods that do not exist yet.
     """
     waiting_messages = choice.settled.waiting
     chosen_changes = [frozenset(proposal.fix.trial.changes) for proposal, _ in choice.chosen]
@@ -493,5 +508,7 @@ def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], choice: GreedyChoi
         alone = ""
         if best_fix is not None and is_offered:
             alone = build_remedy(best_fix, ObjectKey.of(group.pods[0])).summary
-        workload, message = str(find_owner(group.pods[0])), waiting_messages[waiting[0]]
+        first_pod = group.pods[0]
+        workload = str(find_author(first_pod, manifest_by_pod.get(first_pod.key)))
+        message = waiting_messages[waiting[0]]
         yield HelplessPods(waiting, workload, message, group.impossible, alone)

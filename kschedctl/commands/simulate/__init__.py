@@ -88,6 +88,8 @@ class PreparedCluster(SharedCluster):
     """The changes of each workload."""
     workload_by_pod: Mapping[str, str] = field(default_factory=dict)
     """The workload of each arriving pod."""
+    manifest_by_pod: Mapping[str, Struct] = field(default_factory=dict)
+    """The manifest of each arriving pod: of its workload, or of the pod itself."""
     pending_pods: Sequence[str] = ()
     """The pending pods of the cluster that take part."""
     left_out: int = 0
@@ -528,6 +530,9 @@ def prepare_simulation(
         sampling,
         changes=changes,
         workload_by_pod=workload_by_pod | started_by_pod,
+        manifest_by_pod={
+            pod.key: workload for workload, change in zip(workloads, changes, strict=True) for pod in change.new
+        },
         pending_pods=[*started_by_pod, *(waiting_keys if pending else ())],
         left_out=0 if pending else len(set(waiting_keys) - kept_keys),
         autoscaled=[entry.note for entry in autoscaled if entry.note],

@@ -6,7 +6,7 @@ feature gates declare their versions themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from string import Formatter
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from kschedctl.commands.versions.report import Basis, VersionChange, VersionChan
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.declaration import EXTENSION_POINTS, Declaration
-from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, Stage, get_stage
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, MERGED_GATES, FeatureGates, get_stage
 from kschedctl.scheduler.framework.strict_decoding import list_fields
 from kschedctl.scheduler.framework.version_changes import find_version_changes
 from kschedctl.scheduler.registry.in_tree import IN_TREE
@@ -42,9 +42,11 @@ WITHOUT_HINTS = ByVersion(
 )
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 """The minor versions that are replayed."""
-NO_PLUGIN = "no such plugin"
+ABSENT = "does not exist"
 SORTS = ("rule", "plugin", "gate")
 """The kinds of changes, in the order in which they are reported."""
+MAX_LISTED = 3
+"""The number of elements up to which both collections are listed in full."""
 SEARCHED_PACKAGES = ("kschedctl.api.pod_requests", "kschedctl.scheduler")
 """The modules and packages that declare rules and messages that differ."""
 
@@ -56,8 +58,8 @@ class VersionedAspect(NamedTuple):
     """The kind of aspect, from SORTS."""
     where: str
     """The plugin or feature gate, or "kube-scheduler"."""
-    values: ByVersion[str]
-    """Version -> the aspect as text."""
+    values: ByVersion[object]
+    """Version -> the value of the aspect, None if the aspect does not exist."""
 
 
 def version_changes(before: str = "", after: str = "") -> VersionChanges:
@@ -84,7 +86,7 @@ def list_all_changes() -> VersionChanges:
     changes = []
     for aspect in iter_versioned_aspects():
         for (_, before), (since, after) in pairwise(aspect.values.steps):
-            if before:
+            if before is not None:
                 change = _build_version_change(aspect, since, before, after)
                 *_, newest_release = change.since
                 minor = KubeVersion.parse(newest_release).minor
@@ -103,7 +105,7 @@ def compare_versions(first: str, second: str) -> VersionChanges:
     changes: list[VersionChange] = []
     for aspect in iter_versioned_aspects():
         before, after = aspect.values.at(first_version), aspect.values.at(second_version)
-        if before and after and before != after:
+        if before is not None and after is not None and before != after:
             since, _ = aspect.values.find_step(max(first_version, second_version))
             change = _build_version_change(aspect, since, before, after)
             changes.append(_add_default_switch(change, aspect, first_version, second_version))
@@ -143,15 +145,15 @@ def _is_plugin_on(plugin: str, minor: int) -> bool:
     )
 
 
-ENABLED_BY_DEFAULT = "enabled by default"
+AVAILABILITY = "availability"
 DEFAULT_GETTERS: Mapping[tuple[str, str], Callable[[str, int], bool]] = {
     ("gate", "stage"): _is_gate_on,
-    ("plugin", ENABLED_BY_DEFAULT): _is_plugin_on,
+    ("plugin", AVAILABILITY): _is_plugin_on,
 }
 """The functions that return the default of a gate or plugin in a minor version, by sort and aspect."""
 
 
-def _build_version_change(aspect: VersionedAspect, since: str, before: str, after: str) -> VersionChange:
+def _build_version_change(aspect: VersionedAspect, since: str, before: object, after: object) -> VersionChange:
     """Build the report entry for a change, including how we know of the change.
 
     `since` lists the releases that brought the change, separated by spaces, backports first.
@@ -164,13 +166,14 @@ def _build_version_change(aspect: VersionedAspect, since: str, before: str, afte
         basis = "source"
     else:
         basis = "answers"
+    before_text, after_text = describe_values(before, after)
     return VersionChange(
         aspect.sort,
         aspect.where,
         what=aspect.values.what,
         since=releases,
-        before=before,
-        after=after,
+        before=before_text,
+        after=after_text,
         upstream=aspect.values.upstream,
         basis=basis,
     )
@@ -208,18 +211,40 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
     """Yield everything that differs between versions: rules, then properties of plugins, then feature gates."""
     for subject, rules in group_rules_by_plugin().items():
         for rule in rules:
-            steps = tuple((since, describe_rule_value(value)) for since, value in rule.steps)
-            yield VersionedAspect("rule", subject, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
+            yield VersionedAspect("rule", subject, rule)
     for plugin in IN_TREE.values():
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
-        points = (_describe_points(plugin.restrict_to_minor(minor)) for minor in MINORS)
-        args = (_describe_arguments(plugin.restrict_to_minor(minor), minor) for minor in MINORS)
-        aspects = {ENABLED_BY_DEFAULT: defaults, "extension points": points, "arguments": args}
+        points = (_list_points(plugin.restrict_to_minor(minor)) for minor in MINORS)
+        args = (_list_arguments(plugin.restrict_to_minor(minor), minor) for minor in MINORS)
+        aspects: dict[str, Iterator[object]] = {AVAILABILITY: defaults, "extension points": points, "arguments": args}
         for aspect, values in aspects.items():
             yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_value_changes(values)))
     for gate in GATE_STAGES:
-        stages = (_describe_gate_stage(get_stage(gate, minor)) for minor in MINORS)
+        stages = (_describe_gate_stage(gate, minor) for minor in MINORS)
         yield VersionedAspect("gate", gate, ByVersion("stage", _build_value_changes(stages)))
+
+
+def describe_values(before: object, after: object) -> tuple[str, str]:
+    """Describe the values before and after a change. For long collections, only the differing elements are named.
+
+    >>> describe_values(("a", "b", "c"), ("a", "b", "c", "d"))
+    ('without d', 'with d')
+    >>> describe_values(("a",), ("a", "b")), describe_values(False, True)
+    (('a', 'a, b'), ('no', 'yes'))
+    """
+    if isinstance(before, tuple | frozenset) and isinstance(after, tuple | frozenset):
+        removed = [element for element in before if element not in after]
+        added = [element for element in after if element not in before]
+        is_long = max(len(before), len(after)) > MAX_LISTED
+        if is_long and (removed or added) and len(removed) < len(before):
+            return _describe_difference(removed, added), _describe_difference(added, removed)
+    return describe_rule_value(before), describe_rule_value(after)
+
+
+def _describe_difference(present: Sequence[object], absent: Sequence[object]) -> str:
+    """Name the elements that a collection has, and those that it lacks, compared with another one."""
+    parts = {"with": present, "without": absent}
+    return ", ".join(f"{word} {describe_rule_value(tuple(elements))}" for word, elements in parts.items() if elements)
 
 
 def describe_rule_value(value: object) -> str:
@@ -252,44 +277,64 @@ def _describe_message_template(template: str) -> str:
     return text
 
 
-def _build_value_changes(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
+def _build_value_changes(values: Iterator[object]) -> tuple[tuple[str, object], ...]:
     """Reduce a value per minor version to pairs of a version and the new value.
 
-    The first pair has the version "". An empty value means that the aspect does not exist in a version, and does not
-    count as a change.
+    The first pair has the version "". None means that the aspect does not exist in a version, and does not count as a
+    change.
     """
     first_value, *later_values = values
     steps = [("", first_value)]
     current = first_value
     for minor, value in zip(MINORS[1:], later_values, strict=True):
-        if value and value != current:
+        if value is not None and value != current:
             steps.append((f"1.{minor}", value))
             current = value
     return tuple(steps)
 
 
 def _describe_default(plugin: Declaration, minor: int) -> str:
-    """Describe whether the plugin is enabled by default in a minor version."""
+    """Describe whether the plugin exists in a minor version and is enabled by default."""
     if plugin.restrict_to_minor(minor) is None:
-        return NO_PLUGIN
-    return "yes" if plugin.is_default(FeatureGates(f"1.{minor}")) else "no"
+        return ABSENT
+    return "enabled by default" if plugin.is_default(FeatureGates(f"1.{minor}")) else "exists, disabled by default"
 
 
-def _describe_points(plugin: Declaration | None) -> str:
-    """List the plugin's extension points in upstream's order. Return an empty string if there is no plugin."""
-    return "" if plugin is None else ", ".join(point for point in EXTENSION_POINTS if point in plugin.points)
+def _list_points(plugin: Declaration | None) -> tuple[str, ...] | None:
+    """List the plugin's extension points in upstream's order. Return None if there is no plugin."""
+    return None if plugin is None else tuple(point for point in EXTENSION_POINTS if point in plugin.points)
 
 
-def _describe_arguments(plugin: Declaration | None, minor: int) -> str:
-    """List the names of the plugin's arguments. Return an empty string if there is no plugin."""
+def _list_arguments(plugin: Declaration | None, minor: int) -> tuple[str, ...] | None:
+    """List the names of the plugin's arguments. Return None if there is no plugin."""
     if plugin is None:
-        return ""
-    return "none" if plugin.args_type is None else ", ".join(list_fields(plugin.args_type, minor))
+        return None
+    return () if plugin.args_type is None else tuple(list_fields(plugin.args_type, minor))
 
 
-def _describe_gate_stage(stage: Stage) -> str:
-    """Describe a feature gate's maturity and default, such as "beta, on", or say that the gate is unknown."""
+def _describe_gate_stage(gate: str, minor: int) -> str:
+    """Describe a feature gate in a minor version: its maturity and default, or that it does not exist.
+
+    >>> _describe_gate_stage("DRAConsumableCapacity", 36), _describe_gate_stage("GangScheduling", 34)
+    ('beta, on by default', 'does not exist')
+    >>> _describe_gate_stage("GangScheduling", 37)
+    'added in 1.35, merged into GenericWorkload in 1.37'
+    """
+    stage = get_stage(gate, minor)
     if stage.maturity == "pre-alpha":
-        return "unknown"
-    description = f"{stage.maturity}, {'on' if stage.on else 'off'}"
-    return f"{description}, locked" if stage.locked else description
+        return ABSENT
+    if stage.maturity == "removed":
+        return _describe_removal(gate)
+    state = "on" if stage.on else "off"
+    return f"{stage.maturity}, {f'locked {state}' if stage.locked else f'{state} by default'}"
+
+
+def _describe_removal(gate: str) -> str:
+    """Describe when a removed feature gate was removed and what replaces it, and when it was added if replayed."""
+    existing_minors = [minor for minor in MINORS if get_stage(gate, minor).known]
+    first_minor, last_minor = existing_minors[0], existing_minors[-1]
+    added = f"added in 1.{first_minor}, " if first_minor > OLDEST_MINOR else ""
+    if gate in MERGED_GATES:
+        return f"{added}merged into {MERGED_GATES[gate]} in 1.{last_minor + 1}"
+    state = "on" if get_stage(gate, last_minor).on else "off"
+    return f"{added}removed in 1.{last_minor + 1}, always {state}"

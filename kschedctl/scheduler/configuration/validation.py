@@ -33,7 +33,7 @@ from kschedctl.scheduler.registry.in_tree import IN_TREE, REMOVED
 
 NONE_INVALID: frozenset[str] = frozenset()
 INVALID_PLUGINS = ByVersion(
-    "plugins that a profile may no longer enable, disable or configure",
+    "removed plugins that a profile may not enable, disable or configure",
     (("", NONE_INVALID), ("1.31", REMOVED)),
     "#124500",
 )

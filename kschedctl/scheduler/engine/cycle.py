@@ -132,12 +132,12 @@ def select_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
 
 NO_NODES = "no nodes available to schedule pods"
 LEFT_OUT = ByVersion(
-    "why PreFilter plugins excluded these nodes",
+    "reason for nodes that PreFilter plugins excluded",
     (("", "node is filtered out by the prefilter result"), ("1.30.2", "node(s) didn't satisfy plugin(s) [{}]")),
     "#125197, brought back by #125306",
 )
 NARROWING_REJECTS = ByVersion(
-    "plugins that left out nodes in PreFilter count as rejectors of the pod",
+    "plugins that excluded nodes in PreFilter count as having rejected the pod",
     (("", False), ("1.31", True)),
     "#122251",
 )

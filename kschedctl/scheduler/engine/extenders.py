@@ -469,7 +469,7 @@ def _resolve_nodes(documents: Sequence[JsonObject], nodes: NodeColumns) -> Offer
 
 MAX_EXTENDER_PRIORITY = 10
 AGGREGATED = ByVersion(
-    "an extender's reason for a node is added to earlier reasons",
+    "an extender's reason for rejecting a node is added to earlier reasons for the node",
     (("", True), ("1.32", False)),
 )
 Answer = TypeVar("Answer")

@@ -21,7 +21,7 @@ GOLDEN_RATIO = 0.6180339887498949
 """Multiples of this fraction are spread evenly between 0 and 1."""
 NOWHERE: Rows = np.empty(0, np.int64)
 LEFT_OUT_COUNT = ByVersion(
-    "nodes that PreFilter plugins rule out shift the node at which the next search starts",
+    "nodes that PreFilter plugins exclude shift the node at which the next search starts",
     (("", True), ("1.30.2", False)),
     "#125197, brought back by #125306",
 )

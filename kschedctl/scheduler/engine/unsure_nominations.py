@@ -17,7 +17,7 @@ KIND = "Nomination"
 SEEN = "only those of pods that changed since kube-scheduler started"
 ALL_COUNT = "all"
 COUNTED = ByVersion(
-    "nominations of gated pods that count",
+    "gated pods whose nominated node is taken into account",
     (("", SEEN), ("1.37", ALL_COUNT)),
     "#139057",
 )

@@ -163,15 +163,15 @@ QUEUEING_HINTS = "SchedulerQueueingHints"
 
 PRE_CHECKED_WITHOUT_HINTS = (NODE, ASSIGNED_POD, UNSCHEDULABLE_POD, "StorageClass")
 PRE_CHECKED = ByVersion(
-    "kinds of objects whose events the queue pre-checks before it calls queueing hints",
+    "objects whose events the queue checks before it calls queueing hints",
     (("", PRE_CHECKED_WITHOUT_HINTS), ("1.31", (NODE, "StorageClass")), ("1.32", ())),
 )
 
 EVERY_UPDATE = ByVersion(
-    "plugins that need some kinds of node updates register for all of them", (("", True), ("1.32", False))
+    "plugins that need only some kinds of node updates register for all kinds", (("", True), ("1.32", False))
 )
 UPDATED_NODES_AS_NEW = ByVersion(
-    "NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread treat changed nodes as new ones",
+    "NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread treat a changed node as a new node",
     (("", True), ("1.32", False)),
 )
 KINDS_OF_PODS = ByVersion(
@@ -180,7 +180,7 @@ KINDS_OF_PODS = ByVersion(
     "#135905",
 )
 UPDATES_OF_PODS = ByVersion(
-    "kinds of pod updates for which plugins can register separately",
+    "kinds of pod updates that plugins can register for separately",
     (
         ("", ()),
         ("1.31", ("UpdatePodLabel", "UpdatePodScaleDown")),
@@ -291,7 +291,9 @@ def _drop_empty_values(value: Json) -> Json:
     return None if value == "" else value
 
 
-NOMINATED_PODS_FREE_ROOM = ByVersion("the deletion of a nominated pod frees room", (("", False), ("1.33", True)))
+NOMINATED_PODS_FREE_ROOM = ByVersion(
+    "the deletion of a nominated pod counts as freeing room", (("", False), ("1.33", True))
+)
 
 
 def frees_room(pod: Pod, counts_nominated: bool) -> bool:

@@ -130,7 +130,7 @@ CHECKS_DEPENDENCIES = ByVersion(
     "enabling a gate that depends on a disabled gate is an error", (("", False), ("1.35", True))
 )
 HOST_NETWORK_NEEDS: ByVersion[tuple[str, ...]] = ByVersion(
-    "gates that UserNamespacesHostNetworkSupport requires",
+    "feature gates that UserNamespacesHostNetworkSupport requires",
     (("", ("UserNamespacesSupport",)), ("1.36", ("NodeDeclaredFeatures", "UserNamespacesSupport"))),
 )
 

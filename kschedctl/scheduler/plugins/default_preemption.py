@@ -43,7 +43,7 @@ class PreemptionMessage(StrEnum):
 
 
 PREEMPTION_MESSAGE = ByVersion(
-    "message about a pod that preempts",
+    "message for a pod that preempts others",
     (("", PreemptionMessage.NONE), ("1.37", PreemptionMessage.PLACEMENT_FOUND)),
     "#140180",
 )

@@ -62,22 +62,25 @@ NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not f
 MIN_COUNT_UNREACHABLE = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
 MIN_COUNT_NOT_REACHED = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
 REGISTERS_GROUP_UPDATES = ByVersion(
-    "a lower minCount of a PodGroup is a wake-up event", (("", False), ("1.37", True)), "#139279"
+    "lowering a PodGroup's minCount is a wake-up event", (("", False), ("1.37", True)), "#139279"
 )
 QUEUEING_OF_GROUPS = ByVersion(
-    "pods of a group are queued",
-    (("", "one by one; the first takes the others along"), ("1.37", "as one entry (replayed as in 1.36)")),
+    "how the pods of a group are queued",
+    (
+        ("", "one by one, and the first brings the rest of the group along"),
+        ("1.37", "as one entry (kschedctl replays the rule of 1.36)"),
+    ),
     "#138567, #139952",
     "1.37",
 )
 GROUPS_AS_VICTIMS = ByVersion(
-    "a preempting pod evicts groups that are disrupted together",
-    (("", "pod by pod"), ("1.37", "as a whole (replayed as in 1.36)")),
+    "how a preempting pod evicts a group that may only be disrupted as a whole",
+    (("", "pod by pod"), ("1.37", "as a whole (kschedctl replays the rule of 1.36)")),
     "#137981",
     "1.37",
 )
 COMPOSITE_GATE = ByVersion(
-    "gate for placing groups of groups together or not at all",
+    "feature gate for placing a composite pod group all or nothing",
     (("", "no such gate"), ("1.37", "CompositePodGroup")),
     "#139407, #139596, #140634, #140638",
 )

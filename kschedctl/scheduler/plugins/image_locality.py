@@ -27,12 +27,12 @@ class CountedImages(StrEnum):
 
 
 SCORED_IMAGES = ByVersion(
-    "images that count",
+    "images that are scored",
     (("", CountedImages.CONTAINERS), ("1.36", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#130231",
 )
 THRESHOLD_IMAGES = ByVersion(
-    "images for each of which up to 1000 MiB count",
+    "images that raise the size at which the score is highest (by 1000 MiB each)",
     (("", CountedImages.CONTAINERS), ("1.37", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#138951",
 )

@@ -33,7 +33,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort, PodInfo
 
 SIDECAR_PORTS = ByVersion(
-    "host ports of restartable init containers count",
+    "host ports of sidecars (restartable init containers) are checked for conflicts",
     (("", False), ("1.33.6 1.34", True)),
     "#132040, brought back by #133390",
 )

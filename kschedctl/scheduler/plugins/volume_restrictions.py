@@ -49,7 +49,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 REASON_DISK = "node(s) had no available disk"
 REASON_READ_WRITE_ONCE_POD = ByVersion(
-    "reason for a ReadWriteOncePod claim in use",
+    "reason if another pod uses the ReadWriteOncePod claim",
     (
         ("", "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"),
         (
@@ -62,7 +62,7 @@ REASON_READ_WRITE_ONCE_POD = ByVersion(
 )
 
 REGISTERS_ONLY_NEW_CLAIMS = ByVersion(
-    "only new claims, not changed ones, are wake-up events", (("", False), ("1.31", True))
+    "only new PersistentVolumeClaims, rather than also changed ones, are wake-up events", (("", False), ("1.31", True))
 )
 REGISTERS_NODE_UPDATES = ByVersion(
     "node updates are wake-up events while queueing hints are off", (("", False), ("1.32", True))

@@ -29,7 +29,9 @@ STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
 """Of several strategies, the strongest counts."""
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
 """Labels of moves that no event causes."""
-ACTIVATION_LASTS = ByVersion("a pod activated during its own attempt is tried again", (("", False), ("1.32", True)))
+ACTIVATION_LASTS = ByVersion(
+    "a pod that is activated during its own scheduling attempt is tried again", (("", False), ("1.32", True))
+)
 ACTIVATE = None
 """In place of an event: the pod is tried again no matter what rejected it. Upstream: EventForceActivate."""
 

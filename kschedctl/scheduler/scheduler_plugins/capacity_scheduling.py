@@ -39,7 +39,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 _NO_VICTIMS = "No victims found on node {} for preemptor pod {}"
 _EXCEEDED = "global quota max exceeded"
 _QUOTA_VICTIMS_SORTED_AGAIN = ByVersion(
-    "victims are sorted again by importance, not those first that violate a PDB",
+    "victims are listed by importance alone, rather than PDB violations first",
     (("", False), ("1.31", True)),
     "fefba224 of scheduler-plugins",
 )

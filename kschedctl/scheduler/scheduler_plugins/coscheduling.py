@@ -70,12 +70,12 @@ LAST = "~"
 GRANTED_SECONDS = 3
 """Seconds for which a group counts as having its resources if permitWaitingTimeSeconds is 0."""
 COMES_AFTER_OTHERS = ByVersion(
-    "a failed group is tried after younger ones",
+    "a pod group that failed is tried after younger groups",
     (("", False), ("1.34", True)),
     "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
 )
 COUNTS_GATED = ByVersion(
-    "pods with scheduling gates count as missing",
+    "pods with scheduling gates count as missing from their pod group",
     (("", False), ("1.34", True)),
     "https://github.com/kubernetes-sigs/scheduler-plugins: pkg/coscheduling/core/core.go of release-1.34",
 )

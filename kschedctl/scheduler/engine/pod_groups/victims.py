@@ -21,7 +21,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 AS_GROUPS = ByVersion(
-    "victims in groups are ordered by the priority of the group, and PDBs count each pod of an evicted group",
+    "victims in pod groups are ordered by group priority, and PDBs count each pod of an evicted group",
     (("", False), ("1.37", True)),
     "#137981, #140634",
 )

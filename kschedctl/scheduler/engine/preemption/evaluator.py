@@ -43,7 +43,7 @@ NONE_WANTED = (
     "kube-scheduler keeps no candidate"
 )
 DROPPED_MAY_HELP = ByVersion(
-    "preemption is tried on nodes that extenders left out without a reason", (("", True), ("1.32", False))
+    "preemption is tried on nodes that extenders removed without a reason", (("", True), ("1.32", False))
 )
 
 

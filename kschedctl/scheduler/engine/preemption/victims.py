@@ -17,7 +17,7 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 
 SORTED_AGAIN = ByVersion(
-    "victims are sorted again by importance, not those first that violate a PDB",
+    "victims are listed by importance alone, rather than PDB violations first",
     (("", False), ("1.30.7 1.31.3", True)),
     "#128307, brought back by #128431 and #128434",
 )

@@ -26,20 +26,20 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
 
-NONE_IS_ALL = ByVersion("a request for all devices succeeds if there are none", (("", True), ("1.33", False)))
+NONE_IS_ALL = ByVersion("a request for all devices succeeds if no device matches", (("", True), ("1.33", False)))
 
 
 class UnavailableOfAll(StrEnum):
     """The ways to continue when a request for all devices cannot get one of them."""
 
-    SKIP_DEVICE = "is met without this device"
-    END_SEARCH = "ends the search"
-    KEEP_TAKEN = "keeps the devices allocated so far"
-    RELEASE_TAKEN = "releases the devices allocated so far"
+    SKIP_DEVICE = "is satisfied without that device"
+    END_SEARCH = "fails, and the search ends"
+    KEEP_TAKEN = "fails, and devices already allocated stay allocated during the search"
+    RELEASE_TAKEN = "fails, and devices already allocated are released"
 
 
 UNAVAILABLE_OF_ALL = ByVersion(
-    "a request for all devices, one of which cannot be allocated",
+    "a request for all devices of which one cannot be allocated",
     (
         ("", UnavailableOfAll.SKIP_DEVICE),
         ("1.32", UnavailableOfAll.END_SEARCH),
@@ -58,13 +58,13 @@ ADMIN_TWICE = ByVersion(
 class DuplicateDeviceHandling(StrEnum):
     """The cases in which a pool with two devices of one name ends the search with an error."""
 
-    NEVER = "nothing"
+    NEVER = "never"
     ON_CANDIDATE = "once a device of the pool matches"
     ON_VISIT = "once the search reaches the pool"
 
 
 INVALID_POOL_ERROR = ByVersion(
-    "two devices of the same name in a pool end the search with an error",
+    "when two devices of the same name in a pool end the search with an error",
     (
         ("", DuplicateDeviceHandling.NEVER),
         ("1.32", DuplicateDeviceHandling.ON_CANDIDATE),
@@ -77,12 +77,12 @@ INVALID_POOL_ERROR = ByVersion(
 class SelectorsOfSecond(StrEnum):
     """The alternative whose selectors apply to the second alternative if both of the first two want all devices."""
 
-    FIRST = "those of the first alternative"
-    SECOND = "its own"
+    FIRST = "those of the first alternative (a bug)"
+    SECOND = "those of the second alternative"
 
 
 SELECTORS_OF_SECOND = ByVersion(
-    "selectors for a request's second alternative, if the first two request all devices",
+    "selectors applied to a request's second alternative if the first two alternatives request all devices",
     (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
 )
 
@@ -90,33 +90,34 @@ SELECTORS_OF_SECOND = ByVersion(
 class NextAlternative(StrEnum):
     """The alternative with which the search continues after an alternative that wants all devices."""
 
-    FIRST = "the first alternative"
-    SAME = "the same alternative"
+    FIRST = "the request's first alternative (a bug)"
+    SAME = "the current alternative"
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "alternative with which the search continues after the first device of a request for all devices",
+    "alternative with which the search goes on after allocating the first device of a request for all devices",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(
-    "devices that consume counters, while DRAPartitionableDevices is off",
+    "devices that consume counters while DRAPartitionableDevices is off",
     (("", Allocatability.ALLOCATABLE), ("1.34", Allocatability.UNALLOCATABLE)),
 )
 EACH_SHARE = ByVersion(
-    "each share of a device consumes counters of its pool, not only the first", (("", True), ("1.35", False))
+    "each share of a device consumes counters of its pool, rather than only the first share",
+    (("", True), ("1.35", False)),
 )
 CHARGED_IN_VAIN = ByVersion(
-    "counters may stay charged for a device that could not be allocated",
+    "shared counters may stay charged for a device that could not be allocated",
     (("", True), ("1.37", False)),
     "#140431",
 )
 CHARGED_TWICE = ByVersion(
-    "a shared device that was allocated without capacity is charged to its counters again",
+    "shared counters are charged again for each further share of a device that was allocated without capacity",
     (("", True), ("1.37", False)),
     "#140437",
 )
 ALL_HAVE_ROOM = ByVersion(
-    "allocationMode All fails if one of the devices has too little capacity left",
+    "a request with allocationMode: All fails if a matching device has too little capacity left",
     (("", False), ("1.37", True)),
     "#140769",
 )
@@ -125,12 +126,12 @@ ALL_HAVE_ROOM = ByVersion(
 class CounterSetKey(StrEnum):
     """The names that distinguish sets of shared counters."""
 
-    POOL = "pool"
-    DRIVER_AND_POOL = "driver and pool"
+    POOL = "its pool and name"
+    DRIVER_AND_POOL = "its driver, pool and name"
 
 
 COUNTER_SET_KEY = ByVersion(
-    "name that identifies a set of shared counters",
+    "key that identifies a set of shared counters",
     (("", CounterSetKey.POOL), ("1.37", CounterSetKey.DRIVER_AND_POOL)),
     "#140435",
 )

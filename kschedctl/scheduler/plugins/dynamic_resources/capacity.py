@@ -18,15 +18,17 @@ class UnrepresentableRequest(StrEnum):
     """The outcome for a capacity request that is negative or overflows the arithmetic of its validRange."""
 
     GRANTED = "is granted"
-    ERROR = "is an error"
+    ERROR = "is rejected with an error"
 
 
 UNREPRESENTABLE_REQUEST = ByVersion(
-    "a capacity request that is negative or overflows the arithmetic of a validRange",
+    "a capacity request that is negative or overflows when checked against a validRange",
     (("", UnrepresentableRequest.GRANTED), ("1.37", UnrepresentableRequest.ERROR)),
     "#140442",
 )
-FRACTIONS = ByVersion("a capacity's validRange may have fractions", (("", False), ("1.37", True)), "#140161")
+FRACTIONS = ByVersion(
+    "a capacity's validRange may contain fractional quantities", (("", False), ("1.37", True)), "#140161"
+)
 BEYOND = "capacity request cannot be represented in the device's range arithmetic: "
 TOO_LARGE = BEYOND + "request {} exceeds MaxInt64"
 ROUNDED_TOO_FAR = BEYOND + "rounding request {} up to the next step passes {}"

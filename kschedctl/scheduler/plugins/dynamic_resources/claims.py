@@ -32,7 +32,7 @@ UNSUPPORTED = "none of the supported fields are set"
 
 
 NOT_OWNER = ByVersion(
-    "message about a claim that was created for another pod",
+    "message for a claim that was created for another pod",
     (
         ("", "ResourceClaim {} was not created for pod {} (pod is not owner)"),
         ("1.36", "ResourceClaim {} was not created for Pod {} (Pod is not owner)"),

@@ -43,7 +43,7 @@ SELECTS_BY_CEL = ByVersion(
 )
 RUNTIME_ERROR = "CEL runtime error: "
 NAMES_DEVICE = ByVersion(
-    "the error of a CEL selector names the device on which it fails", (("", False), ("1.37", True)), "#136709"
+    "the error of a failing CEL selector names the device", (("", False), ("1.37", True)), "#136709"
 )
 
 
@@ -167,7 +167,7 @@ class CounterSlices(StrEnum):
 
 
 COUNTER_SLICES = ByVersion(
-    "slices with shared counters, while DRAPartitionableDevices is off",
+    "ResourceSlices with shared counters while DRAPartitionableDevices is off",
     (
         ("", CounterSlices.INCLUDED),
         ("1.33", CounterSlices.IGNORED),

@@ -397,7 +397,10 @@ def requests_devices(info: PodInfo, view: Fork) -> bool:
 NOTED = tuple(
     NotedChange(
         ByVersion(
-            f"effect of the gate {gate}", (("", "no such gate"), ("1.37", "not replayed")), gate, from_notes="1.37"
+            f"feature gate {gate}",
+            (("", "does not exist"), ("1.37", "exists, but kschedctl does not replay its effect")),
+            gate,
+            from_notes="1.37",
         ),
         Effect.EITHER,
         requests_devices,

@@ -132,12 +132,12 @@ class Allocatability(StrEnum):
 
 
 INCOMPLETE = ByVersion(
-    "devices of a pool while a node does not see all of its slices",
+    "devices of a pool of which the node does not see all slices",
     (("", Allocatability.ALLOCATABLE), ("1.35", Allocatability.UNALLOCATABLE)),
 )
 
 NEWER_SLICES = ByVersion(
-    "number of slices counted too many if a newer generation follows an older one", (("", 1), ("1.32", 0))
+    "slices counted in excess when a newer pool generation follows an older one", (("", 1), ("1.32", 0))
 )
 CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
 
@@ -145,12 +145,12 @@ CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", 
 class CounterScope(StrEnum):
     """The devices that can consume the shared counters of a ResourceSlice."""
 
-    SLICE = "those of the slice"
-    POOL = "those of the pool"
+    SLICE = "those of the same slice"
+    POOL = "those of the whole pool"
 
 
 COUNTER_SCOPE = ByVersion(
-    "devices that can consume the shared counters of a ResourceSlice",
+    "devices that can consume a ResourceSlice's shared counters",
     (("", CounterScope.SLICE), ("1.35", CounterScope.POOL)),
 )
 
@@ -273,7 +273,7 @@ def _build_complete_pool(
 
 
 COUNTS_SHARES = ByVersion(
-    "a device with shares in use consumes the counters of its pool",
+    "a device of which shares are in use consumes the counters of its pool",
     (("", False), ("1.36.2", True)),
     "#139040, structured/internal/incubating/allocator_incubating.go",
 )

@@ -43,7 +43,9 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
-HAS_ALTERNATIVES = ByVersion("a request can have alternatives", (("", False), ("1.33", True)), "KEP 4816")
+HAS_ALTERNATIVES = ByVersion(
+    "a request can list alternatives (firstAvailable)", (("", False), ("1.33", True)), "KEP 4816"
+)
 
 
 def list_pod_claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:

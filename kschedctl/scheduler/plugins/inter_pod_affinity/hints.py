@@ -29,14 +29,14 @@ from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 COMPARES_WITH_OLD_NODE = ByVersion(
-    "queueing hint: a changed node is compared with its old state", (("", False), ("1.33", True))
+    "the queueing hint compares a changed node with its old state", (("", False), ("1.33", True))
 )
 CHECKS_BOTH_WAYS = ByVersion(
-    "queueing hint: the pod's own labels, nominated nodes and the anti-affinity of deleted pods count",
+    "the queueing hint takes the pod's own updates, nominated pods and the anti-affinity of deleted pods into account",
     (("", False), ("1.36", True)),
 )
 ONE_TERM_SUFFICES = ByVersion(
-    "queueing hint: a pod that matches one of several anti-affinity terms is enough",
+    "the queueing hint counts a pod as forbidden if it matches any anti-affinity term, rather than all of them",
     (("", False), ("1.37", True)),
     "#139161",
 )

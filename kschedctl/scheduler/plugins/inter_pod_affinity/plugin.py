@@ -82,12 +82,12 @@ TERM_FIELDS = ("required_affinity", "required_anti_affinity", "preferred_affinit
 class ExcludingSelectorScope(StrEnum):
     """The namespaces whose pods match a term with a namespaceSelector that only excludes."""
 
-    SELECTED_NAMESPACES = "the namespaces that it selects"
-    EVERY_NAMESPACE = "all namespaces"
+    SELECTED_NAMESPACES = "those that the selector matches"
+    EVERY_NAMESPACE = "all (a bug)"
 
 
 EXCLUDING_SELECTOR_SCOPE = ByVersion(
-    "a namespaceSelector with only exclusions, in the pod's own terms, selects pods of",
+    "namespaces whose pods a namespaceSelector with only exclusions selects in the pod's own terms",
     (
         ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),

@@ -45,16 +45,16 @@ class ScoredBalance(StrEnum):
     """The balance of a node that NodeResourcesBalancedAllocation scores."""
 
     WITH_POD = "the balance after placement"
-    COMPARED = "the balance after placement compared with before"
+    COMPARED = "the change of the balance by the placement"
 
 
 SCORED_BALANCE = ByVersion(
-    "what is scored",
+    "basis of the score",
     (("", ScoredBalance.WITH_POD), ("1.36", ScoredBalance.COMPARED)),
     "#135573",
 )
 BEST_EFFORT = ByVersion(
-    "pods that request none of the resources are scored",
+    "pods that request none of the scored resources are scored",
     (("", True), ("1.33", False)),
     "#130260",
 )

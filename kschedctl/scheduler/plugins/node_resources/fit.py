@@ -253,7 +253,9 @@ TOO_LARGE = ByVersion(
     (("", Code.UNSCHEDULABLE), ("1.34", Code.UNRESOLVABLE)),
     "#131345",
 )
-SCORES_DEVICES = ByVersion("extended resources backed by devices are scored", (("", False), ("1.35", True)), "#134058")
+SCORES_DEVICES = ByVersion(
+    "extended resources that are backed by devices are scored", (("", False), ("1.35", True)), "#134058"
+)
 MAX_PODS_PER_NODE = 2**20
 """More pods than any node runs."""
 REGISTERS_DEVICE_CLASS_EVENTS = ByVersion("a changed DeviceClass is a wake-up event", (("", False), ("1.35", True)))

@@ -18,7 +18,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import compute_offer
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
-    "queueing hint: any resize of the rejected pod counts, not only of resources it still requests",
+    "the queueing hint accepts any resize of the rejected pod, rather than only lower requests",
     (("", False), ("1.32", True)),
 )
 

@@ -61,25 +61,27 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 REGISTERS_LIMIT_EVENTS = ByVersion(
-    "changed limits of a CSINode are a wake-up event, and there is a queueing hint for detached volumes",
+    "changed limits of a CSINode are a wake-up event, and a queueing hint checks detached volumes",
     (("", False), ("1.33", True)),
 )
 REGISTERS_ATTACHMENT_EVENTS = ByVersion("a detached volume is a wake-up event", (("", False), ("1.32", True)))
-HAS_CLAIM_HINT = ByVersion("there is a queueing hint for new claims", (("", False), ("1.32", True)))
+HAS_CLAIM_HINT = ByVersion("a queueing hint checks new PersistentVolumeClaims", (("", False), ("1.32", True)))
 
 
 REASON = "node(s) exceed max volume count"
 IN_TREE_FIELDS = tuple(plugin.field for plugin in PLUGINS)
 MIGRATABLE = ByVersion(
-    "in-tree volumes of a pod that are counted",
+    "in-tree volume types that are counted",
     (("", ("rbd", *IN_TREE_FIELDS)), ("1.31", IN_TREE_FIELDS)),
     "#124546",
 )
 READS_NODES = ByVersion(
-    "attachable-volumes-csi-* of a node limits CSI volumes if its CSINode does not",
+    "a node's attachable-volumes-csi-* resources limit its CSI volumes if its CSINode has no limit",
     (("", True), ("1.32", False)),
 )
-COUNTS_WITHOUT_PODS = ByVersion("attached CSI volumes that no pod uses count", (("", False), ("1.32", True)), "#127757")
+COUNTS_WITHOUT_PODS = ByVersion(
+    "attached CSI volumes that no pod uses count towards the limit", (("", False), ("1.32", True)), "#127757"
+)
 NO_DRIVER = "{} CSI driver is not installed on the node"
 KINDS_OF_OTHER_PODS = ("PersistentVolumeClaim", "PersistentVolume")
 KINDS_OF_ATTACHED_VOLUMES = (*KINDS_OF_OTHER_PODS, "VolumeAttachment")

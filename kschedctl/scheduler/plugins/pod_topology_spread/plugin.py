@@ -89,8 +89,10 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
-COUNTS_NOMINATED = ByVersion("queueing hint: nominated pods count", (("", False), ("1.36", True)))
-COUNTS_ITSELF = ByVersion("queueing hint: the rejected pod itself counts", (("", False), ("1.32", True)))
+COUNTS_NOMINATED = ByVersion("the queueing hint takes nominated pods into account", (("", False), ("1.36", True)))
+COUNTS_ITSELF = ByVersion(
+    "the queueing hint takes changes of the rejected pod itself into account", (("", False), ("1.32", True))
+)
 
 
 class PodTopologySpreadArgs(PluginArgs, frozen=True):

@@ -18,7 +18,7 @@ from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 
 SCORES_PROVISIONING = ByVersion(
-    "volumes to be provisioned are scored, and nodes have a score even without any",
+    "volumes that have yet to be provisioned are scored, and nodes get a score even if the pod has none",
     (("", False), ("1.33", True)),
     "#128184",
 )

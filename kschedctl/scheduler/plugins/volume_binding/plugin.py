@@ -103,12 +103,12 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 CAPACITY_SCORING_GATE = ByVersion(
-    "gate for scoring by storage capacity",
+    "feature gate for scoring by storage capacity",
     (("", "VolumeCapacityPriority"), ("1.33", "StorageCapacityScoring")),
     "#128184",
 )
 DEFAULT_CAPACITY_SCORES = ByVersion(
-    "default scores of empty and of full storage",
+    "default scores of empty storage and of full storage",
     (("", (0, MAX_CUSTOM_PRIORITY_SCORE)), ("1.33", (MAX_CUSTOM_PRIORITY_SCORE, 0))),
     "#128184",
 )

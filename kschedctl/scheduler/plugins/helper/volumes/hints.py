@@ -92,10 +92,10 @@ def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> 
 
 
 HAS_DRIVER_HINT = ByVersion(
-    "only changed CSIDrivers, not new ones, are wake-up events, and there is a queueing hint for them",
+    "only changed CSIDrivers, rather than also new ones, are wake-up events, and a queueing hint checks them",
     (("", False), ("1.32", True)),
 )
-REGISTERS_CLAIM_UPDATES = ByVersion("changed claims are wake-up events, too", (("", False), ("1.31", True)))
+REGISTERS_CLAIM_UPDATES = ByVersion("changed PersistentVolumeClaims are wake-up events", (("", False), ("1.31", True)))
 TOPOLOGY_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
