@@ -71,9 +71,10 @@ def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...
 
 
 def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
-    """Add the best fixes to an explanation. If there are none, add the reasons why.
+    """Add the best fixes to an explanation, and the reasons why other kinds of fixes cannot help.
 
-    The explanation stays as it is if no change could help. Raises KeyboardInterrupt if the user interrupts the search.
+    If other waiting pods would take the room that preemption makes, the headline and the advice are corrected. The
+    explanation stays as it is if no change could help. Raises KeyboardInterrupt if the user interrupts the search.
     """
     if not should_search_fixes(report, target):
         return report
@@ -106,8 +107,8 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
 def _mention_rivals_for_preempted_room(report: Explanation) -> Explanation:
     """Correct the headline and advice if other waiting pods would take the room that preemption is making for the pod.
 
-    The pods are known from the replay of the fix to wait for the terminating pods. Otherwise the report is returned
-    unchanged.
+    These rivals come from the fix that waits for the terminating pods, which was replayed. Without rivals, the report
+    is returned unchanged.
     """
     preemption = report.preemption
     if preemption is None or not preemption.terminating:
