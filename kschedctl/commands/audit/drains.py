@@ -33,7 +33,7 @@ NOW = AuditRule(
     WARNING,
     "A PodDisruptionBudget allows no eviction now",
     "A drain of a node with one of its pods hangs until more of its pods are healthy.",
-    "Make its unhealthy pods Ready, or run one more replica than the budget needs",
+    "Run one more replica than the budget needs, and make pods that are not Ready healthy",
     source=UPSTREAM_SOURCE,
 )
 OVERLAP = AuditRule(

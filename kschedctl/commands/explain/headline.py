@@ -8,12 +8,13 @@ from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.pod_group_report import GroupTreeReport, PodGroupReport
 from kschedctl.commands.explain.report import Explanation, PreemptionReport, describe_causes
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, first_few
 
 NAMED = 3
 FOR_EACH = ", each pod considered alone"
 FITS = f"a node fits now{FOR_EACH}"
 UNDER_WAY = "preemption is under way"
+UNDER_WAY_IN_VAIN = f"{UNDER_WAY}, but other waiting pods take the room first"
 WAIT = "Wait"
 NOT_INITIALIZED = "no node is initialized; the cloud controller manager is not running or fails"
 
@@ -51,7 +52,7 @@ def get_cause_for_grouping(report: Explanation) -> str:
     if report.verdict == "Schedulable":
         return FITS
     if report.preemption is not None and report.preemption.terminating:
-        return UNDER_WAY
+        return UNDER_WAY_IN_VAIN if report.preemption.rivals else UNDER_WAY
     if not report.causes or report.verdict != "Unschedulable":
         return report.headline
     cause = report.causes[0]
@@ -114,12 +115,21 @@ def _describe_destination(report: Explanation) -> str:
     return f"on any of {len(report.best):,} equally good nodes ({shown}){among}"
 
 
-def describe_preemption_under_way(preemption: PreemptionReport, obstacle: str = "") -> str:
-    """Describe which victims the pod waits for on its nominated node, and the obstacle to getting it, if any.
+def describe_obstacle_to_room(preemption: PreemptionReport) -> str:
+    """Describe which waiting pods take the nominated node first, or return "" if none is known to do so."""
+    rivals = preemption.rivals
+    return (
+        f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} {preemption.nominated} first" if rivals else ""
+    )
+
+
+def describe_preemption_under_way(preemption: PreemptionReport) -> str:
+    """Describe which victims the pod waits for on its nominated node, and which pods take that node first, if any.
 
     The names of the victims come last, since a short form may cut the end.
     """
     pods = counted(len(preemption.terminating), "pod")
+    obstacle = describe_obstacle_to_room(preemption)
     but = f", but {obstacle}" if obstacle else ""
     names = _join_first_names(preemption.terminating)
     return f"{UNDER_WAY}: it waits for {pods} to terminate on {preemption.nominated}{but} ({names})"

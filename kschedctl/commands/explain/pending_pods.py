@@ -205,7 +205,11 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
             # kube-scheduler writes no event for a gated pod, so its message is dropped
             explanation_by_kind[kind_of_pod] = drop_unwritten_message(report)
         explanations[pod.key] = explanation_by_kind[kind_of_pod]
-    return explanations
+    if not any(report.preemption and report.preemption.terminating for report in explanation_by_kind.values()):
+        return explanations
+    from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate
+
+    return mention_rivals_of_pods(scheduler, pods, explanations)
 
 
 def _group_pods_by_cause(
