@@ -160,11 +160,10 @@ class NodeConsolidation(Report, frozen=True):
             return "There are no nodes"
         if self.pool:
             return f"None of the {counted(self.candidates, 'candidate')} in pool {self.pool} could be removed"
-        if self.tried == 1 < self.nodes:
-            return "The only node tried could not be removed"
+        subject = f"None of {counted(self.nodes, 'node')}"
         if 0 < self.tried < self.nodes:
-            return f"None of the {self.tried:,} nodes tried could be removed"
-        return f"None of {counted(self.nodes, 'node')} could be removed"
+            subject = f"None of the {self.tried:,} nodes tried" if self.tried > 1 else "Not even the only node tried"
+        return f"{subject} could be removed"
 
     def describe_untried_nodes(self) -> str:
         """Describe which nodes were no candidates, and why. Nodes of other pools are left out."""

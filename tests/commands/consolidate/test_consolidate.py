@@ -432,7 +432,7 @@ def test_nodes_that_were_not_tried_are_named_and_cordoned_empty_ones_can_go_as_w
     assert (report.tried, report.left_out) == (1, {"cordoned already": 2})
     assert (report.not_tried, report.cordoned_empty) == ({"cordoned already": ("n2", "n3")}, ("n2",))
     empty = "n2, cordoned already, is empty and can be removed as well"
-    assert str(report) == f"The only node tried could not be removed; {empty}"
+    assert str(report) == f"Not even the only node tried could be removed; {empty}"
     assert report.summary().headline == str(report)
     assert report.summary().warnings == ("not tried: n2, n3 (cordoned already)",)
     assert "2 nodes cordoned already: n2, n3" in RENDERERS["table"](report, Style())
