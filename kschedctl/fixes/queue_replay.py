@@ -63,6 +63,33 @@ def _find_node_by_pod(simulation: Simulation, positions: Iterable[Position]) -> 
     return {pods.objects[position].key: names[node[position]] for position in positions if node[position] >= 0}
 
 
+def place_pods_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[str], pod: Pod) -> dict[str, str]:
+    """Try all waiting pods of the cluster without the `gone_pods`, and return the nodes of the pods that get one.
+
+    `pod` is one of the waiting pods and replaces the pod of its name in the cluster. The pods are in the order in which
+    they get their nodes. The result for an unchanged pod is cached for each view of a scheduler.
+    """
+
+    def schedule() -> dict[str, str]:
+        """Schedule all waiting pods of the changed cluster."""
+        changes: dict[tuple[str, str], Pod | None] = {}
+        for key in gone_pods:
+            namespace, _, name = key.partition("/")
+            changes[namespace, name] = None
+        if is_changed:
+            changes[pod.metadata.namespace, pod.metadata.name] = pod
+        simulation = recreate_evicted_pods(Simulation(Scheduler(change_pods(scheduler.cluster, changes))))
+        outcomes = _schedule_until_stable(simulation, find_pods_still_pending(simulation))
+        return _find_node_by_pod(simulation, (outcome.position for outcome in outcomes))
+
+    stored = scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name)
+    is_changed = stored is None or scheduler.view.stored(stored) != pod
+    if is_changed:
+        return schedule()
+    node_by_pod: dict[str, str] = scheduler.view.memo((place_pods_once_others_are_gone, gone_pods), schedule)
+    return node_by_pod
+
+
 def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
 

@@ -16,6 +16,7 @@ from kschedctl.commands.explain.fixes import (
 )
 from kschedctl.commands.explain.new_pods import choose_replica
 from kschedctl.commands.explain.one_pod import explain_target
+from kschedctl.commands.explain.preempted_room import mention_rivals
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
@@ -52,6 +53,7 @@ def find_pod_remedies(
     if not_created is None or not_created.past:
         target, replicas = choose_replica(target)
         report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
+        report = mention_rivals(target.scheduler, target.pod, report)
         return _build_remedies_document(target, report, wishes, tried, progress)
 
     # The creation fails, so that a fix of the creation is needed first.

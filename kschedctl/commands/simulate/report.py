@@ -175,7 +175,10 @@ class SimulationReport(Report, frozen=True):
         return ("Nothing to schedule", "")
 
     def _describe_placed_pods(self) -> str:
-        """Return how many pods get a node, in which flavors Kueue admits them, and the side effects."""
+        """Return how many pods get a node, the side effects, and the flavors in which Kueue admits the pods.
+
+        If waiting pods take part, they are counted apart from the pods of the manifests.
+        """
         total = self.placed + self.unplaced
         placed = f"{self.placed:,}"
         if self.variation and self.variation.placed.least < self.variation.placed.most:

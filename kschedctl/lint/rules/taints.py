@@ -55,7 +55,8 @@ TT_TOLERATE_ALL = Rule(
     WARNING,
     for_each_workload(find_tolerations_of_everything),
     summary="A toleration without a key, which tolerates every taint",
-    why="The pods may run on nodes that are not ready, under pressure, dedicated to others, or control planes.",
+    why="The pods may run on nodes that are not ready, under pressure, dedicated to other workloads, or part of the "
+    "control plane.",
     fix="Name the taint with key, operator and effect",
     source=doc.TAINTS,
 )
@@ -95,7 +96,8 @@ TT_NOEXECUTE_FOREVER = Rule(
     WARNING,
     for_each_workload(find_unlimited_no_execute_tolerations),
     summary="NoExecute toleration without tolerationSeconds",
-    why="Pods that tolerate not-ready or unreachable without a limit stay bound to a failed node and are not replaced.",
+    why="Pods that tolerate the not-ready or unreachable taint without a limit stay bound to a failed node and are "
+    "not replaced.",
     fix="Set tolerationSeconds; the default for pods is 300",
     source=f"{doc.TAINTS}#taint-based-evictions",
 )
@@ -123,7 +125,7 @@ TT_EMPTY_VALUE = Rule(
     for_each_workload(find_tolerations_without_value),
     summary="A toleration without a value and without operator: Exists",
     why="The operator is Equal by default, so the toleration matches only taints without a value.",
-    fix="Set operator: Exists, or set value to that of the taint",
+    fix="Set operator: Exists, or set value to the taint's value",
     source=doc.TAINTS,
 )
 
@@ -198,7 +200,7 @@ TT_MISSPELT = Rule(
     WARNING,
     find_misspelt_tolerations,
     summary="A toleration for a taint that looks misspelt",
-    why="No node has the taint: the toleration has no effect, and the nodes that were meant reject the pods.",
+    why="No node has the taint: the toleration has no effect, and the nodes for which it was meant reject the pods.",
     fix="Correct the key or the value",
     source=doc.TAINTS,
 )
@@ -272,9 +274,9 @@ TT_TAINT_NOBODY_TOLERATES = Rule(
     "tt-taint-nobody-tolerates",
     NOTE,
     find_untolerated_taints,
-    summary="A taint that no workload tolerates by name",
-    why="Only pods that tolerate every taint, such as those of some DaemonSets, can use the nodes.",
-    fix="Remove the taint, or add the toleration to the pods that belong there",
+    summary="A taint whose key no workload tolerates",
+    why="Only pods that tolerate every taint, such as those of some DaemonSets, can use the nodes with this taint.",
+    fix="Remove the taint, or add the toleration to the pods that should run on these nodes",
     source=doc.TAINTS,
     needs_cluster=True,
 )
@@ -311,8 +313,8 @@ TT_TOLERATE_WITHOUT_ATTRACT = Rule(
     "tt-tolerate-without-attract",
     NOTE,
     find_tolerations_without_selector,
-    summary="A toleration for dedicated nodes without a node selector for them",
-    why="A toleration only permits the dedicated nodes: the pods may just as well be placed on ordinary nodes.",
+    summary="A toleration for dedicated nodes without nodeSelector or node affinity for them",
+    why="A toleration only permits the dedicated nodes: the pods may also be placed on ordinary nodes.",
     fix="Add a nodeSelector or node affinity for the label of the dedicated nodes",
     source=f"{doc.TAINTS}#example-use-cases",
     needs_cluster=True,
@@ -345,7 +347,7 @@ TT_SPECIAL_HW_UNTAINTED = Rule(
     "tt-special-hw-untainted",
     NOTE,
     find_untainted_special_hardware,
-    summary="Nodes with special hardware and no taint",
+    summary="Nodes with special hardware, such as GPUs, and no taint",
     why="Ordinary pods use the cpu and memory of these nodes, and pods that need the hardware stay Pending.",
     fix="Taint the nodes; the ExtendedResourceToleration admission plugin adds the tolerations",
     source=f"{doc.TAINTS}#example-use-cases",
@@ -426,8 +428,8 @@ TT_ALL_ELIGIBLE_CORDONED = Rule(
     "tt-all-eligible-cordoned",
     ERROR,
     find_workloads_without_usable_node,
-    summary="Every node that the pods select is cordoned or tainted",
-    why="New pods stay Pending. Proved by replay.",
+    summary="Every node that the pods select is cordoned or has a taint that they do not tolerate",
+    why="New pods stay Pending. Verified by replay.",
     fix="Uncordon a node, tolerate the taint, or allow other nodes",
     source=doc.TAINTS,
     needs_cluster=True,

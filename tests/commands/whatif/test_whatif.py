@@ -141,8 +141,9 @@ def test_a_waiting_bare_pod_that_gets_a_node_and_is_preempted_is_lost() -> None:
     assert (report.lost_pods, report.pending) == (("d/waiting",), (1, 0))
 
     # Two new nodes have room for both, so drain proposes these
-    (proposed, _) = drain(Cluster.from_objects([node("n1"), drained, pod("waiting", cpu="4")]), ["n1"]).remedy["steps"]
-    assert proposed == {"addNodes": {"like": "n1", "count": 2}}
+    remedy = drain(Cluster.from_objects([node("n1"), drained, pod("waiting", cpu="4")]), ["n1"]).remedy
+    assert remedy is not None
+    assert remedy["steps"][0] == {"addNodes": {"like": "n1", "count": 2}}
 
 
 def test_scale_up_and_down() -> None:
