@@ -129,7 +129,7 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
 def _find_preempted_pods(room: RoomMaking) -> tuple[str, ...]:
     """Return the keys of the pods that kube-scheduler would preempt for the first pod that needs room.
 
-    kube-scheduler does so as soon as it tries the pod, before the plan can be carried out. The result is empty if all
+    kube-scheduler does so as soon as it tries the pod, before anyone can carry out the plan. The result is empty if all
     pods fit without a search.
     """
     if not room.searches:
@@ -167,7 +167,10 @@ def _describe_missing_storage_class(simulation: Simulation, missing: Sequence[st
 
 
 def _explain_first_missing_pod(simulation: Simulation, missing: Sequence[str]) -> str:
-    """Return kube-scheduler's message for the first of the pods without a node, `missing`, or "" if there are none."""
+    """Return kube-scheduler's message for the first of the `missing` pods, or "" if there are none.
+
+    If kube-scheduler does not try this pod, return the reason instead.
+    """
     if not missing:
         return ""
     position = Position(simulation.view.pods.index[missing[0]])
@@ -197,7 +200,7 @@ def iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource
 
 
 def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource]:
-    """Yield requested resources of which enough is free in total, but not on a single eligible node.
+    """Yield each requested resource that is free in sufficient amount, but not on a single eligible node.
 
     Nodes at their pod limit are left out, because they take no pod. `explain` does not count their free resources
     either.
@@ -233,9 +236,10 @@ class _FreeDeviceCounts(NamedTuple):
 
 
 def _iter_fragmented_devices(search: PlanSearch) -> Iterator[FragmentedResource]:
-    """Yield device requests that no node can satisfy by any alternative, although enough devices are free in total.
+    """Yield each device request that no node can satisfy, although enough devices are free in total.
 
-    Only nodes that would otherwise take the pod are considered. Nothing is yielded for a pod without device requests.
+    A request may have alternatives, and none of them can be satisfied. Only nodes that would otherwise take the pod are
+    considered. Nothing is yielded for a pod without device requests.
     """
     cycle = search.stage.build_simulation().run_cycle(search.wanted)
     evaluation = cycle.pre_filter.find_state(DynamicResources)

@@ -188,9 +188,9 @@ class MakeRoom(Report, frozen=True):
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
     def to_short_fix(self) -> ShortFix:
-        """Return all moves as a single fix with what they evict and lose.
+        """Return all moves as a single fix, with the pods that it evicts and the data that it loses.
 
-        The fix has no commands, because running only some of them would do harm.
+        At most three target nodes are named. The fix has no commands, because running only some of them would do harm.
         """
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         moves = f"move {', '.join(f'{move.pod} from {move.source} to {move.target}' for move in self.moves)}"
