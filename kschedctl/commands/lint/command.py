@@ -230,7 +230,7 @@ def _explain_rule(arguments: Sequence[str], display: DisplayOptions) -> Answer:
     if len(arguments) != 1:
         raise UsageError(
             "lint explain needs exactly one rule",
-            hint="kschedctl lint explain RULE; kschedctl lint rules lists them",
+            hint="kschedctl lint explain RULE; list all rules with: kschedctl lint rules",
         )
     return display.build_answer(build_rule_report(get_rule(arguments[0])), cluster_name="")
 
