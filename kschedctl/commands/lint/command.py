@@ -80,7 +80,8 @@ class ClusterOptions(InstanceTypeInput):
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="Lint against the live cluster of the current context, or lint it if no manifests are given."
+            "--live",
+            help="Lint against the live cluster of the current context; without manifests, lint the cluster itself.",
         ),
     ] = False
 
@@ -242,7 +243,8 @@ def lint(
     rule_options: RuleOptions,
     display: DisplayOptions,
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests, as with -f.")
+        list[str] | None,
+        typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests to lint, as with -f."),
     ] = None,
 ) -> Answer | int:
     """What would break scheduling in these manifests, or in this cluster?
