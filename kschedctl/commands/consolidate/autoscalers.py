@@ -59,7 +59,8 @@ class AutoscalerVerdicts:
     def summarize(self, removable: Collection[str]) -> str:
         """Summarize which nodes the autoscaler removes or replaces, with the savings and the pods that move.
 
-        The autoscaler's most frequent verdict on other removable nodes follows. Return "" if there is no autoscaler.
+        The autoscaler's most frequent verdict on the nodes in `removable` that it does not touch follows. Return "" if
+        there is no autoscaler.
         """
         if not self.name:
             return ""
@@ -106,7 +107,11 @@ NO_AUTOSCALER = AutoscalerVerdicts()
 
 
 def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
-    """Return Karpenter's verdicts. The nodes of the first method with commands count as removed or replaced."""
+    """Return Karpenter's verdicts on the nodes.
+
+    Karpenter's round ends with the first method that has commands. Only the nodes of these commands count as removed or
+    replaced.
+    """
     # Karpenter's round ends with the first method that finds something.
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
     removed = frozenset(name for command in commands if not command.replacements for name in command.candidates)
