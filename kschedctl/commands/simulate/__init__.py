@@ -59,6 +59,7 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted_pods, recreate_gone_pods
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
@@ -247,6 +248,7 @@ def run_once(
         interrupted=simulation.interrupted,
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
+        exceeded_storage=describe_exceeded_storage(view, [outcome.position for outcome in placed.values()]),
         violated_budgets=_find_violated_budgets(shared.cluster, evicted),
         outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
         left_out=shared.left_out,

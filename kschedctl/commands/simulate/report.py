@@ -113,6 +113,8 @@ class SimulationReport(Report, frozen=True):
     """The PodDisruptionBudgets that preemption violates, each with the number of disruptions that it allows."""
     outages: tuple[str, ...] = ()
     """The workloads of which preemption evicts pods, and of which no pod has a node in the end."""
+    exceeded_storage: tuple[str, ...] = ()
+    """Sentences about storage of which the placed pods need more in total than its driver published."""
     left_out: int = 0
     """The number of pods that already wait in the cluster and take no part."""
     waiting_placed: int = 0
@@ -275,7 +277,9 @@ class SimulationReport(Report, frozen=True):
         )
 
     def iter_harm_warnings(self) -> Iterator[str]:
-        """Yield lines about the PodDisruptionBudgets that preemption violates and the workloads that it stops."""
+        """Yield lines about the PodDisruptionBudgets that preemption violates, the workloads that it stops, and storage
+        that is not enough.
+        """
         for name, allowed in self.violated_budgets.items():
             evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))
             yield (
@@ -284,6 +288,7 @@ class SimulationReport(Report, frozen=True):
             )
         if self.outages:
             yield f"leaves {first_few(self.outages)} without a running pod"
+        yield from self.exceeded_storage
 
     @property
     def _summary_verdict(self) -> str:
