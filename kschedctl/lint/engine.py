@@ -140,9 +140,9 @@ def get_rule(rule_id: str) -> Rule:
 def _build_unknown_rule_error(name: str, rules: Iterable[Rule]) -> UsageError:
     """Build the error for a rule that does not exist, which suggests rules of similar names."""
     similar = get_close_matches(name, [rule.id for rule in rules])
-    hint = "kschedctl lint rules lists them"
+    hint = "list all rules with: kschedctl lint rules"
     if similar:
-        hint = f"did you mean {' or '.join(similar)}? {hint}"
+        hint = f"did you mean {' or '.join(similar)}? Otherwise, {hint}"
     return UsageError(f'no rule is named "{name}"', hint=hint)
 
 

@@ -62,6 +62,10 @@ class WorkloadPlacement(Document, frozen=True):
     """The maximum number of additional pods during the rollout."""
     unavailable: int = 0
     """The maximum number of missing pods during the rollout."""
+    may_be_unchanged: bool = False
+    """Whether the pods have the manifest's template already, as far as scheduling reads it, so that applying the
+    manifest may replace none of them.
+    """
 
 
 class SimulationReport(Report, frozen=True):
@@ -267,7 +271,14 @@ class SimulationReport(Report, frozen=True):
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
         if stuck:
             text += f", {counted(stuck, 'rollout')} stuck"
+        if self.unchanged_workloads:
+            text += f", {counted(len(self.unchanged_workloads), 'rollout')} that may replace no pod"
         return text
+
+    @property
+    def unchanged_workloads(self) -> tuple[str, ...]:
+        """The workloads whose rollouts may replace no pod, since their templates may be unchanged."""
+        return tuple(workload.workload for workload in self.workloads if workload.may_be_unchanged)
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the verdict, the victims, and the pods that are not created, placed or admitted."""
@@ -280,8 +291,24 @@ class SimulationReport(Report, frozen=True):
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),
             victims=list_displaced_pods(self.evicted),
-            warnings=(*self.iter_harm_warnings(), *describe_evictions(self.evicted), *self.autoscaled),
+            warnings=(
+                *self.iter_harm_warnings(),
+                *describe_evictions(self.evicted),
+                *self._describe_unchanged_workloads(),
+                *self.autoscaled,
+            ),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
+        )
+
+    def _describe_unchanged_workloads(self) -> tuple[str, ...]:
+        """Return a text on the workloads whose rollouts may replace no pod, or () if there are none."""
+        unchanged = self.unchanged_workloads
+        if not unchanged:
+            return ()
+        have = agreeing(len(unchanged), "has its template", "have their templates")
+        return (
+            f"{first_few(unchanged)} {have} already, as far as scheduling reads it: if nothing else changes, applying "
+            "the manifests replaces no pod (leave out --rollout)",
         )
 
     def iter_harm_warnings(self) -> Iterator[str]:
