@@ -145,6 +145,9 @@ class SimulationReport(Report, frozen=True):
         if self.not_created:
             return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
         unplaced = str(self.variation.pending) if self.variation else f"{self.unplaced:,}"
+        if unplaced == "0" and self.homeless_pods:
+            pods = counted(self.homeless_pods, "running pod loses its node", "running pods lose their nodes")
+            return (f"{pods}:", sentence)
         if unplaced == "0":
             return ("Scheduled:" if waiting else "All scheduled:", sentence)
         only_waiting = self._compares_new_and_waiting and self.unplaced == self.waiting_unplaced
@@ -239,12 +242,17 @@ class SimulationReport(Report, frozen=True):
         return len(list_displaced_pods(self.evicted))
 
     @property
+    def homeless_pods(self) -> int:
+        """The number of evicted pods that get no other node."""
+        return self.chain.pending + self.chain.lost if self.chain else 0
+
+    @property
     def _side_effects_text(self) -> str:
         """A clause such as ", 2 pods evicted, 1 rollout stuck", or an empty string without side effects."""
         text = ""
         if self.evicted_pods:
             text += f", {counted(self.evicted_pods, 'pod')} evicted"
-        homeless = self.chain.pending + self.chain.lost if self.chain else 0
+        homeless = self.homeless_pods
         if homeless:
             all_homeless = agreeing(homeless, "which gets no other node", "none of which gets another node")
             some_homeless = f"{homeless:,} of them without another node"
@@ -324,6 +332,8 @@ class SimulationReport(Report, frozen=True):
             return "Not all created"
         if self.unplaced:
             return "Not all scheduled"
+        if self.homeless_pods and not self.growth:
+            return "Scheduled, but running pods lose their nodes"
         return "Scheduled, others wait elsewhere" if self.waiting_elsewhere else "All scheduled"
 
     def build_csv_table(self) -> CsvTable:
