@@ -154,8 +154,8 @@ class Failures(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return the answer, the consequences of the worst failure, and what makes the answer uncertain."""
         answer, consequences = self._build_answer()
-        if self.spread_workloads:
-            consequences += f"; {self._describe_spread_workloads()}"
+        if self.spread_workloads and all(failure.safe for failure in self.failures):
+            consequences += f"; {self.describe_spread_workloads()}"
         return (answer, consequences, describe_doubt(self.unknown).strip())
 
     @property
@@ -163,7 +163,7 @@ class Failures(Report, frozen=True):
         """The workloads with pods that may get a node only once the lost nodes of some failure are deleted."""
         return tuple(dict.fromkeys(workload for failure in self.failures for workload in failure.spread_workloads))
 
-    def _describe_spread_workloads(self) -> str:
+    def describe_spread_workloads(self) -> str:
         """Describe which workloads may wait until the lost nodes are deleted."""
         return (
             "the lost nodes count as deleted, and until they are, their empty domains count for spread constraints: "
@@ -218,10 +218,10 @@ class Failures(Report, frozen=True):
             },
             victims=list_displaced_pods(worst.evicted_pods),
             warnings=(
-                *((self._describe_spread_workloads(),) if self.spread_workloads else ()),
                 *_describe_lost_pods(worst),
                 *describe_data_on_nodes(worst.pinned_volumes),
                 *describe_evictions(worst.evicted_pods),
+                *((self.describe_spread_workloads(),) if self.spread_workloads else ()),
             ),
         )
 

@@ -91,7 +91,8 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     ).failures[0]
     assert worst.unplaced == 1
     assert "2 node(s) didn't match PersistentVolume's node affinity" in worst.reasons[0].message
-    assert worst.reasons[0].cause == "volume v (claim d/c) can be used only from n0, so the pod can run only there"
+    volume_text = "volume v (claim d/c) can be used only from n0, of the nodes that exist"
+    assert worst.reasons[0].cause == f"{volume_text}, so the pod can run only there"
     assert [(pinned.pod, pinned.local) for pinned in worst.pinned_volumes] == [("d/db", False)]
 
 
