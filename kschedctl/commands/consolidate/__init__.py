@@ -40,7 +40,7 @@ def consolidate(
 
     `headroom_for` are manifests (dicts) whose pods must still fit. `instance_types` are in the format of kwok's
     instance_types.json and give hourly prices. `autoscaler` is the answer of `disrupt` or `scale_down`, shown beside
-    each node. Raises UsageError for an unknown pool, and InputError.
+    each node. Raises UsageError for an unknown pool, and InputError for invalid manifests or instance types.
 
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]

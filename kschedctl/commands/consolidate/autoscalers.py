@@ -72,8 +72,8 @@ class AutoscalerVerdicts:
     def summarize(self, removable: Collection[str]) -> str:
         """Summarize which nodes the autoscaler removes or replaces, with the savings.
 
-        The pods that move or are lost follow, and then the autoscaler's most frequent verdict on other removable
-        nodes. Return "" if there is no autoscaler.
+        The pods that move or are lost follow, and then the autoscaler's most frequent verdict on the nodes in
+        `removable` that it does not touch. Return "" if there is no autoscaler.
         """
         if not self.name:
             return ""
@@ -122,9 +122,10 @@ NO_AUTOSCALER = AutoscalerVerdicts()
 
 
 def extract_karpenter_verdicts(report: Disruption, pods: PodTable) -> AutoscalerVerdicts:
-    """Return Karpenter's verdicts. The nodes of the first method with commands count as removed or replaced.
+    """Return Karpenter's verdicts on the nodes.
 
-    ``pods`` are the pods of the cluster.
+    Karpenter's round ends with the first method that has commands. Only the nodes of these commands count as removed or
+    replaced. ``pods`` are the pods of the cluster.
     """
     # Karpenter's round ends with the first method that finds something.
     commands = next((method.commands for method in report.methods.values() if method.commands), ())

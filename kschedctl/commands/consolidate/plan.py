@@ -85,8 +85,8 @@ def find_removable_nodes(
 ) -> NodeConsolidation:
     """Find the nodes that could be removed, one after the other, under the conditions in `wishes`.
 
-    `prices` are hourly prices by node, `verdicts` are an autoscaler's verdicts on the nodes. Raises UsageError, and
-    ClusterError if workers are lost.
+    `prices` are hourly prices by node, `verdicts` are an autoscaler's verdicts on the nodes. Raises UsageError for an
+    unknown pool, and ClusterError if workers are lost.
     """
     shared = SharedConsolidation(cluster, wishes)
     consolidation = shared.run
@@ -210,11 +210,11 @@ class ConsolidationRun:
     def _iter_parallel_drains(
         self, order: Sequence[Row], pool: WorkerPool[DrainTask, DrainResult]
     ) -> Iterator[tuple[Row, NodeTrial]]:
-        """Yield the drains of the candidates in order. Workers try several candidates in parallel after a node stays.
+        """Yield each candidate with the trial of its drain, in order.
 
         As long as nodes are removed, each drain depends on the one before, and this process drains one after the other.
-        Batches of the workers grow as long as no node is removed. After a removal, the rest of the batch is tried
-        again, because it was tried with the removed node.
+        After a node stays, workers try a batch of candidates at once. The batches grow until a node is removed. Then
+        the rest of the batch is tried again, because it was tried with the removed node.
         """
         start = 0
         size = pool.size
@@ -291,9 +291,10 @@ class ConsolidationRun:
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
     def keep_nodes_for_zone_losses(self, workers: Workers) -> None:
-        """Keep as many of the last removed nodes as needed so that no zone loss leaves more pods without a node.
+        """Keep some of the removed nodes if a zone loss would otherwise leave more pods without a node than now.
 
-        Sets `zones`. Raises UsageError if nodes name no zone.
+        As many of the last removed nodes are kept as needed. Sets `zones` to the losses with the remaining nodes.
+        Raises UsageError if nodes name no zone.
         """
         base = build_resulting_cluster(Simulation(self.scheduler, self.candidates.view))
         self.zones = self._simulate_zone_losses(base, len(self.removable), workers)
@@ -316,7 +317,7 @@ class ConsolidationRun:
         del self.removable[acceptable_count:]
 
     def _simulate_zone_losses(self, base: Cluster, removed_count: int, workers: Workers) -> list[ZoneLoss]:
-        """Simulate the loss of each zone after the first `removed_count` removable nodes were removed from `base`."""
+        """Simulate losing each zone once the first `removed_count` removable nodes are gone from `base`."""
         removed = self.removable[:removed_count]
         moves = [move for node in removed for move in node.moves]
         cluster_without_nodes = remove_nodes(base, [node.node for node in removed], moves)
@@ -429,9 +430,9 @@ class SharedConsolidation:
 
 
 def run_drain_task(shared: SharedConsolidation, task: DrainTask) -> DrainResult:
-    """Drain a node in a worker, and undo the drain. Return the result and the unread kinds that it depends on.
+    """Drain a node in a worker, and undo the drain. Return the trial, and the unread kinds that it depends on.
 
-    The worker first repeats the moves of nodes removed since its last task.
+    The worker first repeats the moves of nodes that were removed since its last task.
     """
     with STATE_LOCK:
         run = shared.run

@@ -19,9 +19,11 @@ from kschedctl.commands.make_room.report import (
     PlacedPod,
     PodMove,
     SearchedPlans,
+    TerminatingRoom,
 )
 from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_reason_not_tried
 from kschedctl.commands.make_room.search import PlanSearch
+from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_controlled_by_job
 from kschedctl.replay.placements import MissingStorageClasses
@@ -47,6 +49,7 @@ def build_report(room: RoomMaking) -> MakeRoom:
     if any(is_controlled_by_job(pods[move.position]) for part in room.parts for move in part.moved):
         dependencies.append(Dependency("Job", Effect.EITHER))
 
+    terminating_room = None if room.interrupted else find_terminating_room(room)
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),
         fits=not missing_pods,
@@ -59,7 +62,8 @@ def build_report(room: RoomMaking) -> MakeRoom:
         preempts=_find_preempted_pods(room),
         preemptor=pods[room.searches[0].wanted].key if room.searches else "",
         rivals=_find_rivals(room) if missing_pods else (),
-        commands=tuple(command for part in room.parts for command in _iter_plan_commands(room, part)),
+        commands=tuple(_iter_commands(room, terminating_room)),
+        terminating_room=terminating_room,
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(iter_fragmented_resources(room.searches[0])) if room.searches else (),
         placed_first=_list_placed_pods(
@@ -94,6 +98,52 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             budgets=room.simulation.budgets.find_selecting_budgets(position),
             loses="the data in its emptyDir volumes" if has_scratch_data(pod) else "",
         )
+
+
+def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -> Iterator[str]:
+    """Yield the commands that carry out the plan. Without a plan, they wait for the terminating pods, if this helps."""
+    for part in room.parts:
+        yield from _iter_plan_commands(room, part)
+    has_moves = any(part.moved for part in room.parts)
+    if terminating_room and not terminating_room.rivals and not has_moves:
+        pods = room.before.view.pods
+        for key in terminating_room.pods:
+            yield kubectl.render_wait_until_gone(pods.objects[pods.index[key]])
+
+
+def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
+    """Find out whether the pods only have to wait until terminating pods are gone.
+
+    All waiting pods pass the queue of a cluster without terminating pods. If the only pod to make room for gets no node
+    there and none by moves, but would get one if it were tried first, the result names the pods that take the room.
+    Return None if no search was needed, if terminating pods make no room, or if extenders would have to be called for
+    all pods.
+    """
+    scheduler, pods = room.before.scheduler, room.before.view.pods.objects
+    terminating = {
+        pod.key: pod.spec.node_name
+        for pod in scheduler.cluster.pods
+        if pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.terminated
+    }
+    if not room.searches or not terminating or (scheduler.call_extender is not None and scheduler.extenders):
+        return None
+    wanted_pods = [pods[position] for position in room.wanted]
+    first_pod = wanted_pods[0]
+    placed, preemptors = replay_queue_without_pods(scheduler, frozenset(terminating), first_pod)
+    if not preemptors.isdisjoint(pod.key for pod in wanted_pods):
+        return None
+    nodes = tuple(dict.fromkeys(placed.get(pod.key, "") for pod in wanted_pods))
+    rivals: tuple[str, ...] = ()
+    if "" in nodes:
+        if len(wanted_pods) > 1 or room.rows:
+            return None
+        node = find_node_once_others_are_gone(scheduler, frozenset(terminating), first_pod)
+        rivals = tuple(key for key, taken in placed.items() if taken == node)
+        nodes = (node,)
+        if not rivals:
+            return None
+    leaving = tuple(key for key, node in terminating.items() if node in nodes)
+    return TerminatingRoom(nodes, leaving, rivals) if leaving else None
 
 
 def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:

@@ -88,7 +88,7 @@ class SimulateOptions:
         typer.Option(
             "--follow",
             metavar="EVENTS",
-            help="Compare with a real rollout: a file with the output of kubectl get events -o json.",
+            help="Compare the placements of a real rollout: a file with output of kubectl get events -o json, or -.",
         ),
     ] = None
 

@@ -267,7 +267,7 @@ def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
     for taint, names in names_by_taint.items():
         if not any(is_tolerated(tolerations, taint) for tolerations in keyed_toleration_sets):
             nodes_have = f"{counted(len(names), 'node')} {agreeing(len(names), 'has', 'have')}"
-            message = f"{nodes_have} the taint {taint}, which no pod tolerates by name"
+            message = f"{nodes_have} the taint {taint}, whose key no pod tolerates"
             yield Subject("Node", names[0]).build_problem(("spec", "taints"), message)
 
 

@@ -150,6 +150,7 @@ def plan_change(
     elif not is_paused_without_pods:
         outdated = _find_outdated_pods(existing, workload, created, current, forced)
         if forced and created and outdated and not _find_outdated_pods(existing, workload, created, current, False):
+            change.may_be_unchanged = True
             change.note = change.note or _describe_needless_rollout(name, len(outdated))
         outdated_keys = {pod.key for pod in outdated}
         staying = [pod for pod in current if pod.key not in outdated_keys]
