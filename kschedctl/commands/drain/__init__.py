@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.commands.drain.stranded_pods import find_stranded_pods
@@ -55,6 +56,9 @@ from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 from kschedctl.scheduler.simulation.simulation import Simulation
 
+UNREACHABLE, OUT_OF_SERVICE = "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"
+"""The taint of a node whose kubelet does not respond, and the taint that makes its pods deleted by force."""
+
 
 def drain(
     cluster: Cluster,
@@ -70,10 +74,9 @@ def drain(
 ) -> Drain:
     """Find where the pods of these nodes would go, and what blocks the drain.
 
-    The report's `remedy` is a scenario for `whatif` with additional nodes, with which the drain leaves no pod without a
-    node.
+    The report's `remedy` is a scenario for `whatif`. It adds nodes so that the drain leaves no pod without a node.
 
-    Raises UsageError for unknown nodes, and ConfigurationError.
+    Raises UsageError for unknown nodes, and ConfigurationError for an invalid configuration of the scheduler.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -123,9 +126,10 @@ def drain_nodes(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Drain:
-    """Drain nodes with one or several seeds. The report describes the first run, with the spread over all of them.
+    """Drain nodes with one or several seeds, and report on the first run, with the spread over all runs.
 
-    Raises UsageError for an unknown node, InputError and ConfigurationError, and KeyboardInterrupt if no run ended.
+    The drain is safe only if it is safe in every run. Raises UsageError for an unknown node, InputError and
+    ConfigurationError for invalid input, and KeyboardInterrupt if the user interrupts before a run ends.
     """
     nodes = find_nodes(cluster, nodes)
     shared = _CordonedNodes(cordon_nodes(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
@@ -171,7 +175,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     random_order = None if seed == shared.sequential_seed else Random(seed)
     node_drain = NodeDrain(simulation, shared.nodes, random_order, Admissions(shared.cluster, {}))
     evictable = list(node_drain.evictable)
-    terminating = [pod for pod in map(simulation.view.pods.objects.__getitem__, evictable) if _is_terminating(pod)]
+    evictable_pods = [simulation.view.pods.objects[position] for position in evictable]
+    terminating = [pod for pod in evictable_pods if _is_terminating(pod)]
     nominated = _find_nominated_pods(simulation, shared.nodes)
     stranded = find_stranded_pods(simulation, shared.nodes, shared.cluster.unbound_pods())
     node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
@@ -197,7 +202,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     if random_order and unplaced:
         always_unplaced = count_always_unplaced_pods(_build_simulation_without_pods(shared, evictable), unplaced)
 
-    is_drained = not (blocked or returned or simulation.interrupted)
+    unreachable = _find_unreachable_nodes(shared.cluster, evictable_pods)
+    is_drained = not (blocked or returned or unreachable or simulation.interrupted)
     has_consequences = bool(unplaced or not_created or select_displaced_pods(evicted) or node_drain.lost) or has_waiting
     harms_pending_pods = bool(nominated or stranded)
     return Drain(
@@ -239,7 +245,29 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         chain=summarize_evictions(simulation, evicted),
         evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
         lost_victims=lost_victims,
+        unreachable=unreachable,
+        without_successors=tuple(
+            pod.key
+            for pod in evictable_pods
+            if pod.spec.node_name in unreachable and find_owner(pod).kind == "StatefulSet"
+        ),
         pinned_volumes=pinned,
+    )
+
+
+def _find_unreachable_nodes(cluster: Cluster, evictable_pods: Sequence[Pod]) -> tuple[str, ...]:
+    """Return the nodes with evictable pods whose kubelets do not respond, so that nobody confirms that pods are gone.
+
+    Pods of nodes that are tainted as out of service are deleted by force. Upstream: gcTerminating in
+    pkg/controller/podgc/gc_controller.go (v1.36).
+    """
+    names = {pod.spec.node_name for pod in evictable_pods}
+    return tuple(
+        node.metadata.name
+        for node in cluster.nodes
+        if node.metadata.name in names
+        and any(taint.key == UNREACHABLE for taint in node.spec.taints)
+        and not any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
     )
 
 
@@ -265,7 +293,10 @@ def _report_displaced_workloads(shared: _CordonedNodes, pods: Sequence[Pod]) -> 
 
 
 def _build_report_basis(node_drain: NodeDrain) -> ClusterBasis:
-    """Build the report fields about what was not read or is not replayed. Evicted pods have to be created again."""
+    """Build the report fields about what was not read or is not replayed.
+
+    Evicted pods have to be created again, so what is unknown about admission counts.
+    """
     simulation = node_drain.simulation
     recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]
     return build_cluster_basis(
