@@ -156,7 +156,7 @@ class Source(Builds):
         typer.Option(
             "--snapshot",
             metavar="FILE",
-            help="Read the cluster from a file saved by kschedctl snapshot save. Repeatable in what-if commands.",
+            help="Read the cluster from a file of kschedctl snapshot save. Repeatable in what-if commands.",
         ),
     ] = field(default_factory=list)
     kubeconfig: KubeconfigOption = None

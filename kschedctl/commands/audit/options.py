@@ -225,7 +225,8 @@ class MetricsOptions:
     def read_metrics(self, connect: Callable[[], Connection]) -> MetricsReading:
         """Read the metrics from Prometheus if its URL was given, otherwise from the files or URLs of --metrics.
 
-        `connect` is called only for metrics behind the API server's proxy. Raises KschedctlError.
+        `connect` is called only for metrics behind the API server's proxy. Raises UsageError for options that cannot be
+        combined, and KschedctlError if the metrics cannot be read.
         """
         from kschedctl.sources.metrics.exposition import read_metrics  # noqa: PLC0415
         from kschedctl.sources.metrics.http import MetricsAccess  # noqa: PLC0415 - only if metrics are read

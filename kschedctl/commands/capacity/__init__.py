@@ -42,6 +42,7 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.settling import find_pods_still_pending, schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
+from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -159,7 +160,10 @@ def _add_quota_room(shared: PodShapes, capacities: Sequence[ShapeCapacity]) -> S
         if room is None:
             with_room.append(shape)
         else:
-            with_room.append(replace(shape, by_quota=room.pods, flavors=room.flavors, beyond_quota=room.reason))
+            evicts = shape.evicts if room.pods > shape.fits else ()
+            with_room.append(
+                replace(shape, by_quota=room.pods, flavors=room.flavors, beyond_quota=room.reason, evicts=evicts)
+            )
     return with_room
 
 
@@ -328,6 +332,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     # Place pods until one does not fit
     last_outcome = Outcome(positions[0], SCHEDULED)
     rows: list[Row] = []
+    placed_positions: list[Position] = []
     feasible_counts: list[int] = []
     next_positions = _iter_pods_to_try(view, positions, repeated=shared.repeated[trial.shape])
     try:
@@ -335,6 +340,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
             if last_outcome.row < 0:
                 break
             rows.append(last_outcome.row)
+            placed_positions.append(last_outcome.position)
             feasible_counts.append(last_outcome.feasible)
             advance(1)
     except KeyboardInterrupt:
@@ -361,16 +367,19 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         created=shared.admitted[trial.shape].number,
         refused=tuple(shared.admitted[trial.shape].messages),
         ahead=ahead,
+        exceeded_storage=describe_exceeded_storage(view, placed_positions),
         requests_nothing=not any(amount > ZERO for amount in compute_pod_requests(first_pod).values()),
     )
     if failed_cycle is None:
         return shape_capacity
+    admitted = shared.admitted[trial.shape].number
+    is_next_admitted = admitted is None or admitted > len(rows)  # a pod that is not created evicts none
     return replace(
         shape_capacity,
         message=simulation.build_message(last_outcome.position),
         eliminations=report_eliminations(find_obstacles(failed_cycle), failed_cycle),
         cause=MissingStorageClasses(view.cluster).explain_missing_class(view.pods.objects[last_outcome.position]),
-        evicts=_find_preempted_pods(shared, trial, view, last_outcome.position),
+        evicts=_find_preempted_pods(shared, trial, view, last_outcome.position) if is_next_admitted else (),
     )
 
 

@@ -83,6 +83,8 @@ class ShapeCapacity(Document, frozen=True):
     """Waiting pods that are ahead in the queue and got a node before these."""
     cause: str = ""
     """The cause behind `message`, such as a missing StorageClass; empty if the message says it."""
+    exceeded_storage: tuple[str, ...] = ()
+    """Sentences about storage of which the pods that fit need more in total than its driver published."""
     requests_nothing: bool = False
     """Whether a pod requests neither CPU nor memory nor any other resource."""
 
@@ -236,6 +238,7 @@ class Capacity(Report, frozen=True):
             subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
             if shape.binding_limit is CapacityLimit.NODES and (shape.most < shape.fits or shape.limited):
                 yield from (f"{subject}{text}" for text in (shape.limit_sentence, shape.quota_sentence) if text)
+            yield from (f"{subject}{text}" for text in shape.exceeded_storage)
             if shape.requests_nothing:
                 yield f"{subject}{NO_REQUESTS}"
             if shape.ahead:

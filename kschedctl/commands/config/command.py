@@ -89,7 +89,9 @@ def config(
     ],
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="KubeSchedulerConfiguration. Without it, view shows the defaults."),
+        typer.Argument(
+            metavar="[FILE]", help="File with a KubeSchedulerConfiguration. Without a file, view shows the defaults."
+        ),
     ] = None,
     cluster_size: Annotated[
         int | None,

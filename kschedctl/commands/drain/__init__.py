@@ -74,10 +74,9 @@ def drain(
 ) -> Drain:
     """Find where the pods of these nodes would go, and what blocks the drain.
 
-    The report's `remedy` is a scenario for `whatif` with additional nodes, with which the drain leaves no pod without a
-    node.
+    The report's `remedy` is a scenario for `whatif`. It adds nodes so that the drain leaves no pod without a node.
 
-    Raises UsageError for unknown nodes, and ConfigurationError.
+    Raises UsageError for unknown nodes, and ConfigurationError for an invalid configuration of the scheduler.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -127,9 +126,10 @@ def drain_nodes(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Drain:
-    """Drain nodes with one or several seeds. The report describes the first run, with the spread over all of them.
+    """Drain nodes with one or several seeds, and report on the first run, with the spread over all runs.
 
-    Raises UsageError for an unknown node, InputError and ConfigurationError, and KeyboardInterrupt if no run ended.
+    The drain is safe only if it is safe in every run. Raises UsageError for an unknown node, InputError and
+    ConfigurationError for invalid input, and KeyboardInterrupt if the user interrupts before a run ends.
     """
     nodes = find_nodes(cluster, nodes)
     shared = _CordonedNodes(cordon_nodes(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
@@ -175,7 +175,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     random_order = None if seed == shared.sequential_seed else Random(seed)
     node_drain = NodeDrain(simulation, shared.nodes, random_order, Admissions(shared.cluster, {}))
     evictable = list(node_drain.evictable)
-    terminating = [pod for pod in map(simulation.view.pods.objects.__getitem__, evictable) if _is_terminating(pod)]
+    evictable_pods = [simulation.view.pods.objects[position] for position in evictable]
+    terminating = [pod for pod in evictable_pods if _is_terminating(pod)]
     nominated = _find_nominated_pods(simulation, shared.nodes)
     stranded = find_stranded_pods(simulation, shared.nodes, shared.cluster.unbound_pods())
     node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
@@ -276,7 +277,10 @@ def _report_displaced_workloads(shared: _CordonedNodes, pods: Sequence[Pod]) -> 
 
 
 def _build_report_basis(node_drain: NodeDrain) -> ClusterBasis:
-    """Build the report fields about what was not read or is not replayed. Evicted pods have to be created again."""
+    """Build the report fields about what was not read or is not replayed.
+
+    Evicted pods have to be created again, so what is unknown about admission counts.
+    """
     simulation = node_drain.simulation
     recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]
     return build_cluster_basis(

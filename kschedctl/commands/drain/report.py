@@ -167,7 +167,9 @@ class Drain(Report, frozen=True):
 
     def _describe_outcomes(self) -> str:
         """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
-        return "; ".join([*describe_down_nodes(self.down_nodes), self._count_outcomes()])
+        outcomes = self._count_outcomes()
+        down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
+        return f"{down_nodes}; then {outcomes}" if down_nodes else outcomes
 
     def _count_outcomes(self) -> str:
         """Describe the number of pods with each outcome, the worst outcomes first."""
@@ -248,8 +250,9 @@ class Drain(Report, frozen=True):
         return [f"{len(self.terminating):,} {verb} still terminating (grace period ends {self.grace_ends})"]
 
     def _describe_blocker(self) -> str:
-        """Describe why the first blocked pod cannot be evicted, and count the other blocked pods. Return "" if none is
-        blocked.
+        """Describe why the first blocked pod cannot be evicted, and count the other blocked pods.
+
+        Return "" if no pod is blocked.
         """
         if not self.blocked:
             return ""
@@ -350,9 +353,7 @@ class Drain(Report, frozen=True):
         )
 
     def build_csv_table(self) -> CsvTable:
-        """Build a table with a row for each pod of the drained nodes, and for each pod that their replacements
-        preempt.
-        """
+        """Build a table with a row for each pod of the drained nodes and each pod that is preempted for them."""
         rows: list[tuple[str, ...]] = [(pod.pod, "Moved", pod.source, pod.target, "") for pod in self.moved]
         rows += [(pod, group.verdict, "", "", group.message) for group in self.unplaced for pod in group.pods]
         rows += [(pod.pod, "Blocked", pod.node, "", pod.why) for pod in self.blocked]

@@ -54,7 +54,12 @@ def mcp(
         ),
     ] = "",
     token_file: Annotated[
-        str, typer.Option("--token-file", metavar="FILE", help=f"The token for --http.  [default: ${TOKEN_VARIABLE}]")
+        str,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help=f"With --http: file with the token that clients must send.  [default: ${TOKEN_VARIABLE}]",
+        ),
     ] = "",
 ) -> int:
     """Answer AI agents' questions about this cluster over the Model Context Protocol.

@@ -36,7 +36,7 @@ def priorities(
         typer.Option(
             "--grow",
             metavar="NUMBER",
-            help="Number of pods to add to the tier of --tier, to see whom they preempt. 0 adds none.",
+            help="Number of pods to add to a tier (--tier), to see which pods they would preempt. 0 adds none.",
         ),
     ] = PriorityLimits.grow,
     tier: Annotated[

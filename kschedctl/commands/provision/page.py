@@ -18,7 +18,7 @@ from kschedctl.reports.karpenter import (
     shorten_error,
 )
 from kschedctl.reports.unknown import UnknownKind, describe_unread
-from kschedctl.text.counts import counted, first_of, format_price
+from kschedctl.text.counts import counted, first_few, first_of, format_price
 
 TYPES_SHOWN = 3
 SHOWN_LABELS = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
@@ -49,7 +49,14 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
     """Build the page: Karpenter's commands first, then what it would do with each node on its own."""
     # The commands of each disruption method, such as Emptiness
     commands = [(name, command) for name, method in report.methods.items() for command in method.commands]
-    columns = (Column("by"), Column("what"), Column("nodes", keep=True), *number_columns("saves/h"), Column("instead"))
+    columns = (
+        Column("by"),
+        Column("what"),
+        Column("nodes", keep=True),
+        *number_columns("saves/h"),
+        Column("instead"),
+        Column("loses"),
+    )
 
     def build_row(named_command: tuple[str, DisruptionCommand]) -> tuple[str, ...]:
         """Return the cells for a command."""
@@ -57,7 +64,8 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
         replacements = ", ".join(
             f"{claim.node_pool}: {_describe_instance_types(claim)}" for claim in command.replacements
         )
-        return name, command.decision, ", ".join(command.candidates), format_price(command.savings), replacements
+        nodes, savings = ", ".join(command.candidates), format_price(command.savings)
+        return name, command.decision, nodes, savings, replacements, first_few(command.lost_pods)
 
     def describe_cause(decision: NodeFate) -> str:
         """Return the cause of a decision about a node, or the exhausted disruption budgets that keep the node."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Paragraph, Stack, Style, names, paragraph
-from kschedctl.render.sections import build_still_pending_section
+from kschedctl.render.sections import build_pods_section, build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.cluster_autoscaler import (
     GroupRefusal,
@@ -36,6 +36,7 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
         *(paragraph(Marked(line, Tone.BAD)) for line in errors),
         *build_struct_table(report.increases, style, title="Groups that grow"),
         *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
+        *build_pods_section("Wait for a later loop, in which another group may grow", report.later_pods, style),
         *_build_filtered_out_lines(report),
         *_build_template_gap_lines(report),
         *_build_unhelped_pods_table(report, style),

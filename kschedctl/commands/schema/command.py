@@ -40,5 +40,5 @@ def _find_schema(kind: str) -> dict[str, object]:
     names = {name.replace("-", ""): name for name in (*DOCUMENTS, *INPUT_SCHEMAS)}
     name = names.get(kind.replace("-", "").lower())
     if name is None:
-        raise UsageError(f'no kind of document "{kind}"', hint="kschedctl schema lists them")
+        raise UsageError(f'no kind of document "{kind}"', hint="list all kinds with: kschedctl schema")
     return INPUT_SCHEMAS[name]() if name in INPUT_SCHEMAS else build_schema(DOCUMENTS[name])

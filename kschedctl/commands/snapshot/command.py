@@ -114,7 +114,7 @@ def show(*, file: File, view: Untabled) -> Answer:
 def diff(
     *,
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier snapshot.")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The later one.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The later snapshot.")],
     view: Untabled,
 ) -> Answer:
     """Show what changed between two snapshots that matters for scheduling. Exits with 1 if something did."""

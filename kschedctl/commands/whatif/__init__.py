@@ -130,7 +130,8 @@ class ScenarioRun:
     def run_steps(self, scenario: parts.Scenario, progress: Progress) -> None:
         """Run the steps one after the other, until the last step or an interruption.
 
-        Raises a KschedctlError that names the step if a step cannot be performed.
+        An interruption is recorded in `settled`. Raises a KschedctlError that names the step if a step cannot be
+        performed.
         """
         done = progress.begin("Steps", len(scenario.steps))
         try:
@@ -144,7 +145,8 @@ class ScenarioRun:
     def run_step(self, step: parts.Step) -> None:
         """Run one step, schedule the pending pods, and add the step's report to `steps`.
 
-        Raises a KschedctlError that names the step if the step cannot be performed.
+        Unread kinds that matter for the step are added to `unknown`. Raises a KschedctlError that names the step if the
+        step cannot be performed.
         """
         name, part = get_step_name_and_parameters(step)
         try:
@@ -178,7 +180,7 @@ class ScenarioRun:
         return StepEffect(edit.displaced_count, edit.notes)
 
     def build_edit(self, name: str, step: parts.Part) -> StepResult:
-        """Build the edit of the cluster that a step makes. Pods that admission denies are left out.
+        """Build the edit of the cluster for a step, without the pods that admission denies.
 
         The steps `apply` and `drain` are not edits. Raises KschedctlError if the step cannot be performed.
         """
@@ -190,8 +192,7 @@ class ScenarioRun:
         return edit
 
     def _drop_denied_replacements(self, edit: StepResult) -> None:
-        """Remove from the edit the replacements that admission denies, and charge the other replacements to their
-        quotas.
+        """Remove the replacement pods that admission denies from the edit, and charge the others to their quotas.
 
         The replaced pods leave first, so that they no longer count against the quotas. `not_created` and `admitted` are
         extended.
@@ -207,8 +208,7 @@ class ScenarioRun:
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
     def _drop_denied_scaled_pods(self, step: parts.ScaleWorkload, edit: StepResult) -> None:
-        """Remove from the edit the new pods of a scaled workload that admission denies, and charge the others to their
-        quotas.
+        """Remove a scaled workload's pods that admission denies from the edit, and charge the others to their quotas.
 
         All new pods after the first denied pod are removed, since the controller stops there. `not_created` and
         `admitted_namespaces` are extended.
@@ -236,7 +236,9 @@ class ScenarioRun:
     def _apply_manifests(self, step: parts.ApplyManifests) -> StepEffect:
         """Apply the step's manifests, roll out changed workloads, settle the cluster, and return the effect.
 
-        Raises UsageError if there are no manifests, and KschedctlError if they are invalid.
+        The effect has the number of removed pods, and notes on assumptions and rollouts. Workloads whose pods are
+        denied are added to `not_created`. Raises UsageError if there are no manifests, and KschedctlError if they are
+        invalid.
         """
         located_manifests = list(scenario_steps.iter_manifests(step, self.read))
         if not located_manifests:
@@ -470,7 +472,8 @@ def answer_question_for_seed(question: Question, seed: int, progress: Progress =
 
     Without scheduler settings, the report compares the cluster before and after the scenario. With two settings, it
     compares the cluster after the scenario under the first and under the second setting. If versions are compared, the
-    report also has changed messages and the version changes behind each difference.
+    report also has changed messages, and the version changes that cause each difference. After an interruption under
+    the first setting, there is nothing to compare, so the report has no changes.
     """
     if not question.settings:
         before = question.settle(question.cluster, seed)
@@ -491,10 +494,10 @@ def answer_question_for_seed(question: Question, seed: int, progress: Progress =
 def _add_messages_and_causes(
     question: Question, seed: int, report: WhatIf, before: SettledCluster, after: SettledCluster, *, progress: Progress
 ) -> WhatIf:
-    """Return the report with changed messages of waiting pods, and with the version changes that cause each difference.
+    """Add the changed messages of waiting pods, and the version changes that cause each difference, to the report.
 
     Causes are searched for only if the newly pending pods of this seed are explained. They are not searched for after
-    an interruption, or if extenders are called.
+    an interruption, or if extenders are called. If the user interrupts the search, the report is marked as interrupted.
     """
     messages = find_changed_messages(before, after)
     causes_by_pod: dict[str, tuple[str, ...]] = {}

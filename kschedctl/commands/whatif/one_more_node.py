@@ -42,11 +42,12 @@ def find_sufficient_nodes(
 ) -> JsonObject | None:
     """Find how many new nodes the step needs to leave no pod pending, and return a scenario that adds them first.
 
-    No pods may be lost for good in the scenario except those that the step alone loses, `lost_anyway`. Otherwise,
-    displaced pods would only take the new room from pods without a controller.
+    In this scenario, no pod may be lost for good except the pods in `lost_anyway`. Otherwise, displaced pods would only
+    take the new room from pods without a controller.
 
     New nodes are modelled on nodes of the pools that lose nodes. Small numbers of nodes are tried first. Return None if
-    nothing that was tried helps, if the answer depends on unread kinds, or if the user interrupts.
+    nothing helps within MAX_TRIES attempts, if the answer depends on unread kinds, if an error occurs, or if the user
+    interrupts.
 
     Arguments:
         cluster: the cluster before the step.

@@ -226,9 +226,7 @@ class WhatIf(Report, frozen=True):
         return text
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the newly pending pods, the numbers of pending pods and changes, lost pods, and
-        preemptions.
-        """
+        """Add the newly pending pods, lost pods, preemptions, and the numbers of changes to the summary."""
         newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
         evictions = sum(step.evicted for step in self.steps)

@@ -243,8 +243,9 @@ def _wrap_int64(number: int) -> int:
 
 
 def _find_plugin_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
-    """Return, by plugin name, the setting that enabled the plugin at this point: the point itself, multiPoint or the
-    defaults.
+    """Return, by plugin name, the setting that enabled the plugin at this extension point.
+
+    The setting is the extension point itself, multiPoint or the defaults.
     """
     enabled_at_point = custom.map_sets_by_point()[point].enabled_names
     enabled_at_multi_point = custom.multi_point.enabled_names

@@ -71,7 +71,7 @@ def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
     for name, seconds in (("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)):
         if seconds <= 0:
             yield invalid(f"leaderElection.{name}", f"{seconds:g}s", "must be greater than zero")
-    if lease <= renew:
+    if lease <= renew:  # upstream's message shows renewDeadline as the wrong value
         yield invalid("leaderElection.leaseDuration", f"{renew:g}s", "must be greater than `RenewDeadline`")
     if election.resource_lock not in ("", "leases"):
         yield invalid("leaderElection.resourceLock", election.resource_lock, 'resourceLock value must be "leases"')

@@ -429,7 +429,11 @@ class Filtering:
         return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
     def _collect_verdicts(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
-        """Return each plugin's verdict after the hypothetical change, reusing known verdicts that it cannot affect."""
+        """Return each plugin's verdict after the hypothetical change, by plugin name.
+
+        A known verdict is reused if nothing changes or if the plugin does not read pods. Raises PluginError if a plugin
+        fails.
+        """
         verdicts: dict[str, PluginVerdict] = {}
         for plugin in self.plugins:
             known_verdict = known_verdicts.get(plugin.name) if known_verdicts else None
@@ -440,7 +444,7 @@ class Filtering:
         return verdicts
 
     def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
-        """Return a mask over `rows` of the rows rejected by a plugin that reads only a node's own row.
+        """Return a mask over `rows` of the rows that are rejected by plugins which read only a node's own row.
 
         Nominated pods are not counted. Raises PluginError if a plugin fails.
         """
@@ -545,7 +549,7 @@ def _find_feasible_nodes(
     """Return the examined nodes that pass plugins and extenders. Raises PluginError if a plugin fails."""
     _raise_filter_errors(outcome, considered)
     passing = outcome.passing & considered
-    # If all nodes pass, the shared array of rows is used, which is faster and recognized later.
+    # If all nodes pass, use the shared array of rows, which saves a copy and which callers recognize by identity.
     rows = view.nodes.rows if passing.all() else np.flatnonzero(passing)
     return consultation.filter_all(view, rows)
 

@@ -174,7 +174,7 @@ class Sampling:
 
         # Move the start index by the number of nodes with a result.
         processed = int(examined.sum()) + terms.extender_statuses
-        if terms.counts_left_out:
+        if terms.counts_left_out:  # nodes that PreFilter left out have a result, too
             processed += int((~examined).sum()) - (nodes - examined_count)
         if len(failures):  # the node that failed has no result
             processed -= 1

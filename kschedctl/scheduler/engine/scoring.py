@@ -184,7 +184,7 @@ class ScoredNodes(NamedTuple):
 
 
 def _add_returned_nodes(view: Fork, offered: OfferedNodes) -> tuple[Fork, Rows]:
-    """Return a fork with the nodes that an extender returned added after its own nodes, and their rows.
+    """Return a fork to which the nodes from an extender are appended, and the rows of these nodes.
 
     Raises PluginError if a node has an invalid amount.
     """

@@ -88,14 +88,15 @@ class EveryStart:
         return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
 
     def _find_best_per_search(self, sample_size: int) -> Best:
-        """Return the best sampled nodes of each search, indexed by the first feasible node that it finds.
+        """Return the best sampled nodes of each search, indexed by the first feasible node that the search finds.
 
         If a plugin's scores may depend on every sampled node, each sample is scored separately.
         """
         if must_score_each_search(self.cycle):
             return self._score_each_search(sample_size)
 
-        # In a run of windows with equal keys, each node has the same scores in all windows.
+        # A window is the sequence of feasible nodes that one search samples. In a run of windows with equal keys, each
+        # node has the same scores in all windows.
         feasible_count = len(self.places)
         window_keys: list[npt.NDArray[np.int64]] = []
         for _, scorer in self._scorers:
@@ -203,9 +204,10 @@ class DomainsScorer:
         self._raw: dict[tuple[int, ...], Scores] = {}
 
     def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        """Return arrays with each window's number of domains per topology key and its lowest and highest raw score.
+        """Return, for all windows, the number of domains per topology key, and the lowest and the highest raw score.
 
-        The numbers of domains are also stored in `sizes`, which `normalize_in_window` needs.
+        Each is an array with an entry per window. The numbers of domains are also stored in `sizes`, which
+        `normalize_in_window` needs.
         """
         sizes = [count_distinct_per_window(codes, self.counted, width) for codes in self.domains]
         self.sizes = list(zip(*(column.tolist() for column in sizes), strict=True))

@@ -340,7 +340,7 @@ class Nominations:
             self.clear(outranked)
 
     def _change_nomination(self, position: Position, row: Row) -> None:
-        """Change the pod's nomination, and record the loss of a nomination for another node."""
+        """Nominate the pod for `row`, and record the loss if it was nominated for another node."""
         previous = self.view.get_nominated_row(position)
         if previous not in (row, NO_ROW):
             self.record_loss(position)

@@ -85,9 +85,9 @@ def choose_strategy(
     """Return whether and how to requeue a rejected pod after an event.
 
     The hint functions of plugins are called unless `known_hints` has their answers. A pod without rejectors is always
-    requeued. Some versions pre-check this kind of event. They ignore an update of the pod's object if only its status
-    changed. Any other event must pass the pre-check, unless the pod is `in_flight`: it was being tried when the event
-    came.
+    requeued. Some versions pre-check this kind of event first. In such a version, an update of the pod's own object
+    requeues the pod unless only its status changed. Any other event must pass the pre-check, unless the pod is
+    `in_flight`, which means that it was being tried when the event came.
     """
     # Old versions check some events before they call hint functions.
     if occurrence.event.resource in registrations.pre_checked:

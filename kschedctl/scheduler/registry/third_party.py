@@ -389,9 +389,9 @@ def _check_fact(value: object, *_: object) -> object:
 
 
 def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
-    """Return the dependencies that a plugin's method returned. Raises TypeError for an item of another type.
+    """Check the items that a plugin's `dependencies` method returned, and return them as an iterator.
 
-    The arguments of the plugin's method are ignored.
+    Raises TypeError for an item that is not a Dependency. The method's arguments are passed, too, and ignored.
     """
     dependencies = list(answer)  # check all items here, so that the error is raised while the plugin is called
     for dependency in dependencies:
@@ -420,10 +420,10 @@ def _guard_hint(hint: HintFunction | None, plugin_label: str) -> HintFunction | 
 
 
 def _check_changes(by_kind: object, *_: object) -> Changes:
-    """Return the changes that a plugin's method returned, by kind.
+    """Check the changes that a plugin's `reserve` or `release` method returned, and return them by kind.
 
-    Raises TypeError unless they are API objects of kinds that can be reserved. The arguments of the plugin's method are
-    ignored.
+    Raises TypeError unless they are API objects of kinds that can be reserved. The method's arguments are passed, too,
+    and ignored.
     """
     if not isinstance(by_kind, Mapping):
         raise TypeError(f"it returned {_describe_value(by_kind)}, not a mapping of kinds to objects")

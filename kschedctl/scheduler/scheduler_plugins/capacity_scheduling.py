@@ -74,14 +74,19 @@ class _QuotaVictims:
 
     @property
     def is_borrowing(self) -> bool:
-        """Whether the pod's quota would use more than its min if the pod were scheduled."""
+        """Whether the pod's quota would use more than its min if the pod were scheduled. False without a quota."""
         quota = self.quota
         return quota is not None and quota.would_be_over_min(
             self.use.sum_namespace_requests(quota.namespace), self.claim.same_quota
         )
 
     def find_potential_victims(self, nodes: Bools) -> Positions:
-        """Return the pods on the nodes of a mask (N,) that may be evicted, sorted by node and importance."""
+        """Return the pods on the nodes of a mask (N,) that may be evicted, sorted by node and importance.
+
+        If the pod's quota stays within its min, these are pods of other quotas that borrow. If it borrows, these are
+        pods of the same quota with a lower priority. If the pod has no quota, these are lower-priority pods without a
+        quota.
+        """
         view, pods = self.view, self.view.pods
         quota_numbers = self.use.quota_numbers
         own_number = self.use.find_quota_number(self.info.namespace)

@@ -195,10 +195,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return [self._build_sort_key(view, position, time) for time, position in enumerate(positions)]
 
     def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
-        """Build a pod's key for `sort_keys`. `arrival` is the pod's place in the order of arrival.
+        """Build a pod's key for `sort_keys`: priority, creation time, and what breaks ties.
 
-        At equal creation times, a group goes before pods without a group. A pod whose group does not exist counts as a
-        pod without a group.
+        `arrival` is the pod's place in the order of arrival. A pod of a group is sorted by the group's creation time,
+        and goes before pods without a group that have the same time. A pod whose group does not exist counts as a pod
+        without a group.
         """
         pod = view.pods.objects[position]
         priority = view.pods.infos[view.pods.info[position]].priority

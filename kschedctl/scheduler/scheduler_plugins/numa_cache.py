@@ -242,6 +242,7 @@ class _PublishedTopologies(NamedTuple):
                 continue
             # Reversed, because the first of several attributes with the same name counts.
             attributes = {attribute.name: attribute.value for attribute in reversed(topology.attributes)}
+            # A topology without a fingerprint gets a blank, because "" stands for a node without a topology.
             fingerprints[row] = (attributes.get(FINGERPRINT) or " ")[:MAX_FINGERPRINT_LENGTH]
             detected = method == AUTODETECT and attributes.get(METHOD) == WITH_EXCLUSIVE
             only_exclusive[row] = detected or method == ONLY_EXCLUSIVE

@@ -151,7 +151,7 @@ def score_numa_nodes(
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
     exact = np.stack([numa.get_available_amounts(name)[rows] for name in requests], axis=2)
-    unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)
+    unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)  # score whole cpus, not thousandths
     requested = np.array(list(requests.values()), np.int64)
     offer = NumaOffer(
         requested=-(-requested // unit),  # rounded up
@@ -317,8 +317,8 @@ class _Search(NamedTuple):
 def _subtract_requests(requests: Requests, places: Bools, remaining: dict[str, Amounts], numa: NumaList) -> None:
     """Subtract the requests from the chosen NUMA nodes in order, up to the amounts in `remaining`.
 
-    `places` is a mask (nodes, NUMA nodes) of the chosen ones. The arrays in `remaining` are replaced. Like upstream,
-    this uses the number of a NUMA node as its index in the list.
+    `places` is a mask (nodes, NUMA nodes) of the chosen NUMA nodes. The arrays in `remaining` are replaced. Like
+    upstream, this uses the number of a NUMA node as its index in the list.
     """
     rows, chosen = np.nonzero(places)
 

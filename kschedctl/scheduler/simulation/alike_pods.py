@@ -121,10 +121,10 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo,
-        because its claims may differ from the claims of the first identical pod. The pods in `nominated`, which are
-        nominated ahead of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises
-        PluginError if a plugin fails.
+        Without a feasible row, return no rows and 0. `info` is the pod's own PodInfo, because its claims may differ
+        from the claims of the first identical pod. The pods in `nominated`, which are nominated ahead of this pod,
+        count as placed. With `sampling`, only part of the nodes is searched. The best rows are kept for the next call.
+        Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
@@ -162,7 +162,7 @@ class AlikePods:
         """Find the rows with the highest score by judging one example of each group of equivalent nodes.
 
         Return these rows and the number of feasible rows. Return None if nominated pods or claims require that every
-        node is judged.
+        node is judged, or if they reject other nodes so often that groups do not pay.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -179,7 +179,8 @@ class AlikePods:
         """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
         Each call counts as one more placement of the identical pods. The ranking is built at the GROUPING_THRESHOLD-th
-        call and dropped if there are too many groups. Raises PluginError if a plugin fails.
+        call and dropped if there are too many groups. In the cycle of a pod group, and while nodes are closed one after
+        another, calls do not count and return None. Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
@@ -212,8 +213,9 @@ class AlikePods:
 
         Raises PluginError if a plugin fails.
         """
-        in_turn = self.view.group_since is not None or self.view.closed is not None
-        if self.hopeless or self.claims or in_turn:
+        # As in `_get_grouped_ranking`, nodes are not grouped in the cycle of a pod group or while nodes are closed.
+        is_grouping_off = self.view.group_since is not None or self.view.closed is not None
+        if self.hopeless or self.claims or is_grouping_off:
             return None
         self.local.bring_up_to_date(NO_ROWS)
         return CopyRanking.from_plugins(self._consulted_plugins)
@@ -229,8 +231,7 @@ class AlikePods:
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
         """Return the feasible rows and the pod's scores there. Scores that are equal on all rows are ignored.
 
-        Both arrays are empty if no node can ever be feasible for the identical pods. Raises PluginError if a plugin
-        fails.
+        Both arrays are empty if no node is feasible. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
@@ -433,6 +434,7 @@ class AlikePods:
                 continue
             prepare = prepares[plugin.name]
             if plugin.name in with_pre_score and offers(plugin, PodCountingScorePlugin):
+                # The scores change with every pod, so only ask whether there will be any.
                 if plugin.may_score(self.info, self.view):
                     changing.append((plugin, prepare))
                 continue

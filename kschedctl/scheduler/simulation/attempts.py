@@ -190,8 +190,9 @@ class Attempts(PodsOnNodes):
     def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
         """Place the members together if enough of them fit, otherwise preempt for them.
 
-        With `queued`, victims are found but not evicted. Otherwise, they are evicted, and the members are bound at
-        once. Raises PluginError if the members belong to several profiles or a plugin fails.
+        Preemption is tried only if it is enabled and a placed pod has a lower priority. With `queued`, victims are
+        found but not evicted. Otherwise, they are evicted, and the members are bound at once. Raises PluginError if the
+        members belong to several profiles or a plugin fails.
         """
         framework = self.get_required_framework(members[0])
         key = self.gangs.find_group_key(members[0])
@@ -228,7 +229,7 @@ class Attempts(PodsOnNodes):
     def evict_victims(self, victims: Sequence[Position]) -> Sequence[Position]:
         """Evict the victims immediately, and return them.
 
-        They are counted as preempted, and the nodes that they leave are recorded.
+        They are counted as preempted and marked as absent, and the nodes that they leave are recorded.
         """
         self.preempted = True
         if self.view.absent is not None:

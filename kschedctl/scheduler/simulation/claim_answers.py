@@ -99,7 +99,8 @@ class ClaimAnswers:
     def _find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
         """Return a mask (N,) of the nodes that stay rejected no matter which pods move, or one bool for all nodes.
 
-        The answer is cached for the latest pod until a claim changes. Raises PluginError if a plugin fails.
+        The answer is cached for the latest pod until a claim changes. A new answer also renews `pre_filter_results`.
+        Raises PluginError if a plugin fails.
         """
         replaced_count = self.view.objects.replaced_count
         latest = self._latest
@@ -197,9 +198,11 @@ def _map_claim_readers(framework: FrameworkLike, point_name: str, point: type[P]
 def find_rejected_nodes(
     plugin: RejectingPlugin, pre_filter_result: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta
 ) -> Bools | bool:
-    """Return a mask (N,) of the nodes that a plugin rejects now, or one bool for all nodes, given its PreFilter result.
+    """Return a mask (N,) of the nodes that a plugin rejects now, or one bool for all nodes.
 
-    A node with nominated pods has to pass both with and without these pods. Raises PluginError if a plugin fails.
+    `pre_filter_result` is the plugin's PreFilter result for the pod. It rejects no node if it is Skip, and all nodes if
+    it rejects the pod. A node with nominated pods has to pass both with and without these pods. Raises PluginError if a
+    plugin fails.
     """
     if pre_filter_result.status.code is Code.SKIP:
         return False

@@ -35,10 +35,10 @@ class CopyRanking:
 
     @classmethod
     def from_plugins(cls, consulted: ConsultedPlugins) -> CopyRanking | None:
-        """Build the ranking. The local scores must be up to date. Raises PluginError if a plugin fails.
+        """Build the ranking, or return None if copies cannot be ranked in this way.
 
-        Return None if copies on other nodes change a filter's verdict. Copies may change the scores of exactly one
-        plugin, which must be able to group nodes. Otherwise, return None, too.
+        Copies on other nodes must not change any filter's verdict. They must change the scores of exactly one plugin,
+        which must be able to group nodes. The local scores must be up to date. Raises PluginError if a plugin fails.
         """
         if consulted.filters or len(consulted.scorers) != 1:
             return None

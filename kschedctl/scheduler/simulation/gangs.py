@@ -282,7 +282,8 @@ class Gangs:
         """Return the members in the order in which they are tried.
 
         Among pods of equal priority, the pod that completed the group comes first, because the pods before it were kept
-        out of the queue. Gangs of Coscheduling keep the given order. If gang scheduling is off, all groups keep it.
+        out of the queue. Gangs of Coscheduling and incomplete groups keep the given order. If gang scheduling is off,
+        all groups keep it.
         """
         if isinstance(key, GangKey) or not self.is_gang_scheduling_enabled:
             return list(members)
@@ -320,8 +321,9 @@ class Gangs:
     ) -> GangAttempt:
         """Bind the members that fit one by one, and undo the placements if too few of them fit.
 
-        Enough members fit if Permit allows one of them. With `all_or_none`, all members have to fit. Raises PluginError
-        if a plugin fails.
+        Enough members fit if Permit allows one of them and at least minCount pods have a node. With `all_or_none`, all
+        members have to fit. Members that Permit rejects lose their node. Raises PluginError if a plugin fails, after
+        undoing all placements.
         """
         # Bind all members that fit, unless Permit rejects them.
         placed: dict[Position, PlacedMember] = {}
@@ -359,12 +361,12 @@ class Gangs:
     def _has_enough_placed_pods(self, key: AnyGroupKey) -> bool:
         """Return whether at least minCount pods of the group have a node now.
 
-        Return True if the group has no minCount, or if Permit checks the minimum instead of this method.
+        Also return True if the group has no minCount, if Permit checks the minimum, or if gang scheduling is off.
         """
-        does_permit_check = not UNTIL_INFEASIBLE.at(self.scheduler.gates.release)
-        if isinstance(key, GangKey) or does_permit_check:
-            return True
-        if not self.is_gang_scheduling_enabled:
+        # Old versions check the minimum at Permit. Newer versions check it with PlacementFeasible plugins, which do not
+        # run while pods are placed one by one.
+        checks_in_permit = not UNTIL_INFEASIBLE.at(self.scheduler.gates.release)
+        if isinstance(key, GangKey) or checks_in_permit or not self.is_gang_scheduling_enabled:
             return True
         group = find_pod_group(self.view, key)
         gang = group.spec.scheduling_policy.gang if group else None

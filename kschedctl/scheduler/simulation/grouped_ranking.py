@@ -171,10 +171,10 @@ class GroupedRanking:
         return max(MAX_GROUPS, len(self.groups.score) // 4)
 
     def drop_empty_groups(self) -> GroupedRanking | None:
-        """Return this ranking, or None if it has too many groups.
+        """Return this ranking, or None if it has too many groups even without its empty groups.
 
-        In the latter case, the groups are first rebuilt without the empty groups. The ranking is then kept only if it
-        has at most half of the limit.
+        Empty groups are dropped only if there are more than `max_groups` groups. At most half as many may then remain,
+        so that groups are not rebuilt too often.
         """
         if len(self.groups) <= self.max_groups:
             return self

@@ -254,7 +254,8 @@ class ReusedAnswers:
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
         """Run PostFilter for a pod for which `find_node` just returned None, and return the effect without applying it.
 
-        If there is no candidate for preemption, the effect has no victims. Raises PluginError if a plugin fails.
+        If there is no candidate for preemption, the effect has no victims, and the failure is recorded so that
+        identical pods need not be tried. Raises PluginError if a plugin fails.
         """
         in_gang = position in self.gang_pods
         rejectors = self.failures.find_rejectors(position) if in_gang else None
@@ -282,11 +283,12 @@ class ReusedAnswers:
     def find_preemption_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Return the preemption candidate, and the PostFilter outcome. The outcome is None if PostFilter was not run.
+        """Return the preemption candidate, and the PostFilter outcome.
 
-        PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod never
-        preempts. It is not run either if the pod can find no victim. In this case, the pod loses its nomination.
-        Without a candidate, the first item is None. Raises PluginError if a plugin fails.
+        The candidate is None if there is none. The outcome is None if PostFilter was not run, because an identical pod
+        is known to fit nowhere, because preemption is off or the pod's preemptionPolicy is Never, or because the pod
+        may not preempt now or can find no victim. In the last two cases, and if PostFilter clears it, the pod loses its
+        nomination. The plugins that reject the pod are recorded. Raises PluginError if a plugin fails.
         """
         info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":

@@ -76,7 +76,9 @@ class Simulation(Attempts):
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
         """Schedule the pods like `run`, but without messages for pods that fit nowhere.
 
-        These messages take most of the time. `progress` is called with the number of new outcomes after each attempt.
+        These messages take most of the time. The pods without a final outcome come last. They are Unschedulable, or
+        NOT_TRIED if the user interrupts, which also sets `interrupted`. `progress` is called with the number of new
+        outcomes after each attempt.
         """
         outcomes: list[Outcome] = []
         waiting = list(positions)

@@ -69,7 +69,7 @@ def test_pods_of_an_unreachable_node_stay_terminating() -> None:
     assert (verdict, nodes) == ("Cannot be drained:", "n1")
     assert sentence.startswith(
         "– n1 is unreachable: its 2 pods stay Terminating until its kubelet returns, the pods are force-deleted, or "
-        "the node is deleted or gets the out-of-service taint; d/db-0 gets no replacement until then; 2 pods get"
+        "the node is deleted or gets the out-of-service taint; d/db-0 gets no replacement until then; then 2 pods get"
     )
     assert "n1 is unreachable: its 2 pods stay Terminating" in RENDERERS["brief"](report, Style(width=500))
     assert {problem.rule for problem in report.find_ci_gate_problems()} == {"eviction-blocked"}

@@ -154,7 +154,8 @@ class PodGroupCycle:
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
         """Try to place the group in `view`, or in the cycle's own view, and return the result.
 
-        Without `post_filter`, pods do not preempt. If no pod of the group is placed, the group does not fit.
+        A topology-aware cycle tries each placement of a group whose object was read. Without `post_filter`, pods do not
+        preempt. If no pod of the group is placed, the group does not fit.
         """
         view = self.view if view is None else view
         if self.topology_aware and not may_be_unread(view, self.key):
@@ -175,8 +176,8 @@ class PodGroupCycle:
     def try_placements(self, view: Fork, post_filter: bool) -> GroupResult:
         """Try all placements, and return the result of the best placement on which the group fits.
 
-        If the group fits on no placement, return the result of the first placement, with upstream's message. An error
-        on one placement ends the attempt.
+        If the group fits on no placement, return the result of the first placement, with upstream's message. Without
+        any placement, the group is Unschedulable. An error ends the attempt and becomes the result.
         """
         try:
             group = self._get_required_group(view)
@@ -237,8 +238,8 @@ class PodGroupCycle:
         """Try the pods in order, assuming each placed pod before the next, on all nodes or on the placement's nodes.
 
         The group fits once Permit succeeds for a pod. If this pod or an earlier one needs preemption, the group waits
-        for the preemption instead. An error ends the attempt. If `post_filter` is set, pods that do not fit try
-        preemption. Since v1.37, PlacementFeasible plugins decide in place of Permit.
+        for the preemption instead. A pod that does not fit is skipped, and an error ends the attempt. If `post_filter`
+        is set, pods that do not fit try preemption. Since v1.37, PlacementFeasible plugins decide in place of Permit.
         """
         assumed = view.fork()
         assumed.placement = build_placement_mask(placement, view)

@@ -136,7 +136,8 @@ def find_root_key(view: Fork, key: EntityKey) -> EntityKey | None:
 def iter_ancestors(view: Fork, key: GroupKey) -> Iterator[tuple[EntityKey, AnyGroup]]:
     """Yield a PodGroup and the groups above it, each with its key. In a complete tree, the last group is the root.
 
-    The iteration stops at a missing group, at a cycle, and at the maximum depth.
+    The iteration stops at a missing group, at a cycle, and at the maximum depth. If CompositePodGroups are disabled,
+    only the PodGroup is yielded.
     """
     ancestor: EntityKey | None = build_pod_group_key(key)
     seen: set[EntityKey] = set()

@@ -148,7 +148,9 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     def _try_placements(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[GroupResult, Fork]:
         """Try all placements of a CompositePodGroup, and return the best result with the fork to continue with.
 
-        Results of the group and of the groups below it are added to `results`. An error ends the attempt.
+        If the group fits on no placement, its result has upstream's message, and the groups below it have their results
+        on the first placement. All these results are added to `results`. An error ends the attempt and becomes the
+        group's result.
         """
         try:
             placements = generate_placements(self.framework, tree.group, view)
@@ -269,7 +271,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
     """Return the fork to continue with after a group was tried in `view`.
 
-    If the group was placed, this is `result.after`, restored to the placement of `view`; otherwise it is `view`.
+    If the group was placed, this is `result.after`, which gets the placement of `view` again. Otherwise, it is `view`.
     """
     if not result.placed or result.after is None:
         return view

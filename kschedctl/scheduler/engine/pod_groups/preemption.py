@@ -148,9 +148,10 @@ def _has_default_preemption(cycle: AnyCycle) -> bool:
 
 
 def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
-    """Select the victims of a group, or return a status that says why it does not preempt.
+    """Select the victims of a group, or return a status that says why none are selected.
 
-    The group may not be allowed to preempt, may still wait for its victims, or may find no potential victims.
+    The group may not be allowed to preempt, may still wait for its victims (which counts as Success), or may find no
+    potential victims.
     """
     # The group has to exist and to be allowed to preempt.
     release, group = cycle.framework.release, cycle.preemptor

@@ -65,12 +65,12 @@ def find_failed_members(result: GroupResult, members: Sequence[Position], view: 
 def _build_failure_before_1_37(
     result: GroupResult, position: Position, member: MemberResult | None, view: Fork
 ) -> MemberFailure:
-    """Build a member's failure as versions before v1.37 report it. `member` is None if the pod was not tried.
+    """Build a member's failure as versions before v1.37 report it.
 
-    If the group ended with an error, this or the member's own error is the failure. A member that was not tried fails
-    with the group's status, as does a placed member of a group that waits for preemption, which is nominated for its
-    node. A member that fits, although too few others do, is unschedulable because of its group. Any other member fails
-    with its own status.
+    `member` is None if the pod was not tried. After an error of the group, the failure is the member's own error or, if
+    it has none, the group's error. A member that was not tried fails with the group's status. So does a placed member
+    of a group that waits for preemption, and it is nominated for its node. A member that fits, although too few others
+    do, is Unschedulable because of its group. Any other member fails with its own status.
     """
     if result.status.code is Code.ERROR:
         return _build_error_failure(result, member)
@@ -87,9 +87,10 @@ def _build_failure_before_1_37(
 def _build_failure_since_1_37(
     result: GroupResult, position: Position, member: MemberResult | None, view: Fork
 ) -> MemberFailure:
-    """Build the failure of a member since v1.37. `member` is None if the pod was not tried.
+    """Build a member's failure as versions since v1.37 report it.
 
-    If the group preempts, the member is nominated for the node that it will get.
+    `member` is None if the pod was not tried. If the group preempts, the member is nominated for the node that it will
+    get. A member that fits, although its group does not, is Unschedulable because of the group.
     """
     nominated_row = (result.nominated_rows or {}).get(position)
     if result.status.code is Code.ERROR:

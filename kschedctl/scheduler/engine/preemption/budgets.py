@@ -63,7 +63,10 @@ class Budgets:
         return self._protecting_by_info[number]
 
     def find_selecting_budgets(self, position: Position) -> tuple[str, ...]:
-        """Return the names of the PDBs that an eviction of the pod must respect."""
+        """Return the names of the PDBs that an eviction of the pod must respect.
+
+        These are all PDBs that select the pod, even with an empty selector.
+        """
         number = int(self.view.pods.info[position])
         if number not in self._selecting_by_info:
             self._selecting_by_info[number] = tuple(self._list_budgets_selecting_info(number))
@@ -118,10 +121,11 @@ class Budgets:
     def find_units_violating_budgets(
         self, units: Iterable[Sequence[Position]], *, charges_all_pods: bool
     ) -> list[bool]:
-        """Return whether evicting each unit of pods violates a PDB, if the units are evicted one after another.
+        """Return, for each unit of pods, whether evicting it violates a PDB.
 
-        With `charges_all_pods`, all pods of a unit use up disruptions, as in upstream's FilterVictimsWithPDBViolation.
-        Otherwise, the pods after a unit's first violation do not, as in filterVictimsWithPDBViolation.
+        The units are evicted one after another, in this order. With `charges_all_pods`, all pods of a unit use up
+        disruptions, as in upstream's FilterVictimsWithPDBViolation. Otherwise, the pods after a unit's first violation
+        do not, as in filterVictimsWithPDBViolation.
         """
         allowed = {name: pdb.status.disruptions_allowed for name, pdb in self._budgets.items()}
         violating_units = []

@@ -167,7 +167,8 @@ better.
 def choose_best_candidates(view: Fork, candidates: Candidates) -> BestCandidates:
     """Apply the criteria one after another, and return the best candidates and the deciding criterion.
 
-    If several candidates remain, upstream picks one of them at random. There must be at least one candidate.
+    If several candidates remain, upstream picks one of them at random, and the deciding criterion says so. There must
+    be at least one candidate.
     """
     remaining = candidates
     decided_by = "the only candidate"

@@ -118,7 +118,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Dry-run preemption, let extenders change the candidates, and nominate the best node.
 
-        The result is a rejection if the pod may not preempt or no candidate remains, and an error if an extender fails.
+        The result is a rejection if the pod may not preempt or no candidate remains. It is an error if the dry run
+        fails on some node without any candidate, or if an extender fails.
         """
         result = self.dry_run_without_extenders(cycle)
         report = result.report
@@ -140,8 +141,9 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     def dry_run_without_extenders(self, cycle: Cycle) -> PostFilterResult:
         """Dry-run preemption and nominate the best node, without calling extenders.
 
-        The result is a rejection if the pod may not preempt or there is no candidate. It is an error if the dry run of
-        a node failed.
+        The result is a rejection if the pod may not preempt. If no node can be nominated, the result is an error if the
+        dry run of some node failed, and otherwise a rejection that counts the nodes by reason. The report has the
+        details.
         """
         if ineligible := self.find_ineligibility(cycle):
             report = Preemption(eligible=False, why=ineligible.why, leaving=ineligible.leaving)
@@ -255,8 +257,9 @@ class _Victims(NamedTuple):
 def let_extenders_choose_victims(consultation: Consultation, view: Fork, candidates: Candidates) -> Candidates:
     """Send the candidates to the extenders with a preempt verb, and return the candidates that remain.
 
-    The extenders also choose the victims. If no extender has a preempt verb, return `candidates` itself. Raises
-    PluginError if an extender that is not ignorable fails.
+    The extenders also choose the victims. If no extender has a preempt verb, return `candidates` itself. An extender
+    with an unknown answer changes nothing. Raises PluginError if an extender that is not ignorable fails or leaves a
+    node without victims.
     """
     extenders = [extender for extender in consultation.extenders if extender.settings.preempt_verb]
     if not extenders:

@@ -229,7 +229,7 @@ class Victims:
         With `by_importance`, victims are sorted by importance only, and PDB violations do not matter.
         """
         order = self._order_by_importance() if by_importance and self.violating.any() else None
-        return self._build_ordered_candidates(rows, order)
+        return self._build_candidates_in_order(rows, order)
 
     def _order_by_importance(self) -> Positions:
         """Return an order of all victims in which the removed victims of each node are sorted by importance.
@@ -245,15 +245,17 @@ class Victims:
         order[to_sort] = to_sort[order_by_importance(self.view, self.pod[to_sort], np.arange(len(to_sort)))]
         return order
 
-    def _build_ordered_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
-        """Build the candidates on these rows with the victims in `order`, or in their stored order if it is None.
+    def _build_candidates_in_order(self, rows: Positions, order: Positions | None) -> Candidates:
+        """Build the candidates on `rows`, whose victims are the pods that are still removed.
 
-        Victims that were put back are left out. PDB violations of `uncounted` victims are not counted.
+        Victims are listed in `order` (one index per pod) or, if it is None, in their stored order. PDB violations of
+        `uncounted` victims are not counted.
         """
         is_chosen = np.zeros(len(self.view.nodes), np.bool_)
         is_chosen[rows] = True
-        remaining = self.removed & is_chosen[self.node]
-        order = np.flatnonzero(remaining) if order is None else order[remaining]
+        still_removed = self.removed & is_chosen[self.node]
+        # `order` moves removed victims only among the places of their node, so the mask applies to its places, too.
+        order = np.flatnonzero(still_removed) if order is None else order[still_removed]
         sizes = np.bincount(self.node[order], minlength=len(is_chosen))[rows]
         starts = np.append(0, np.cumsum(sizes))
         candidates = Candidates(rows, starts, self.pod[order], self.violating[order])

@@ -362,9 +362,9 @@ class Search:
     def _search_missing_devices(self, position: SearchPosition, num_allocated: int = 0, start: int = 0) -> bool:
         """Search for the devices that a request still lacks and for the devices of all later requests.
 
-        Return whether all devices were found. The request already has `num_allocated` devices, and the search begins at
-        index `start` of `self.places`. Raises _TooManyResultsError if the claim cannot hold the devices and the version
-        then tries the next alternative.
+        Return whether all devices were found. Since 1.33, a request with mode All fails if it selects no device. The
+        request already has `num_allocated` devices, and the search begins at index `start` of `self.places`. Raises
+        _TooManyResultsError if the claim cannot hold the devices and the version then tries the next alternative.
         """
         num_requested = self._count_requested_devices(position)
         wants_all = position in self.all_devices
@@ -387,6 +387,7 @@ class Search:
         """
         consequence = TOO_MANY_RESULTS.at(self.features.release)
         total = len(self.results[position.claim]) + num_requested
+        # By mistake, some versions count the devices that the request already has twice.
         if consequence is not TooManyResults.REQUEST_FAILS_COUNTING_TWICE:
             total -= num_allocated
         if total <= MAX_RESULTS:
@@ -546,8 +547,8 @@ class Search:
     def is_selectable(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether all selectors of the request match the device and the device is available on the node.
 
-        Devices with binding conditions are not selectable if the version does not support them. Raises AllocationError
-        if a selector fails.
+        Devices with binding conditions are not selectable if the version does not support them. Before 1.32, the
+        selectors of the device class do not apply to mode All. Raises AllocationError if a selector fails.
         """
         if device.device.binding_conditions and not self.features.binding_conditions:
             return False

@@ -76,7 +76,7 @@ class TaintRules:
         self._verdicts: dict[tuple[str, bytes], bool] = {}
 
     def apply_to_slice(self, resource_slice: ResourceSlice) -> ResourceSlice | None:
-        """Return a copy of the slice in which each device has the taints of all rules that select it.
+        """Return a copy of the slice in which each device also has the taints of all rules that select it.
 
         Return None if a rule's expression does not compile, because the scheduler then never receives the slice. Raises
         InputError if the expressions cost too much.
@@ -251,11 +251,11 @@ class Devices:
     # -- selectors -----------------------------------------------------------------------------------------------
 
     def matches_selector(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
-        """Return whether the selector matches the device. Devices that selectors cannot tell apart share a cached
-        result.
+        """Return whether the selector matches the device.
 
-        If ``shares`` is False, the selector does not see whether the device allows multiple allocations, as in
-        upstream's scoring. Raises AllocationError if the selector does not compile or fails for the device.
+        Devices that selectors cannot tell apart share a cached result. If ``shares`` is False, the selector does not
+        see whether the device allows multiple allocations, as in upstream's scoring. Raises AllocationError if the
+        selector does not compile or fails for the device.
         """
         key = (expression.text, device.kind, shares)
         if key not in self._verdicts:
@@ -326,8 +326,7 @@ class Devices:
         )
 
     def _get_device_numbers(self, resource_slice: ResourceSlice, device: Device) -> DeviceNumbers:
-        """Return the numbers that identify devices equal to this device of the slice, and the counters that it
-        consumes.
+        """Return the numbers that identify equal devices, and the counters that the device consumes.
 
         Devices that differ only in their names have the same numbers. Devices that consume counters of their own slice
         are equal only within the slice. Raises QuantityError for an invalid quantity, and for a step that is not

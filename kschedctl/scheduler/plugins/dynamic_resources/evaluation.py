@@ -229,8 +229,9 @@ class Evaluation:
         return diagnose_node(self.inventory, row, claims)
 
     def list_free_devices(self, row: int) -> list[FreeDevices]:
-        """Return the free devices of the node for each request and alternative, or [] if a claim or pool cannot be
-        read.
+        """Return the free devices of the node for each request and alternative.
+
+        The list is empty if a claim or pool cannot be read.
         """
         try:
             claims = self._read_unallocated_claims(self._find_device_backed_resources(row))

@@ -384,8 +384,9 @@ def _build_node_selector(devices: Iterable[PooledDevice], own_node: NodeSelector
 def _append_new_requirements(
     requirements: list[SelectorRequirement], candidates: Iterable[SelectorRequirement]
 ) -> None:
-    """Append to `requirements` the candidates that are not among them yet. The order of a requirement's values is
-    ignored.
+    """Append to `requirements` the candidates that are not among them yet.
+
+    The order of a requirement's values is ignored.
     """
 
     def build_key(requirement: SelectorRequirement) -> object:

@@ -204,7 +204,10 @@ def _find_running_pods_term(info: PodInfo, view: Fork, key: str, info_number: in
 
 
 def _find_nodes_in_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
-    """Return a mask (N,) of the nodes in a topology domain that has a matched term after the hypothetical changes."""
+    """Return a mask (N,) of the nodes in whose topology domain any term matches a pod.
+
+    The hypothetical changes on a node count for that node only.
+    """
     has_match = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
         has_match |= counts.get_domain_counts_by_node(key, view, delta) > 0

@@ -47,10 +47,10 @@ def is_schedulable_after_pod_change(
 ) -> bool:
     """Return whether the pod change may meet the waiting pod's affinity or remove a pod that its anti-affinity forbids.
 
-    With `checks_both_ways`, changes of the waiting pod itself and the anti-affinity of a deleted pod are considered,
-    and nominated pods are treated like bound pods. With `one_term_suffices`, a pod is forbidden if it matches any of
-    the anti-affinity terms, otherwise only if it matches all of them. Raises PluginError for terms that cannot be
-    parsed.
+    A change of another pod without a node is ignored. With `checks_both_ways`, changes of the waiting pod itself and
+    the anti-affinity of a deleted pod are considered, and nominated pods are treated like bound pods. With
+    `one_term_suffices`, a pod is forbidden if it matches any of the anti-affinity terms, otherwise only if it matches
+    all of them. Raises PluginError for terms that cannot be parsed.
     """
     matches_anti_affinity = does_any_term_match if one_term_suffices else do_all_terms_match
     old, new = change.old, change.new

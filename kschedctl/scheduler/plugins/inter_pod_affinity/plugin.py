@@ -286,10 +286,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return counts.without_pods_overlooked_upstream(partial(_find_infos_with_terms, view), view)
 
     def _ignores_all_terms(self, info: PodInfo) -> bool:
-        """Return whether no term counts for the scores, because the pod has no preferred terms and existing pods' are
-        ignored.
+        """Return whether the arguments make the scores ignore all terms.
 
-        Raises PluginError for terms that cannot be parsed, unless they are ignored.
+        They do if preferred terms of existing pods are ignored and the pod has no preferred terms. Raises PluginError
+        for terms that cannot be parsed, unless they are ignored.
         """
         has_preferred_terms = bool(info.preferred_affinity or info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not has_preferred_terms:

@@ -52,9 +52,9 @@ def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> I
 
 
 def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Return the number and the total weight of the terms that match each pod info.
+    """Return the number and the total weight of the terms that match each pod info, by topology key.
 
-    Both are maps from topology key to an array with one entry per pod info.
+    Both results map a topology key to an array with one entry per pod info.
     """
     matches: dict[str, Weights] = {}
     weights: dict[str, Weights] = {}

@@ -144,10 +144,11 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         return compared
 
     def find_upstream_fault(self, cycle: Cycle) -> UpstreamFault | None:
-        """Return the fault that kube-scheduler 1.36 crashes when it scores this pod, or None if it does not.
+        """Return the fault if kube-scheduler 1.36 crashes while it scores this pod, otherwise None.
 
         Upstream's plugin lacks the cache for CEL selectors of DeviceClasses. It crashes if a scored node has devices
-        but does not itself offer a requested resource whose class has CEL selectors.
+        but does not itself offer a requested resource whose class has CEL selectors. A single feasible node is not
+        scored.
         """
         rows = cycle.feasible
         if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single feasible node is not scored

@@ -149,7 +149,8 @@ class Insufficient(Fact, frozen=True):
         """Describe the requested amount and the largest free amount, without counting a node that is full of pods.
 
         The amount is free on `node`. `full_node` has more of the resource free but cannot run one more pod, and `full`
-        is the fact about it. `scope` is appended to the description. Without `full`, no full node is mentioned.
+        is the same shortage on `full_node`. Without `full`, no full node is mentioned. `scope` is a phrase such as
+        " in the zone", which is appended.
 
         >>> full = Insufficient("cpu", 3500, 2200, 3900, 3900)
         >>> print(Insufficient("cpu", 3500, 600, 3900, 3900).describe_cause_with_full_node("a4", "", "a6", full))

@@ -228,7 +228,10 @@ def count_matching_pods(
 def tally_matching_pods(
     constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
 ) -> Tally:
-    """Return a tally that maintains the count of matching pods, by node or by domain (see `count_matching_pods`)."""
+    """Return a tally that maintains the number of pods that match the constraint, per node or per domain.
+
+    The number is per domain if `domains` are given. `key` is their name in the cache. Terminating pods do not match.
+    """
 
     def compute_weights() -> Counts:
         """Compute the weight of each distinct PodInfo: 1 if its pods match, otherwise 0."""

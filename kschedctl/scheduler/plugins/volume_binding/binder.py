@@ -175,7 +175,7 @@ class PodVolumes:
 
         self._record_unreachable_claims(claims.bound)
         being_provisioned = self._exclude_unselected_nodes()
-        self._find_matching_volumes([i for i in self._delayed if i not in being_provisioned])
+        self._record_matching_volumes([i for i in self._delayed if i not in being_provisioned])
         self._record_unprovisionable_claims(being_provisioned)
 
     def is_any_volume_bound(self, rows: Rows) -> bool:
@@ -251,7 +251,7 @@ class PodVolumes:
             self._active &= ~is_elsewhere
         return being_provisioned
 
-    def _find_matching_volumes(self, claim_indices: list[int]) -> None:
+    def _record_matching_volumes(self, claim_indices: list[int]) -> None:
         """Append to `bindings` the existing volumes for the claims with these indices, smallest claim first.
 
         The index of each of these claims is appended to `_matched`. If the selector of a claim is invalid, the search
