@@ -313,3 +313,30 @@ def test_a_fix_that_costs_more_pods_than_it_places_comes_last_of_those_that_hold
     costly, even, gainful = fix("costly", 2), fix("even", 1), fix("gainful", 2, also=1)
     plain, failing = fix("plain"), fix("failing", holds=False)
     assert sort_incomplete_fixes([costly, even, gainful, plain, failing]) == (even, gainful, plain, costly, failing)
+
+
+@pytest.mark.parametrize(
+    ("when_scaled", "clause"),
+    [
+        (None, "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"),
+        ("Retain", ""),
+        ("Delete", "; its persistentVolumeClaimRetentionPolicy deletes the claims of that replica"),
+    ],
+)
+def test_the_claims_of_a_removed_replica_are_lost_as_the_stateful_set_says(
+    when_scaled: str | None, clause: str
+) -> None:
+    owner = {"kind": "StatefulSet", "name": "db"}
+    documents = [
+        node("n1", cpu="2"),
+        pod("db-0", "n1", "1", owner=owner),
+        pod("db-1", "n1", "1", owner=owner),
+        pod("p"),
+    ]
+    if when_scaled is not None:
+        spec = {"replicas": 2, "persistentVolumeClaimRetentionPolicy": {"whenScaled": when_scaled}}
+        stored = {"metadata": {"name": "db", "namespace": "d", "uid": "1"}, "spec": spec}
+        documents.append({"apiVersion": "apps/v1", "kind": "StatefulSet", **stored})
+    wishes = RemedyWishes(1, only=frozenset({"ScaleDown"}))
+    (remedy,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
+    assert remedy.weakens == f"StatefulSet d/db loses one replica{clause}"
