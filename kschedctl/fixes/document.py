@@ -227,7 +227,7 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
 
 
 def _sort_other_pods_edits_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
-    """Return the fixes with those first that edit pods other than the target pod.
+    """Sort the fixes so that those that edit pods other than the target pod come first.
 
     In the other order, the target pod might preempt these pods before their own fixes are applied.
     """
@@ -391,7 +391,8 @@ def _add_removal_of_generated_fields(owner_patch: JsonObject, kind: str) -> Json
     """Return the patch, extended to remove generated fields, which the API server rejects in a new object.
 
     For a Job, these are its selector and the matching labels of its template. For a pod, these are the fields that
-    admission sets from the PriorityClass, unless the patch keeps the class.
+    admission sets from the PriorityClass. They are removed only if the patch changes the class or leaves the spec as it
+    is.
     """
     if kind == "Job":
         template = {**object_at(owner_patch, "spec", "template"), "metadata": {"labels": dict.fromkeys(BY_UID)}}

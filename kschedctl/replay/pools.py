@@ -28,7 +28,10 @@ class Pools(NamedTuple):
 
     @classmethod
     def from_view(cls, view: Fork, get_pool: Callable[[Node], str] = find_node_pool_name) -> Self:
-        """Build the pools of the view's nodes. ``get_pool`` returns the pool of a node."""
+        """Build the pools of the view's nodes. ``get_pool`` returns the name of a node's pool, or an empty string.
+
+        Control-plane nodes and cordoned nodes do not count as workers.
+        """
         index_by_name: dict[str, int] = {}
         code = [index_by_name.setdefault(get_pool(node), len(index_by_name)) for node in view.nodes.objects]
         is_control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)
@@ -154,9 +157,9 @@ def _build_pool_change(pool: str, before: PoolState, after: PoolState) -> PoolCh
 
 
 def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None) -> dict[str, PoolState]:
-    """Return the state of each pool by name, counting only its worker nodes.
+    """Return the state of each pool by name. Everything but the number of cordoned nodes counts only worker nodes.
 
-    ``remaining`` (N,) further limits the nodes that count, unless it is None.
+    ``remaining`` (N,) further limits the worker nodes that count, unless it is None.
     """
     is_counted = pools.workers if remaining is None else pools.workers & remaining
     nodes = _sum_by_pool(pools, is_counted).tolist()

@@ -113,8 +113,7 @@ class Remedy(Document, frozen=True):
 def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
     """Sort the remedies that need values to the end, and keep the order otherwise.
 
-    A remedy that needs values comes first if it has fewer changes than every remedy that needs none, and gives up no
-    guarantee.
+    A remedy that needs values comes first if it has fewer changes than every remedy that needs none.
     """
     listed = tuple(remedies)
     fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
@@ -123,8 +122,7 @@ def sort_incomplete_fixes(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
         """Return 0 for a small incomplete remedy, 1 for a complete one, and 2 for another incomplete one."""
         if not remedy.needs_values:
             return 1
-        gives_up_guarantee = remedy.step in ("guarantee", "loss")
-        return 0 if len(remedy.kinds) < fewest_changes and not gives_up_guarantee else 2
+        return 0 if len(remedy.kinds) < fewest_changes else 2
 
     return tuple(sorted(listed, key=get_place))
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.commands.drain.stranded_pods import find_stranded_pods
@@ -54,6 +55,9 @@ from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 from kschedctl.scheduler.simulation.simulation import Simulation
+
+UNREACHABLE, OUT_OF_SERVICE = "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"
+"""The taint of a node whose kubelet does not respond, and the taint that makes its pods deleted by force."""
 
 
 def drain(
@@ -171,7 +175,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     random_order = None if seed == shared.sequential_seed else Random(seed)
     node_drain = NodeDrain(simulation, shared.nodes, random_order, Admissions(shared.cluster, {}))
     evictable = list(node_drain.evictable)
-    terminating = [pod for pod in map(simulation.view.pods.objects.__getitem__, evictable) if _is_terminating(pod)]
+    evictable_pods = [simulation.view.pods.objects[position] for position in evictable]
+    terminating = [pod for pod in evictable_pods if _is_terminating(pod)]
     nominated = _find_nominated_pods(simulation, shared.nodes)
     stranded = find_stranded_pods(simulation, shared.nodes, shared.cluster.unbound_pods())
     node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
@@ -197,7 +202,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     if random_order and unplaced:
         always_unplaced = count_always_unplaced_pods(_build_simulation_without_pods(shared, evictable), unplaced)
 
-    is_drained = not (blocked or returned or simulation.interrupted)
+    unreachable = _find_unreachable_nodes(shared.cluster, evictable_pods)
+    is_drained = not (blocked or returned or unreachable or simulation.interrupted)
     has_consequences = bool(unplaced or not_created or select_displaced_pods(evicted) or node_drain.lost) or has_waiting
     harms_pending_pods = bool(nominated or stranded)
     return Drain(
@@ -239,7 +245,29 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         chain=summarize_evictions(simulation, evicted),
         evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
         lost_victims=lost_victims,
+        unreachable=unreachable,
+        without_successors=tuple(
+            pod.key
+            for pod in evictable_pods
+            if pod.spec.node_name in unreachable and find_owner(pod).kind == "StatefulSet"
+        ),
         pinned_volumes=pinned,
+    )
+
+
+def _find_unreachable_nodes(cluster: Cluster, evictable_pods: Sequence[Pod]) -> tuple[str, ...]:
+    """Return the nodes with evictable pods whose kubelets do not respond, so that nobody confirms that pods are gone.
+
+    Pods of nodes that are tainted as out of service are deleted by force. Upstream: gcTerminating in
+    pkg/controller/podgc/gc_controller.go (v1.36).
+    """
+    names = {pod.spec.node_name for pod in evictable_pods}
+    return tuple(
+        node.metadata.name
+        for node in cluster.nodes
+        if node.metadata.name in names
+        and any(taint.key == UNREACHABLE for taint in node.spec.taints)
+        and not any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
     )
 
 

@@ -145,6 +145,10 @@ class Drain(Report, frozen=True):
     """The evicted pods whose annotations ask autoscalers not to evict them."""
     lost_victims: tuple[str, ...] = ()
     """The preempted pods that no controller recreates."""
+    unreachable: tuple[str, ...] = ()
+    """The nodes whose kubelets do not respond, so that evicted pods stay Terminating, and `kubectl drain` waits."""
+    without_successors: tuple[str, ...] = ()
+    """The pods of these nodes whose controllers create no replacement until the pods are gone."""
     pinned_volumes: tuple[PinnedVolume, ...] = ()
     """The volumes of the drained pods that can be used only from the drained nodes."""
     kind: str = "Drain"
@@ -190,7 +194,23 @@ class Drain(Report, frozen=True):
             counts.append(counted(self.untried, "pod was not tried", "pods were not tried"))
         if self.staying:
             counts.append(counted(self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"))
-        return ", ".join(counts) or "nothing runs there"
+        outcomes = ", ".join(counts) or "nothing runs there"
+        return f"{self._describe_unreachable_nodes()}; then {outcomes}" if self.unreachable else outcomes
+
+    def _describe_unreachable_nodes(self) -> str:
+        """Describe which nodes are unreachable, and what this means for their pods. Return "" if none is."""
+        if not self.unreachable:
+            return ""
+        nodes = self.unreachable
+        text = (
+            f"{first_few(nodes)} {agreeing(len(nodes), 'is', 'are')} unreachable: "
+            f"{agreeing(len(nodes), 'its', 'their')} pods stay Terminating until they are force-deleted, or "
+            f"{agreeing(len(nodes), 'the node is', 'the nodes are')} deleted or tainted as out of service"
+        )
+        if self.without_successors:
+            get = agreeing(len(self.without_successors), "gets", "get")
+            text += f" ({first_few(self.without_successors)} {get} no replacement until then)"
+        return text
 
     def _build_verdict(self) -> str:
         """Return the verdict in words. If the nodes can be drained, but not safely, it includes the worst drawback."""
@@ -366,7 +386,9 @@ class Drain(Report, frozen=True):
         Denied replacements of one workload are one problem, and so are pods that wait for the same reason.
         """
         returned = "comes back to a drained node: it tolerates the cordon"
+        unreachable = "unreachable: its pods stay Terminating"
         return [
+            *(GateProblem("eviction-blocked", f"Node {node}", unreachable) for node in self.unreachable),
             *(GateProblem("eviction-blocked", f"Pod {blocked.pod}", blocked.why) for blocked in self.blocked),
             *(group.gate_problem for group in self.unplaced),
             *(workload.gate_problem for workload in self.not_created),

@@ -58,6 +58,7 @@ from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
+from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
@@ -297,6 +298,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         ending=sum(find_owner(view.pods.objects[position]).kind in ("DaemonSet", "Node") for position in ending),
         reasons=reasons,
         evicted_pods=report_evictions(simulation),
+        spread_workloads=_find_workloads_spread_over(view, is_lost_node, outcomes),
         lost_pods=(*(view.pods.objects[position].key for position in lost), *lost_victims),
         pinned_volumes=pinned,
         in_no_order=always_unplaced,
@@ -304,6 +306,26 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
         unknown=find_simulation_unknowns(simulation),
         not_created=not_created,
     )
+
+
+def _find_workloads_spread_over(view: Fork, is_lost_node: Bools, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """Return the workloads of pods that get a node and must be spread over a topology domain that is lost.
+
+    `is_lost_node` is a mask (N,). While the nodes still exist but are unreachable, their domain counts as empty, unless
+    nodeTaintsPolicy is Honor. Upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go (v1.36).
+    """
+    workloads: dict[str, None] = {}
+    for outcome in outcomes:
+        if outcome.row < 0:
+            continue
+        pod = view.pods.objects[outcome.position]
+        for constraint in pod.spec.topology_spread_constraints:
+            if constraint.when_unsatisfiable == "DoNotSchedule" and constraint.node_taints_policy != "Honor":
+                codes = view.nodes.label(constraint.topology_key).codes
+                lost_domains = set(codes[is_lost_node].tolist()) - set(codes[~is_lost_node].tolist())
+                if lost_domains - {-1}:
+                    workloads[str(find_owner(pod))] = None
+    return tuple(workloads)
 
 
 def _find_denied_pods(

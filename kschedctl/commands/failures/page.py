@@ -61,6 +61,7 @@ def build_page(report: Failures, style: Style) -> Page:
         *_build_outside_note(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),
+        *_build_spread_note(report),
         *(_build_worst_failure_sections(report.failures[0], report.runs, style) if report.failures else ()),
         *build_next_section(style, REPLAYED),
     )
@@ -99,6 +100,13 @@ def _build_outside_note(report: Failures) -> Page:
     verb = agreeing(len(report.outside), "belongs", "belong")
     label = Marked(f"{nodes} {verb} to no {unit}:", Tone.WARNING)
     return (paragraph(label, f"{names(report.outside)} (without a {unit} label, so no simulated loss includes them)"),)
+
+
+def _build_spread_note(report: Failures) -> Page:
+    """Build the note on pods that may wait until the lost nodes are deleted, unless the first line has it."""
+    if not report.spread_workloads or all(failure.safe for failure in report.failures):
+        return ()
+    return (paragraph(Marked("Not deleted yet:", Tone.WARNING), f"{report.describe_spread_workloads()}."),)
 
 
 def _build_ranking_table(report: Failures, style: Style) -> Page:

@@ -63,6 +63,10 @@ class Failure(Document, frozen=True):
     """The pods that preemption evicts, for the worst failure only."""
     ending: int = 0
     """The number of pods of DaemonSets and of static pods on the nodes. They end with the nodes."""
+    spread_workloads: tuple[str, ...] = ()
+    """The workloads with pods that get a node once the lost nodes are deleted, and perhaps not before. While the nodes
+    still exist, topology domains without other nodes count as empty for spread constraints.
+    """
     lost_pods: tuple[str, ...] = ()
     """The pods that no controller recreates, for the worst failure only."""
     lost_victims: int = 0
@@ -148,8 +152,26 @@ class Failures(Report, frozen=True):
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the answer in two parts, followed by what makes it uncertain."""
-        return (*self._build_answer(), describe_doubt(self.unknown).strip())
+        """Return the answer in two parts, followed by what makes it uncertain.
+
+        If all failures are safe, the second part names the workloads that may wait until lost nodes are deleted.
+        """
+        answer, consequences = self._build_answer()
+        if self.spread_workloads and all(failure.safe for failure in self.failures):
+            consequences += f"; {self.describe_spread_workloads()}"
+        return (answer, consequences, describe_doubt(self.unknown).strip())
+
+    @property
+    def spread_workloads(self) -> tuple[str, ...]:
+        """The workloads with pods that may get a node only once the lost nodes of some failure are deleted."""
+        return tuple(dict.fromkeys(workload for failure in self.failures for workload in failure.spread_workloads))
+
+    def describe_spread_workloads(self) -> str:
+        """Describe which workloads may wait until the lost nodes are deleted."""
+        return (
+            "the lost nodes count as deleted, and until they are, their empty domains count for spread constraints: "
+            f"pods of {first_few(self.spread_workloads)} may wait"
+        )
 
     def _build_answer(self) -> tuple[str, str]:
         """Return which units can be lost, and then the consequences of the worst failure.
@@ -205,6 +227,7 @@ class Failures(Report, frozen=True):
                 *_describe_lost_pods(worst),
                 *describe_data_on_nodes(worst.pinned_volumes),
                 *describe_evictions(worst.evicted_pods),
+                *((self.describe_spread_workloads(),) if self.spread_workloads else ()),
             ),
         )
 

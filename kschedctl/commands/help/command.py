@@ -81,7 +81,7 @@ def _print_markdown(text: str) -> None:
 
 
 def fold_markdown(text: str, width: int) -> str:
-    r"""Fold Markdown text to the width. Code blocks, and words longer than the width, stay as they are.
+    """Fold Markdown text to the width. Code blocks, and words longer than the width, stay as they are.
 
     >>> print(fold_markdown("A paragraph of two\\nlines.\\n\\n- an item that is long", 14), end="")
     A paragraph of

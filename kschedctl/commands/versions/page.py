@@ -16,7 +16,7 @@ HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature 
 def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
     """Build the page, with one table per kind of change. A comparison begins with the consequences of an upgrade."""
     blocks: list[Block] = [*_iter_summary_lines(report)]
-    direction = "before → since"
+    direction = "before → after"
     if report.compared:
         direction = f"{report.versions[0]} → {report.versions[-1]}"
         blocks += _build_consequences(report, style)

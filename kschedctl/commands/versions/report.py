@@ -87,7 +87,7 @@ class VersionChanges(Report, frozen=True):
         names = [name for name in self.versions if KubeVersion.parse(name).minor > VERIFIED_MINOR]
         if not names:
             return ""
-        text = f"kube-scheduler {names[-1]} is replayed from its sources, and no answer of a real one was compared"
+        text = f"kube-scheduler {names[-1]} is replayed from its sources, without a comparison with a real scheduler"
         not_replayed = sum(change.basis == "release notes" for change in self.changes)
         if not_replayed:
             are = agreeing(not_replayed, "is", "are")
@@ -108,7 +108,7 @@ class VersionChanges(Report, frozen=True):
         for on, word in ((True, "on"), (False, "off")):
             switched = self.list_switched_features(on=on)
             if switched:
-                yield f"newly {word} by default, with the release: {', '.join(switched)}"
+                yield f"newly {word} by default, each with its release: {', '.join(switched)}"
         removed = [change.where for change in self.changes if change.is_removed]
         if removed:
             yield f"gates removed (a configuration that sets them is rejected): {', '.join(removed)}"

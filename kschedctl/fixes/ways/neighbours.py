@@ -64,7 +64,8 @@ def iter_neighbour_removal_fixes(tried: TriedNode, rejection: NodeRejection) -> 
 def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
     """Return a mask (N,) of the nodes on which a moved pod no longer causes the rejection.
 
-    These are all other nodes or, if the rejection is about a topology, the nodes of all other domains.
+    These are all other nodes or, if the rejection is about a topology, the nodes of all other domains. `fact` is the
+    rejection's fact.
     """
     nodes = tried.cycle.view.nodes
     is_conflict_free = np.ones(len(nodes), np.bool_)
@@ -239,7 +240,7 @@ def _describe_move_loss(pod: Pod) -> tuple[str, Price | None]:
     """Return a clause about what the pod loses when it moves, and the price of this loss.
 
     The price is None, which stands for the usual price of a move, unless data or the identity of a StatefulSet's pod
-    are at stake.
+    are at stake. For a StatefulSet's pod without such data, the clause is empty.
     """
     volumes = pod.spec.volumes
     if any(volume.host_path is not None for volume in volumes):
@@ -345,12 +346,12 @@ def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
     """Return whether a pod of the workload has no node in the unchanged cluster."""
     view = tried.trial.scheduler.view
 
-    def iter_waiting_workloads() -> frozenset[Owner]:
+    def collect_workloads_with_pending_pods() -> frozenset[Owner]:
         """Return the workloads that have a pod without a node."""
         pods = (view.pods.objects[position] for position in find_positions(view.node < 0))
         return frozenset(find_owner(pod) for pod in pods if not pod.spec.node_name)
 
-    return owner in view.memo("workloads of pods that wait", iter_waiting_workloads)
+    return owner in view.memo("workloads of pods that wait", collect_workloads_with_pending_pods)
 
 
 def count_replicas(tried: TriedNode, owner: Owner) -> int:

@@ -236,6 +236,27 @@ def test_the_room_of_terminating_pods_is_taken_without_an_eviction() -> None:
     assert brief.warnings == ("waits until d/leaving, already terminating, is gone",)
 
 
+def test_pods_of_an_unreachable_node_stay_terminating() -> None:
+    """Nobody confirms that they are gone; a StatefulSet creates no second pod of the same name until then."""
+    unreachable = node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}])
+    member = pod("db-0", "n1", owner={"kind": "StatefulSet", "name": "db"})
+    objects = [unreachable, node("n2"), replica("a", "n1"), member]
+    report = drained(objects, "n1")
+    assert (report.unreachable, report.without_successors) == (("n1",), ("d/db-0",))
+    assert (report.drained, report.safe) == (False, False)
+    text = (
+        "n1 is unreachable: its pods stay Terminating until they are force-deleted, or the node is deleted or tainted "
+        "as out of service (d/db-0 gets no replacement until then); then 2 pods get another node"
+    )
+    assert str(report) == report.summary().headline == f"Cannot be drained: n1 – {text}"
+    assert [problem.object for problem in report.find_ci_gate_problems()] == ["Node n1"]
+
+    # Without pods to evict, or once the pods are deleted by force, the drain is safe
+    assert drained([unreachable, node("n2")], "n1").safe
+    unreachable["spec"]["taints"].append({"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"})
+    assert drained(objects, "n1").safe
+
+
 def test_moved_pods_preempt_on_other_nodes() -> None:
     objects = [node("n1"), node("n2"), replica("low", "n2", "3"), replica("high", "n1", "3", priority=10)]
     report = drained(objects, "n1")
