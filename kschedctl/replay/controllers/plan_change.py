@@ -185,7 +185,7 @@ def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) 
 
 
 def _describe_needless_rollout(name: str, pods: int) -> str:
-    """Return a note about a forced rollout of a template that the scheduler cannot tell from that of the pods."""
+    """Return a note that a forced rollout of `pods` pods changes nothing that scheduling reads."""
     have = agreeing(pods, "has", "have")
     return (
         f"{name}: its {counted(pods, 'pod')} {have} this template already, as far as scheduling reads it; if nothing"
