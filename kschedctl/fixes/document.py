@@ -20,6 +20,7 @@ from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
+from kschedctl.fixes.ways.neighbours import merge_scale_downs
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey, is_made_up
@@ -48,7 +49,7 @@ def build_remedy(
     after the changes, or None if it was not replayed.
     """
     trial = ranked.trial
-    fixes = trial.changes
+    fixes = merge_scale_downs(trial.changes)
     victims = rollout.victims if rollout else trial.victims
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
@@ -82,7 +83,7 @@ def build_remedy(
             *(patch.commands if patch and not manifest_edits else ()),
         ),
         changes=changes,
-        kinds=tuple(fix.kind.value for fix in fixes),
+        kinds=tuple(fix.kind.value for fix in trial.changes),
         victims=victims,
         restarts=restarts,
         chain=rollout.chain if rollout else None,
@@ -227,7 +228,7 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
 
 
 def _sort_other_pods_edits_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
-    """Return the fixes with those first that edit pods other than the target pod.
+    """Sort the fixes so that those that edit pods other than the target pod come first.
 
     In the other order, the target pod might preempt these pods before their own fixes are applied.
     """
@@ -391,7 +392,8 @@ def _add_removal_of_generated_fields(owner_patch: JsonObject, kind: str) -> Json
     """Return the patch, extended to remove generated fields, which the API server rejects in a new object.
 
     For a Job, these are its selector and the matching labels of its template. For a pod, these are the fields that
-    admission sets from the PriorityClass, unless the patch keeps the class.
+    admission sets from the PriorityClass. They are removed only if the patch changes the class or leaves the spec as it
+    is.
     """
     if kind == "Job":
         template = {**object_at(owner_patch, "spec", "template"), "metadata": {"labels": dict.fromkeys(BY_UID)}}

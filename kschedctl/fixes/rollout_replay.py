@@ -306,8 +306,8 @@ def _run_rollout(
     """Run the rollout, and return its result with the first harm, if any.
 
     `deleted` are pods that the user deletes before the rollout. `placed_before` is the number of the workload's pods
-    that have a node before the change. The rollout is harmless if it completes without
-    evicting the workload's pods, and if afterwards all of these pods have a node, or at least more of them than before.
+    that have a node before the change. The rollout is harmless if it completes without evicting the workload's pods,
+    and if afterwards all of these pods have a node, or at least more of them than before.
     """
     simulation = Simulation(scheduler)
     view = simulation.view

@@ -25,10 +25,10 @@ PoolKey = tuple[str, tuple[int, ...]]
 
 
 def describe_exceeded_storage(view: Fork, placed: Iterable[Position]) -> tuple[str, ...]:
-    """Return a sentence for each storage from which several placed pods need more in total than its driver published.
+    """Return a sentence for each set of storage pools whose published capacity is too small for several placed pods.
 
-    `placed` are the pods that got a node, in this order. Each sentence says for how many of their claims the published
-    capacity is enough. Pools of which a node can use several count together.
+    `placed` are the pods that got a node, in this order. If a node can use several pools, they form one set. Each
+    sentence says for how many of the claims the published capacity is enough. Return () if no capacity was published.
     """
     if not view.cluster.csi_storage_capacities:
         return ()
@@ -63,7 +63,10 @@ def _iter_new_volumes(listers: Listers, view: Fork, position: Position) -> Itera
 
 
 def _iter_exceeded_storage(listers: Listers, sizes_by_pools: dict[PoolKey, list[int]]) -> Iterator[str]:
-    """Yield a sentence for each set of pools whose published capacity is smaller than the volumes together."""
+    """Yield a sentence for each set of pools whose published capacity is smaller than its volumes together.
+
+    A set with only one volume is skipped, because kube-scheduler checks each claim by itself.
+    """
     for (class_name, indices), sizes in sizes_by_pools.items():
         pools = [listers.pools_of_class[class_name][index] for index in indices]
         published = sum(pool.free for pool in pools)

@@ -474,6 +474,7 @@ def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> repor
         rollout=rollout.status,
         surge=change.surge if rollout.status else 0,
         unavailable=change.unavailable if rollout.status else 0,
+        may_be_unchanged=change.may_be_unchanged,
     )
 
 

@@ -120,7 +120,7 @@ class Trials:
         return self._trials_by_changes[change_set]
 
     def can_preempt(self, changes: tuple[Fix, ...]) -> bool:
-        """Return whether preemption can make room for the pod at its priority after the changes. Answers are cached."""
+        """Return whether preemption can make room for the pod at its priority after the changes. Results are cached."""
         if changes not in self._can_preempt_by_changes:
             trial = self.replay_changes(changes)
             if trial.cycle is not None and not trial.nominated:
@@ -282,7 +282,10 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
 
 
 def _restore_placements(fork: Fork, view: Fork) -> Fork:
-    """Move the pods of the fork, which has the placements of the cluster, to their nodes in the view, and return it."""
+    """Move the fork's pods to the nodes that they have in the view, and return the fork.
+
+    The fork was built from the cluster, so its pods are where the cluster has them.
+    """
     for number in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
         position = Position(number)
         if fork.node[position] >= 0:
@@ -293,10 +296,10 @@ def _restore_placements(fork: Fork, view: Fork) -> Fork:
 
 
 def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
-    """Return a fork in which the replicas of the changed pod lose the anti-affinity that it loses, too.
+    """Return a fork in which the pod's running replicas lose the same required anti-affinity terms as the pod.
 
-    The view itself is returned if `change_replicas` changes no running pod. Whether a rollout gets that far is for the
-    replay of the rollout to say.
+    The view itself is returned if `change_replicas` changes no running pod. Only the replay of the rollout shows
+    whether a rollout gets that far.
     """
     if not _loses_anti_affinity(before, after):
         return view
@@ -314,9 +317,9 @@ def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
 
 
 def change_replicas(cluster: Cluster, before: Pod, after: Pod) -> dict[tuple[str, str], Pod]:
-    """Return the replicas of a pod that loses required anti-affinity without these terms, by namespace and name.
+    """Return the pod's replicas without the required anti-affinity terms that the pod loses, by namespace and name.
 
-    A change of the template reaches all replicas, whose required anti-affinity keeps the pod away as its own does. Only
+    A change of the template reaches all replicas, whose anti-affinity keeps the pod away just as its own does. Only
     replicas with the pod's old anti-affinity are returned, and none if the pod has no workload or keeps its terms.
     """
     owner = find_owner(before)

@@ -168,7 +168,6 @@ def _build_volume_creation_fix(
     if volume.spec.host_path is not None and volume.spec.csi is None and volume.spec.node_affinity is None:
         directories = "its hostPath is another directory on each node, so that a pod that moves leaves its data behind"
         weakens = "; ".join(filter(None, (weakens, directories)))
-        price = Price.GUARANTEE if price is None else max(price, Price.GUARANTEE)
     cost = NEW_VOLUME
     if _has_provisioner(claim, get_listers(tried.cycle.view)):
         cost += PROVISIONER_SURCHARGE

@@ -170,7 +170,7 @@ DRA_MISSPELT = Rule(
 def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
     """Yield each reference to a ResourceClaim, a ResourceClaimTemplate or a DeviceClass.
 
-    Workloads refer to claims and claim templates. These, in turn, refer to DeviceClasses.
+    Workloads refer to claims and claim templates. Claims and claim templates refer to DeviceClasses.
     """
     for workload in context.workloads:
         for i, pod_claim in enumerate(workload.spec.resource_claims):
@@ -352,9 +352,10 @@ class _NamespaceReference(NamedTuple):
 
 
 def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Find references to namespaces that no manifest creates, if the name looks misspelt or is needed.
+    """Find references to namespaces that no manifest creates, if the name looks misspelt or the namespace is needed.
 
-    A needed name is only reported if the manifests create other namespaces and no cluster is given.
+    A required affinity term needs the namespace that it names. A workload needs its own namespace if its file creates
+    another one. A needed namespace is only reported if the manifests create other namespaces and no cluster is given.
     """
     created_names = {name for kind in _NAMESPACE_KINDS for name in context.list_manifest_names(kind)}
     for reference in (*_iter_namespaces_in_metadata(context), *_iter_namespaces_in_affinity_terms(context)):

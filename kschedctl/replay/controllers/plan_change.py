@@ -150,6 +150,7 @@ def plan_change(
     elif not is_paused_without_pods:
         outdated = _find_outdated_pods(existing, workload, created, current, forced)
         if forced and created and outdated and not _find_outdated_pods(existing, workload, created, current, False):
+            change.may_be_unchanged = True
             change.note = change.note or _describe_needless_rollout(name, len(outdated))
         outdated_keys = {pod.key for pod in outdated}
         staying = [pod for pod in current if pod.key not in outdated_keys]
@@ -184,7 +185,7 @@ def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) 
 
 
 def _describe_needless_rollout(name: str, pods: int) -> str:
-    """Return a note about a forced rollout of a template that the scheduler cannot tell from that of the pods."""
+    """Return a note that a forced rollout of `pods` pods changes nothing that scheduling reads."""
     have = agreeing(pods, "has", "have")
     return (
         f"{name}: its {counted(pods, 'pod')} {have} this template already, as far as scheduling reads it; if nothing"

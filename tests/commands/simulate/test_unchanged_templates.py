@@ -118,3 +118,10 @@ def test_a_rollout_that_may_be_none_is_noted(cpu: str) -> None:
         " it changes, applying it replaces no pod (leave out --rollout)"
     )
     assert (note in report.assumed) is (cpu == "1")
+
+    # The first line and the short forms say so as well
+    may_be_none = ("Deployment d/web",) if cpu == "1" else ()
+    assert report.unchanged_workloads == may_be_none
+    assert (", 1 rollout that may replace no pod" in str(report)) is (cpu == "1")
+    warnings = [warning for warning in report.summary().warnings if warning.startswith("Deployment d/web has its")]
+    assert len(warnings) == len(may_be_none)

@@ -101,7 +101,10 @@ HP_ONE_A_NODE = Rule(
 
 
 def find_terms_without_selector(workload: Workload) -> Iterator[Problem]:
-    """Find pod affinity and anti-affinity terms without labelSelector, which match no pods."""
+    """Find pod affinity and anti-affinity terms without labelSelector, which match no pods.
+
+    The message says whether the pod can then never be scheduled or the term has no effect.
+    """
     for path, term in iter_pod_affinity_terms(workload):
         if term.label_selector is None:
             is_required_affinity = "podAffinity" in path and PREFERRED not in path
@@ -124,7 +127,8 @@ AF_NULL_SELECTOR = Rule(
 def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem]:
     """Find anti-affinity terms whose selector matches no pods, not even pods of the workload itself.
 
-    Only serving workloads of several replicas and selectors that use label keys of the workload are considered.
+    Only serving workloads of several replicas are considered. A selector has to use label keys of the workload, and its
+    term has to be limited to the workload's own namespace.
     """
     for workload in context.workloads:
         if not workload.is_serving_replicas:

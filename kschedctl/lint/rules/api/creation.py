@@ -56,10 +56,10 @@ _POD_COUNTS = ("minAvailable", "maxUnavailable", "maxSurge")
 
 
 def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
-    """Find the first error of each field that the API server would reject. Fields with amounts may have several errors.
+    """Find the fields that the API server would reject, each with its first error.
 
-    Errors that a more specific rule reports are left out. Of an object that cannot be decoded, the fields that can be
-    decoded are checked.
+    Fields with amounts may have several errors. Errors that a more specific rule reports are left out. Of an object
+    that cannot be decoded, the fields that can be decoded are checked.
     """
     reported = {(problem.subject, problem.path) for rule in _MORE_SPECIFIC_RULES for problem in rule.check(context)}
     messages_by_field: dict[tuple[Subject, Path], set[str]] = {}

@@ -406,7 +406,7 @@ PC_UNUSED = Rule(
 def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses of the highest value whose use no ResourceQuota limits.
 
-    Finds nothing if no ResourceQuota is linted.
+    Reserved classes do not count. Finds nothing if no ResourceQuota is linted.
     """
     quotas = context.list_linted_objects(ResourceQuota)
     if not quotas:

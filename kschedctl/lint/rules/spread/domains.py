@@ -42,7 +42,11 @@ class HardSpread(NamedTuple):
 
 
 def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
-    """Yield the hard spread constraints that count their own workload's pods."""
+    """Yield the hard spread constraints that count their own workload's pods.
+
+    Each comes with a mask of the nodes that are open to the pods, and a mask of the nodes that it counts. Nodes without
+    the topology label of any hard constraint of the workload are in neither mask.
+    """
     facts = context.facts
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compile_selector(constraint.label_selector)

@@ -129,7 +129,7 @@ def _list_zones_of_storage_classes(context: LintContext) -> set[str]:
 
 
 def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
-    """Find spread constraints that count pods of another workload without the same constraint.
+    """Find spread constraints that count the pods of another workload, which does not have the same constraint.
 
     The other workload has a different constraint for the topologyKey, or none.
     """

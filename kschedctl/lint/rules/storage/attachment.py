@@ -34,7 +34,10 @@ SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
 def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
-    """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones."""
+    """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones.
+
+    Only known zonal provisioners are considered.
+    """
     zone_count = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
     if zone_count < 2:
         return
