@@ -291,7 +291,9 @@ def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) 
         types += read(name)
     types += part.types
     if not types:
-        raise UsageError("instance types are needed", hint="name files with them, or list them under types")
+        raise UsageError(
+            "instance types are needed", hint="name files with instance types, or list the types under types"
+        )
     now = cluster.provenance.read_at if cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")
     launched = LaunchingPools(cluster, types, part.settings, now).grow_for_pending_pods(cluster)
 

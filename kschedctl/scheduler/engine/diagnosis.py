@@ -113,7 +113,9 @@ ABSENT_COUNT = ByVersion(
 def build_fit_error(cycle: Cycle, post_filter: str = "") -> str:
     """Return upstream's message for a pod that fits on no node.
 
-    The message of PostFilter, if there is one, is appended. Without nodes, the message is NO_NODES.
+    The message has the reasons of PreFilter if it rejected the pod, otherwise the number of nodes for each reason.
+    `post_filter` is the message of PostFilter, which is appended unless it is empty. In a placement without nodes, the
+    message is only NO_NODES.
     """
     nodes = cycle.view.nodes_in_placement
     if nodes == 0:

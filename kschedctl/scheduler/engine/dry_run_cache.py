@@ -131,7 +131,10 @@ class VictimCache:
         return self._states.get(pod_class)
 
     def store(self, pod_class: Hashable, state: DryRunState) -> None:
-        """Store a dry run as the latest one for its class of pods, dropping the oldest entries if the cache is full."""
+        """Store a dry run as the latest one for its class of pods.
+
+        If the class is new and the cache is full, the oldest entries are dropped.
+        """
         if pod_class not in self._states:
             # The limit is the total size of all states, if all were as large as this one.
             max_states = max(MAX_CACHED_PODS // (len(state.pods) + len(state.tried)), 1)

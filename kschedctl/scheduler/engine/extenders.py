@@ -346,7 +346,7 @@ class HTTPExtender:
     def is_interested(self, pod: Pod) -> bool:
         """Return whether a container of the pod requests or limits a resource that the extender manages.
 
-        An extender without managed resources is interested in every pod.
+        An extender without managed resources is interested in every pod. Ephemeral containers do not count.
         """
         if not self._managed:
             return True
@@ -433,8 +433,8 @@ class HTTPExtender:
     def _call_verb(self, verb: str, payload: JsonObject) -> Json:
         """Call one of the extender's verbs, such as filter, and return the decoded body of the response.
 
-        Raises UnknownAnswerError if the extender is not called, and ExtenderError if it does not answer with status
-        200.
+        Raises UnknownAnswerError if the extender is not called, and ExtenderError if the response has a status other
+        than 200.
         """
         if self.call is None:
             raise UnknownAnswerError(UNASKED.why)
@@ -444,7 +444,10 @@ class HTTPExtender:
         return body
 
     def _resolve_names(self, names: Sequence[str], offered: OfferedNodes) -> OfferedNodes:
-        """Return the offered nodes with these names. Raises ExtenderError for a name that was not offered."""
+        """Return the offered nodes with these names, in the order of the names.
+
+        Raises ExtenderError for a name that was not offered.
+        """
         index_by_name = {name: i for i, name in enumerate(offered.names)}
         for name in names:
             if name not in index_by_name:
@@ -549,7 +552,7 @@ class Consultation:
         return offered
 
     def _record_filter_messages(self, extender: HTTPExtender, answer: FilterAnswer) -> None:
-        """Record the messages that an extender gave about nodes.
+        """Record the messages that an extender gave about nodes, as their statuses.
 
         A node that is listed both as failed and as unresolvable is unresolvable.
         """
@@ -625,7 +628,8 @@ class Consultation:
     def preempt(self, extender: HTTPExtender, victims: Mapping[str, SentVictims]) -> dict[str, MetaVictims] | None:
         """Return the victims that an extender chooses on each node, by node name.
 
-        Return None if the extender's answer is unknown. Raises ExtenderError if the extender fails.
+        The call is recorded. If the extender's answer is unknown, record this and return None. Raises ExtenderError if
+        the extender fails.
         """
         call = ExtenderCall(extender.url, extender.settings.preempt_verb, tuple(victims))
         try:

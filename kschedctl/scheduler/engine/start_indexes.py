@@ -65,7 +65,7 @@ class EveryStart:
         """(F,): the places of the feasible nodes among the offered nodes."""
 
     def search_samples(self, sample_size: int) -> Searches:
-        """Return the results of the searches that stop after `sample_size` feasible nodes.
+        """Return the results of the searches from all start indexes that stop after `sample_size` feasible nodes.
 
         If there are at most `sample_size` feasible nodes, every search examines all nodes.
         """
@@ -113,7 +113,10 @@ class EveryStart:
         return Best(tops, np.hstack([best.sums for best in best_of_runs]))
 
     def _score_each_search(self, sample_size: int) -> Best:
-        """Find the best nodes of each search by running the Score plugins on every sample."""
+        """Find the best nodes of each search by running the Score plugins on every sample.
+
+        The result is indexed by the first feasible node that a search finds.
+        """
         cycle = self.cycle
         feasible_count = len(self.places)
         tops = np.zeros(feasible_count, np.int64)
@@ -239,7 +242,8 @@ class DomainsScorer:
 def iter_window_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
     """Yield the weight and a scorer of each plugin whose scores depend on the sampled nodes.
 
-    Plugins with Peers.ALL are left out.
+    A scorer computes the plugin's scores for all samples. Plugins whose scores may depend on every sampled node
+    (Peers.ALL) are left out.
     """
     plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.plugins_at("score")}
     for name, raw in cycle.scores.raw.items():
@@ -252,7 +256,10 @@ def iter_window_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
 
 
 def sum_independent_scores(cycle: Cycle) -> Scores:
-    """Return, for each feasible node, the sum of the weighted scores that do not depend on the sampled nodes."""
+    """Return, for each feasible node, the sum of the weighted scores that do not depend on the sampled nodes.
+
+    The base score, which is 1 without Score plugins and extenders, is included.
+    """
     added = np.full(len(cycle.scores.rows), cycle.scores.base)
     for plugin in cycle.framework.plugins_at("score"):
         if plugin.name in cycle.scores.weighted and get_peers(plugin) is Peers.NONE:
@@ -393,7 +400,7 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
 
 
 def _find_best_per_prefix(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
-    """Find the best of the first 1, 2, … scores. Sum the columns over the places in each prefix with the best score."""
+    """Find the best of the first 1, 2, … scores, and sum the columns over the places that have it."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])
     first_with_top = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))

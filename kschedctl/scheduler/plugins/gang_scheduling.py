@@ -128,10 +128,10 @@ class GangScheduling(DeclaredPlugin):
 
     @classmethod
     def list_noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Return the changes that are known only from release notes: how groups are queued, and how groups are evicted.
+        """Return the changes in queueing and in evicting groups that are known only from release notes.
 
-        The first change affects pods of groups. The second affects pods without a group that could preempt pods of
-        groups.
+        The change in queueing affects pods of groups. The change in evicting affects pods without a group that could
+        preempt pods of groups.
         """
         return (
             NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
@@ -200,8 +200,8 @@ class GangScheduling(DeclaredPlugin):
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         """Return Success if minCount pods of the pod's gang have a node, otherwise Wait.
 
-        Also return Success if `permits` is False, or if the pod is in no group or its group is not a gang. Raises
-        PluginError if the PodGroup does not exist.
+        Also return Success if another plugin decides instead of Permit (`permits` is False), or if the pod is in no
+        gang. Raises PluginError if the PodGroup does not exist.
         """
         key = get_group_key(info.pod) if self.permits else None
         if key is None:

@@ -184,7 +184,7 @@ class AlikePods:
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
-        if self.view.closed is not None:  # many kinds of pods come in turn, so groups would always be outdated
+        if self.view.closed is not None:  # many kinds of pods alternate, so groups would always be outdated
             return None
         self._rank_count += 1
         if self._rank_count == GROUPING_THRESHOLD:
@@ -249,11 +249,12 @@ class AlikePods:
     ) -> tuple[Rows, Scores]:
         """Return the feasible rows that the search visits, and their total scores.
 
-        `local` (N,) holds the local scores, negative on infeasible rows. With `sampling`, only part of the nodes is
-        searched. The pods in `nominated` count as placed. Raises PluginError if a plugin fails.
+        `local` (N,) holds the local scores, negative on infeasible rows. `ranking` has the groups of nodes, if nodes
+        are grouped. With `sampling`, only part of the nodes is searched. The pods in `nominated` count as placed.
+        Raises PluginError if a plugin fails.
         """
+        # While nodes are closed one after another, groups do not pay, and rows are judged one by one.
         judges_rows = self.view.closed is not None and self.view.group_since is None
-        # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         answers = self._row_answers if judges_rows else None
 
         # Reject nodes by groups or by single rows if possible, otherwise run every plugin on all nodes.
@@ -313,8 +314,8 @@ class AlikePods:
     def is_certain_to_fit(self, row: int, nominated: Delta) -> bool:
         """Return True only if one of the identical pods surely fits on the row.
 
-        Return False if it does not fit or if this quick check cannot tell, as when a pod in `nominated` is on the row.
-        The caller then needs a full cycle.
+        Return False if it does not fit, or if this quick check cannot tell, for example because a pod in `nominated` is
+        on the row. The caller then needs a full cycle.
         """
         if self.hopeless or self.changing_filters or self.claims:
             return False
@@ -330,7 +331,10 @@ class AlikePods:
         return self.claims.pre_filter_results if self.claims else {}
 
     def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
-        """Return the rows that are not rejected. With `sampling`, return only the rows that the search visits."""
+        """Return the rows that are not rejected, in ascending order.
+
+        With `sampling`, return only the rows that the search visits, and advance its start.
+        """
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
@@ -370,7 +374,10 @@ class AlikePods:
 
     @cached_property
     def allowed(self) -> Bools:
-        """A mask (N,) of the nodes that PreFilter results allow. Results that depend on other pods are left out."""
+        """A mask (N,) of the nodes that PreFilter results allow.
+
+        PreFilter results that depend on other pods are left out.
+        """
         allowed = np.ones(len(self.view.nodes), np.bool_)
         for result in self.lasting_pre_filter.results.values():
             if result.node_names is not None:
@@ -378,7 +385,11 @@ class AlikePods:
         return allowed
 
     def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there."""
+        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
+
+        These are the nodes that PreFilter excludes for good, and those that a filter rejects whose verdict never
+        changes.
+        """
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}
@@ -409,7 +420,10 @@ class AlikePods:
 
     @cached_property
     def always(self) -> Scores | None:
-        """Scores added to the local scores, INFEASIBLE on nodes where such a pod never fits; None if all are equal."""
+        """The scores (N,) to add to the local scores, or None if they are equal on all nodes.
+
+        They are INFEASIBLE on nodes where the identical pods never fit.
+        """
         uniform_sum = self._score_plugins.uniform_sum
         if self._never_fits is None:
             is_uniform = (uniform_sum == uniform_sum[:1]).all()
@@ -420,8 +434,9 @@ class AlikePods:
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to run for the identical pods.
 
-        Plugins that read only a node's own row are left out, because `local` has their scores. Raises PluginError if a
-        plugin fails.
+        Scores that are equal on all nodes are added up once. Other scores that pods do not change are computed once,
+        and only normalized again. The remaining plugins run each time. Plugins that read only a node's own row are left
+        out, because `local` has their scores. Raises PluginError if a plugin fails.
         """
         prepares = map_score_preparations(self.framework)
         with_pre_score = {plugin.name for plugin in self.framework.plugins_at("preScore")}

@@ -92,7 +92,7 @@ class CopyRanking:
     def _update_row(self, row: int) -> None:
         """Update the scores and the group of the node that got the latest copy.
 
-        If the node has become infeasible, the scores that are normalized among feasible nodes are computed again.
+        If the node has become infeasible, scores that are normalized among the feasible nodes are computed again.
         """
         self._local.bring_up_to_date(self._best_rows)
         local_score = self._local.scores[row]
@@ -107,7 +107,10 @@ class CopyRanking:
 
 
 def _sum_lasting_scores(consulted: ConsultedPlugins) -> Scores:
-    """Return the sums (N,) of the scores that no pod changes, normalized among the nodes that are feasible now."""
+    """Return the sums (N,) of the scores that placing copies does not change.
+
+    Scores that have to be normalized are normalized among the nodes that are feasible now.
+    """
     lasting = np.zeros(len(consulted.local.scores), np.int64) if consulted.always is None else consulted.always.copy()
     feasible = (consulted.local.scores + lasting >= 0).nonzero()[0]
     for plugin, state, raw, weight in consulted.fixed:

@@ -63,9 +63,9 @@ class Preemptors:
     def may_preempt(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
         """Return whether the pod may preempt at all, no matter which pods are on nodes.
 
-        A pod may not preempt if its preemptionPolicy is Never, if its preemption is futile, or if no pod has a lower
-        priority. If a plugin preempts regardless of priorities, a pod may no longer preempt once it was preempted
-        MAX_RETURNS times.
+        A pod may not preempt if its preemptionPolicy is Never, or if it evicted the same pods in vain (`futile`). If
+        all plugins preempt only by priority, some pod must have a lower priority. Otherwise, a pod may no longer
+        preempt once it was preempted MAX_RETURNS times itself.
         """
         if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
@@ -102,7 +102,7 @@ def preempts_only_lower_priority(framework: FrameworkLike) -> bool:
 
 
 def choose_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | None:
-    """Return a candidate of the first plugin that has any, or None if PostFilter did not succeed.
+    """Return a preemption candidate of the first plugin that has any, or None if PostFilter did not succeed.
 
     If several candidates are equally good, one is chosen at random.
     """
@@ -148,7 +148,7 @@ class KnownFailures:
     def find_rejectors(self, position: Position) -> Rejectors:
         """Return the plugins that reject a pod which fits nowhere now.
 
-        The pod's cycle is run if they are not known.
+        If they are not known yet, the pod's cycle is run, and they are recorded for identical pods.
         """
         failures = self._current_failures
         key = self._get_failure_key(position)
@@ -165,7 +165,10 @@ class KnownFailures:
         return cycle.error or build_fit_error(cycle, run_post_filter(cycle).message)
 
     def explain_outcomes(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """Return the outcomes with a message for every pod that fits nowhere in the current state."""
+        """Return the outcomes, with a message for each Unschedulable pod whose outcome has none.
+
+        The message explains why the pod fits nowhere in the current state.
+        """
         outcomes = list(outcomes)
         unexplained = [o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message]
         messages = self._explain_pods(unexplained)

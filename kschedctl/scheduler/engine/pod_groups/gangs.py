@@ -151,8 +151,8 @@ def get_gang_minimum(view: Fork, key: GangKey) -> GangMinimum:
 def _get_kueue_minimum(view: Fork, key: GangKey) -> GangMinimum:
     """Return the minimum number of pods that a Kueue group needs, which every pod has to state in an annotation.
 
-    With fast admission, the group needs only the pods that exist. If an annotation is missing or invalid, or if the
-    annotations disagree, the result names the problem.
+    With fast admission, the group needs only the pods that exist, if these are fewer. If an annotation is missing or
+    invalid, or if the annotations disagree, the result names the problem.
     """
     positions = view.pods.positions_by_gang.get(key, NO_MEMBERS).tolist()
     annotations = [view.pods.objects[position].metadata.annotations for position in positions]

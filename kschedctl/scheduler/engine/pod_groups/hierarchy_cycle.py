@@ -101,7 +101,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         """
         view = (self.view if view is None else view).fork()
         if view.group_since is None:
-            view.group_since = len(view.trail)
+            view.group_since = len(view.trail)  # from here on, the trail has pods assumed for this group
         results: GroupResults = {}
         root, _ = self._try_group(view, self.tree, results)
         if root.placed and not any(result.members for result in self._iter_fitting_pod_groups(self.tree, results)):
@@ -202,8 +202,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
     ) -> tuple[GroupResult, Fork]:
         """Return the result of the placement with the highest score, and the fork to continue with.
 
-        If several placements have that score, the first is taken. Its result and the results of the groups below are
-        added to `results`. If scoring fails, the group gets an error.
+        If several placements have that score, the first is taken. A single fitting placement is not scored. The result
+        and the results of the groups below are added to `results`. If scoring fails, the group gets an error.
         """
         best = fitting[0]
         scores = {}
@@ -220,7 +220,10 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return result, _get_next_fork(replace(result, after=best.after), view)
 
     def _build_proposal(self, tree: GroupTree, attempt: _PlacementAttempt) -> PodGroupAssignments:
-        """Build the assignments for PlacementScore plugins from the placed pods of all groups that fit."""
+        """Build what PlacementScore plugins score: the placement, with the pods that would run on its nodes.
+
+        These are the placed pods of all PodGroups in the tree that fit.
+        """
         assert attempt.result.placement is not None
         assignments = []
         for result in self._iter_fitting_pod_groups(tree, attempt.below | {tree.key: attempt.result}):

@@ -116,7 +116,8 @@ def _iter_validation_errors(
 ) -> Iterator[str]:
     """Yield the reasons why the pods of a group cannot be tried.
 
-    Before v1.37, the waiting pods must share a schedulerName. Since then, all pods must match the group.
+    Before v1.37, the waiting pods must share a schedulerName. Since then, all waiting and placed pods must match the
+    group, if its object exists.
     """
     infos = list(waiting.values())
     if not LIKE_ITS_PODS.at(release):

@@ -140,10 +140,10 @@ class Budgets:
         return violating_units
 
     def _use_disruptions(self, position: Position, allowed: dict[str, int]) -> bool:
-        """Use up one disruption of each PDB of the pod, and return whether any PDB had none left.
+        """Use up one disruption of each PDB of the pod, and return whether some PDB had none left.
 
-        The counts in `allowed` are reduced until a PDB without a disruption left is found. A PDB that has already
-        recorded the pod's disruption is skipped.
+        The remaining disruptions in `allowed` are reduced up to and including the first PDB that had none left. A PDB
+        that has already recorded the pod's disruption is skipped.
         """
         name = self.view.pods.objects[position].metadata.name
         for budget in self.find_protecting_budgets(position):
@@ -212,7 +212,7 @@ class Budgets:
         self._change_headroom(positions, 1)
 
     def _change_headroom(self, positions: Iterable[Position], change: int) -> None:
-        """Add `change` to the disruption headroom of the PDBs that protect these pods, once per pod.
+        """Add `change` to the disruption headroom of the PDBs that protect these pods, once for each pod and PDB.
 
         Updated copies of these PDBs replace them in the view.
         """

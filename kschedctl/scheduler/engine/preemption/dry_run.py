@@ -93,7 +93,10 @@ class DryRun:
         return tuple(dict.fromkeys(message for _, message in sorted(by_row)))
 
     def _iter_filter_errors(self) -> Iterator[tuple[int, str]]:
-        """Yield the row and message of each error that a filter reports once the evictable pods are removed."""
+        """Yield the row and message of each error that a filter reports once the evictable pods are removed.
+
+        Only nodes that are hopeless, because they are rejected even then, are considered.
+        """
         for plugin, verdict, reported in self.outcome_without_victims.iter_reported_verdicts():
             for rejection in verdict.rejections:
                 if rejection.code is Code.ERROR:

@@ -297,6 +297,7 @@ class _PodsPerNode:
         A node must pass both with and without the nominated pods. Raises PluginError if a plugin fails.
         """
         info = self._info[removed]
+        # Each removed pod is a change of -1 on its node.
         without = Delta(self.place[removed], info, self._minus[: len(info)])
         rejected = self.filtering.find_rejected_rows(self._own_rows, without)
         if self._nominated:

@@ -288,7 +288,8 @@ def _ask_extender_for_victims(
 ) -> dict[str, _Victims] | None:
     """Send the victims of each node to one extender, and return the victims in its answer, by node.
 
-    Return None if the extender cannot be called, so that its answer is unknown. Raises ExtenderError if it fails.
+    Return None if the extender cannot be called, so that its answer is unknown. Raises ExtenderError if it fails, or if
+    a node or pod in its answer does not exist.
     """
     sent = {}
     for name, node_victims in victims.items():
@@ -330,7 +331,10 @@ def _drop_nodes_without_victims(candidates: dict[str, _Victims], extender: HTTPE
 
 
 def _build_candidates(victims_by_node: Mapping[str, _Victims], view: Fork) -> Candidates:
-    """Build candidates in node order from victims by node name."""
+    """Build candidates in node order from victims by node name.
+
+    PDB violations are taken from the extenders, which report only their number.
+    """
     in_order = sorted((view.nodes.index[name], victims) for name, victims in victims_by_node.items())
     positions: list[Position] = []
     for _, victims in in_order:

@@ -312,8 +312,8 @@ class Devices:
         """Build a device of the slice, with the counters that it consumes and two numbers that identify equal devices.
 
         Devices that differ at most in their names and allocations have the same `twin` number, and devices that
-        selectors cannot tell apart have the same `kind` number. Raises QuantityError for an invalid quantity, and for a
-        step in the valid range of a capacity that is not positive.
+        selectors cannot tell apart have the same `kind` number. Raises QuantityError if a quantity is invalid, or if
+        the validRange.step of a capacity is not positive.
         """
         numbers = self._get_device_numbers(resource_slice, device)
         return PooledDevice(
@@ -329,8 +329,8 @@ class Devices:
         """Return the numbers that identify equal devices, and the counters that the device consumes.
 
         Devices that differ only in their names have the same numbers. Devices that consume counters of their own slice
-        are equal only within the slice. Raises QuantityError for an invalid quantity, and for a step that is not
-        positive.
+        are equal only within the slice. Raises QuantityError if a quantity is invalid, or if the validRange.step of a
+        capacity is not positive.
         """
         spec = resource_slice.spec
         # The slice matters only to devices that consume its own counters.
@@ -349,8 +349,8 @@ class Devices:
     def _get_device_kind_id(self, driver: str, device: Device) -> int:
         """Return a number that is equal for devices that selectors cannot tell apart.
 
-        The capacities of a new kind of device are checked. Raises QuantityError for an invalid quantity in a capacity,
-        and for a step that is not positive.
+        The capacities of a new kind of device are checked. Raises QuantityError if one is not a quantity or has a
+        validRange.step that is not positive.
         """
         visible_fields = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
         if visible_fields not in self._kind_ids:
@@ -360,7 +360,7 @@ class Devices:
 
 
 def _check_capacities(device: Device) -> None:
-    """Raise QuantityError for an invalid quantity in a capacity of the device, and for a step that is not positive."""
+    """Raise QuantityError if a capacity is not a quantity or has a validRange.step that is not positive."""
     for name, capacity in device.capacity.items():
         parse_quantity(str(capacity.value))
         valid_range = capacity.request_policy.valid_range if capacity.request_policy else None

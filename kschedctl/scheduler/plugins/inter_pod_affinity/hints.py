@@ -89,8 +89,9 @@ def is_schedulable_after_node_change(
     """Return whether the node change affects a topology domain of the waiting pod's terms.
 
     A changed node must have entered a domain of an affinity term, or left a domain of an anti-affinity term. A new node
-    must have the label of an affinity term, unless there are anti-affinity terms. Without `compares_with_old_node`, it
-    is enough that the node has the label of some term. Raises PluginError for terms that cannot be parsed.
+    must have the label of an affinity term, but any new node is enough if there are anti-affinity terms. Without
+    `compares_with_old_node`, it is enough that the node has the label of some term. Raises PluginError for terms that
+    cannot be parsed.
     """
     affinity, anti_affinity = get_required_terms(info)
     new_labels = change.new.metadata.labels

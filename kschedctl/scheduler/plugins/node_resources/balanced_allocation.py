@@ -118,7 +118,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
         """Return the pod's requests as the state for Score, or skip Score if it requests none of the scored resources.
 
-        Versions before 1.33 score such a pod as well.
+        Versions before 1.33 do not skip Score.
         """
         requests = self._list_scored_requests(info, view)
         if not (any(requests) or self.scores_best_effort):
@@ -200,9 +200,8 @@ def _compute_balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores,
 def _compute_utilization_deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
     """Return the standard deviation of the resources' utilizations on each node.
 
-    `amounts` has the used amounts, in the shape (resources, nodes).
-
-    Resources that a node does not offer are left out. As in upstream, a separate formula for two resources rounds
+    `amounts` has the used amounts, in the shape (resources, nodes). Resources that a node does not offer are left out.
+    With fewer than two resources, the deviation is 0. As in upstream, a separate formula for two resources rounds
     differently, and sums are added in the order of the resources.
     """
     offered = allocatable != 0
