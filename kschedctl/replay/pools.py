@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Counts, Ints
+from kschedctl.api.node_health import NodeHealth, get_node_health
 from kschedctl.api.node_pools import find_node_pool_name, is_control_plane
 from kschedctl.api.objects import Node
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -95,10 +96,15 @@ UNREADY_TAINT_SUFFIXES = (
 
 
 def find_unready_nodes(view: Fork) -> Bools:
-    """Return a mask (N,) of the nodes with a taint that marks them as not ready or not yet initialized."""
+    """Return a mask (N,) of the nodes that are not ready, unreachable or not yet initialized.
+
+    Their condition Ready or a taint says so.
+    """
     taint_sets, set_of_node = view.nodes.taint_sets
     is_unready_set = [any(taint.key.endswith(UNREADY_TAINT_SUFFIXES) for taint in taints) for taints in taint_sets]
-    is_unready: Bools = np.array(is_unready_set, np.bool_)[set_of_node]
+    is_tainted: Bools = np.array(is_unready_set, np.bool_)[set_of_node]
+    is_unhealthy = np.array([get_node_health(node) is not NodeHealth.READY for node in view.nodes.objects], np.bool_)
+    is_unready: Bools = is_tainted | is_unhealthy
     return is_unready
 
 

@@ -4,7 +4,8 @@ Nodes are drained as `kubectl drain` does, with one or several seeds. All nodes 
 the given order. As with --ignore-daemonsets, --delete-emptydir-data and --force, DaemonSet and static pods stay, and
 pods without a controller are lost. A pod that a budget protects does not hold up the others, and is retried as long as
 something changes. A replacement counts as healthy as soon as it has a node. If it tolerates the cordon, it may come
-back, and then the node is not empty. Upstream: staging/src/k8s.io/kubectl/pkg/drain (v1.36).
+back, and then the node is not empty. The pods of a node that is unreachable or not ready stay Terminating. Upstream:
+staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 
 The eviction of a node's pods is in `kschedctl/replay/node_drain.py`.
 """
@@ -20,13 +21,14 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.commands.drain.stranded_pods import find_stranded_pods
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.controllers.admissions import Admissions
+from kschedctl.replay.down_nodes import find_down_nodes
 from kschedctl.replay.edits import cordon_nodes, find_nodes
 from kschedctl.replay.node_drain import (
     NodeDrain,
@@ -48,6 +50,7 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
+from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.placements import select_displaced_pods
@@ -55,9 +58,6 @@ from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 from kschedctl.scheduler.simulation.simulation import Simulation
-
-UNREACHABLE, OUT_OF_SERVICE = "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"
-"""The taint of a node whose kubelet does not respond, and the taint that makes its pods deleted by force."""
 
 
 def drain(
@@ -202,15 +202,20 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     if random_order and unplaced:
         always_unplaced = count_always_unplaced_pods(_build_simulation_without_pods(shared, evictable), unplaced)
 
-    unreachable = _find_unreachable_nodes(shared.cluster, evictable_pods)
-    is_drained = not (blocked or returned or unreachable or simulation.interrupted)
+    # Pods on nodes without a working kubelet do not disappear
+    waiting_for_end = [pod for pod in terminating if pod not in evicted_pods]
+    down_nodes = find_down_nodes(simulation.view, [*evicted_pods, *waiting_for_end])
+    has_unreachable_pods = any(down.health is NodeHealth.UNREACHABLE for down in down_nodes)
+    is_unready = find_unready_nodes(simulation.view)
+
+    is_drained = not (blocked or returned or simulation.interrupted or has_unreachable_pods)
     has_consequences = bool(unplaced or not_created or select_displaced_pods(evicted) or node_drain.lost) or has_waiting
     harms_pending_pods = bool(nominated or stranded)
     return Drain(
         nodes=tuple(shared.nodes),
         seed=seed,
         drained=is_drained,
-        safe=is_drained and not has_consequences and not harms_pending_pods,
+        safe=is_drained and not has_consequences and not harms_pending_pods and not down_nodes,
         moved=tuple(iter_moved_pods(node_drain)),
         unplaced=group_unplaced_pods(
             simulation,
@@ -234,8 +239,9 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         stranded=stranded,
         untried=len(node_drain.evictable) - len(blocked),
         headroom=compute_headroom(
-            simulation.view, before, ~simulation.view.nodes.unschedulable, drained=is_drained_node
+            simulation.view, before, ~simulation.view.nodes.unschedulable, drained=is_drained_node | is_unready
         ),
+        down_nodes=down_nodes,
         **count_pods_by_place(simulation.view, before, simulation.view.requested),
         search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
         **_build_report_basis(node_drain),
@@ -245,29 +251,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         chain=summarize_evictions(simulation, evicted),
         evicted_elsewhere=list_evicted_elsewhere(simulation, frozenset(shared.nodes)),
         lost_victims=lost_victims,
-        unreachable=unreachable,
-        without_successors=tuple(
-            pod.key
-            for pod in evictable_pods
-            if pod.spec.node_name in unreachable and find_owner(pod).kind == "StatefulSet"
-        ),
         pinned_volumes=pinned,
-    )
-
-
-def _find_unreachable_nodes(cluster: Cluster, evictable_pods: Sequence[Pod]) -> tuple[str, ...]:
-    """Return the nodes with evictable pods whose kubelets do not respond, so that nobody confirms that pods are gone.
-
-    Pods of nodes that are tainted as out of service are deleted by force. Upstream: gcTerminating in
-    pkg/controller/podgc/gc_controller.go (v1.36).
-    """
-    names = {pod.spec.node_name for pod in evictable_pods}
-    return tuple(
-        node.metadata.name
-        for node in cluster.nodes
-        if node.metadata.name in names
-        and any(taint.key == UNREACHABLE for taint in node.spec.taints)
-        and not any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
     )
 
 

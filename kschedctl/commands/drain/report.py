@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, CsvTable
 from kschedctl.reports.document import Document
+from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import (
     BlockedPod,
@@ -75,11 +76,15 @@ class Drain(Report, frozen=True):
     nodes: tuple[str, ...]
     seed: int
     drained: bool
-    """Whether only pods that belong to the nodes are left in every run."""
+    """Whether only pods that belong to the nodes are left in every run.
+
+    False if pods stay Terminating on an unreachable node.
+    """
     safe: bool
     """Whether in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted.
 
-    No pending pod may lose its nominated node, or the only nodes where it can run.
+    No pending pod may lose its nominated node, or the only nodes where it can run, and no pod may stay Terminating on a
+    node that is unreachable or not ready.
     """
     moved: tuple[MovedPod, ...] = ()
     unplaced: tuple[UnplacedPods, ...] = ()
@@ -105,6 +110,7 @@ class Drain(Report, frozen=True):
     stranded: tuple[str, ...] = ()
     """Pending pods that can run on none but the drained nodes, whatever room is made elsewhere."""
     headroom: tuple[Headroom, ...] = ()
+    """The room on the nodes that are ready and not drained."""
     zones: tuple[PodCount, ...] = ()
     """Pods per zone."""
     nodes_changed: tuple[PodCount, ...] = ()
@@ -145,12 +151,10 @@ class Drain(Report, frozen=True):
     """The evicted pods whose annotations ask autoscalers not to evict them."""
     lost_victims: tuple[str, ...] = ()
     """The preempted pods that no controller recreates."""
-    unreachable: tuple[str, ...] = ()
-    """The nodes whose kubelets do not respond, so that evicted pods stay Terminating, and `kubectl drain` waits."""
-    without_successors: tuple[str, ...] = ()
-    """The pods of these nodes whose controllers create no replacement until the pods are gone."""
     pinned_volumes: tuple[PinnedVolume, ...] = ()
     """The volumes of the drained pods that can be used only from the drained nodes."""
+    down_nodes: tuple[DownNode, ...] = ()
+    """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -162,6 +166,12 @@ class Drain(Report, frozen=True):
         )
 
     def _describe_outcomes(self) -> str:
+        """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
+        outcomes = self._count_outcomes()
+        down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
+        return f"{down_nodes}; then {outcomes}" if down_nodes else outcomes
+
+    def _count_outcomes(self) -> str:
         """Describe the number of pods with each outcome, the worst outcomes first."""
         numbers = (
             (
@@ -194,23 +204,7 @@ class Drain(Report, frozen=True):
             counts.append(counted(self.untried, "pod was not tried", "pods were not tried"))
         if self.staying:
             counts.append(counted(self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"))
-        outcomes = ", ".join(counts) or "nothing runs there"
-        return f"{self._describe_unreachable_nodes()}; then {outcomes}" if self.unreachable else outcomes
-
-    def _describe_unreachable_nodes(self) -> str:
-        """Describe which nodes are unreachable, and what this means for their pods. Return "" if none is."""
-        if not self.unreachable:
-            return ""
-        nodes = self.unreachable
-        text = (
-            f"{first_few(nodes)} {agreeing(len(nodes), 'is', 'are')} unreachable: "
-            f"{agreeing(len(nodes), 'its', 'their')} pods stay Terminating until they are force-deleted, or "
-            f"{agreeing(len(nodes), 'the node is', 'the nodes are')} deleted or tainted as out of service"
-        )
-        if self.without_successors:
-            get = agreeing(len(self.without_successors), "gets", "get")
-            text += f" ({first_few(self.without_successors)} {get} no replacement until then)"
-        return text
+        return ", ".join(counts) or "nothing runs there"
 
     def _build_verdict(self) -> str:
         """Return the verdict in words. If the nodes can be drained, but not safely, it includes the worst drawback."""
@@ -228,6 +222,8 @@ class Drain(Report, frozen=True):
             (len(self.nominated), "but pending pods lose the room made for them"),
         )
         worst = next((text for number, text in drawbacks if number), "with disruption")
+        if self.down_nodes:
+            worst = "but pods may stay Terminating"
         return f"Can be drained, {worst}"
 
     def _describe_pods_evicted_elsewhere(self) -> list[str]:
@@ -262,7 +258,7 @@ class Drain(Report, frozen=True):
             return ""
         first, *others = self.blocked
         more = f" and {counted(len(others), 'more pod')}" if others else ""
-        return f"{first.why} ({first.pod}{more})"
+        return "; ".join([*describe_down_nodes(self.down_nodes), f"{first.why} ({first.pod}{more})"])
 
     def _describe_lost_pods(self) -> tuple[str, ...]:
         """Return texts that name the evicted and the preempted pods that no controller recreates."""
@@ -386,10 +382,9 @@ class Drain(Report, frozen=True):
         Denied replacements of one workload are one problem, and so are pods that wait for the same reason.
         """
         returned = "comes back to a drained node: it tolerates the cordon"
-        unreachable = "unreachable: its pods stay Terminating"
         return [
-            *(GateProblem("eviction-blocked", f"Node {node}", unreachable) for node in self.unreachable),
             *(GateProblem("eviction-blocked", f"Pod {blocked.pod}", blocked.why) for blocked in self.blocked),
+            *(problem for down in self.down_nodes for problem in down.iter_gate_problems()),
             *(group.gate_problem for group in self.unplaced),
             *(workload.gate_problem for workload in self.not_created),
             *(w.gate_problem for w in self.displaced_workloads if w.outcome is QuotaOutcome.WAITS),

@@ -36,6 +36,7 @@ from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
+from kschedctl.replay.down_nodes import find_down_nodes
 from kschedctl.replay.edits import select_pods
 from kschedctl.replay.node_drain import NodeDrain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
@@ -62,6 +63,7 @@ from kschedctl.replay.settling import (
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports import scenario as parts
+from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -118,6 +120,8 @@ class ScenarioRun:
     unknown: tuple[UnknownKind, ...] = ()
     not_created: list[NotCreated] = field(default_factory=list)
     """Workloads with pods that admission denies."""
+    down_nodes: list[DownNode] = field(default_factory=list)
+    """The drained nodes whose pods stay Terminating."""
     admitted_namespaces: dict[str, bool] = field(default_factory=dict)
     """Namespace of pods that pass admission -> whether all of admission is replayed for it."""
     admitted: set[str] = field(default_factory=set)
@@ -275,11 +279,14 @@ class ScenarioRun:
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         admissions = Admissions(self.settled.cluster, {})
         drain = NodeDrain(simulation, node_names, None, admissions)
+        evictable = list(drain.evictable)
         drain.run()
 
         self.not_created += drain.report_not_created()
         pods = simulation.view.pods.objects
         self.admitted |= {pods[position].key for position in (*drain.outcomes, *drain.denied)}
+
+        evicted_pods = [pods[position] for position in evictable if position not in drain.evictable]
 
         # Schedule the pods that are pending after the drain. After an interruption, pods that waited before still do.
         later_outcomes = (
@@ -293,7 +300,10 @@ class ScenarioRun:
         evicted = len(list_displaced_victims(simulation, [*drain.preemptions, *later_outcomes]))
         unknown = find_simulation_unknowns(simulation, *drain.dependencies)
         self.settled = replace(settled, waiting=waiting, evicted=evicted, unknown=unknown)
-        notes = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked_pods()]
+        down_nodes = find_down_nodes(simulation.view, evicted_pods)
+        self.down_nodes += down_nodes
+        notes = [*describe_down_nodes(down_nodes)]
+        notes += [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked_pods()]
         return StepEffect(len(drain.outcomes) + len(drain.denied) + len(drain.lost), notes)
 
 
@@ -609,6 +619,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
         search_start=describe_search_start(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         not_created=tuple(created.not_created),
+        down_nodes=tuple(run.down_nodes),
         **build_cluster_basis(
             merge_unknown_kinds((before.unknown, run.unknown)),
             scheduler_before,

@@ -90,9 +90,13 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
 
 
 def is_harmless(report: WhatIf) -> bool:
-    """Return whether the report's pods are all created, and in no run a pod becomes pending or is lost for good."""
+    """Return whether the report's pods are all created, and in no run a pod becomes pending or is lost for good.
+
+    No pod may stay Terminating because its node is unreachable or not ready.
+    """
     lost = report.over_runs.get(LOST)
-    return leaves_no_pod_pending(report) and not report.lost_pods and not (lost and lost.most)
+    is_any_lost = bool(report.lost_pods or (lost and lost.most))
+    return leaves_no_pod_pending(report) and not is_any_lost and not report.down_nodes
 
 
 def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_nodes: bool) -> list[str]:
