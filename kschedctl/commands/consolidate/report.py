@@ -99,7 +99,10 @@ class NodeConsolidation(Report, frozen=True):
     """The hourly price of the removable nodes whose price is known."""
     fitting: int = 0
     """The number of pending pods that fit now. They are placed before the first drain."""
+    recreated: int = 0
+    """The number of pods of nodes that are not ready. They are placed on other nodes before the first drain."""
     requested: tuple[RequestedShare, ...] = ()
+    """The requested shares on ready worker nodes."""
     zones: tuple[ZoneLoss, ...] = ()
     """The pods that the loss of each zone leaves without a node, if requested."""
     pools: tuple[PoolChange, ...] = ()
@@ -140,6 +143,9 @@ class NodeConsolidation(Report, frozen=True):
         needed_nodes = [node.node for node in self.staying if node.lets_run]
         if needed_nodes:
             text += f"; {first_few(needed_nodes)} {agreeing(len(needed_nodes), 'is', 'are')} kept for pending pods"
+        if self.recreated:
+            pods = counted(self.recreated, "pod")
+            text += f"; {pods} of nodes that are not ready {agreeing(self.recreated, 'needs', 'need')} room, too"
         if self.cordoned_empty and not self.has_unread_pods:
             names = first_few(self.cordoned_empty)
             are = agreeing(len(self.cordoned_empty), "is", "are")
