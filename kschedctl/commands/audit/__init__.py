@@ -94,7 +94,7 @@ def audit(
     """
     for name in sections:
         if name not in SECTIONS:
-            raise UsageError(f'no section "{name}"', where="--section", hint=f"there are: {', '.join(SECTIONS)}")
+            raise UsageError(f'no section "{name}"', where="--section", hint=f"available: {', '.join(SECTIONS)}")
     cluster_time = cluster.provenance.read_at if cluster.provenance else ""
     audited = AuditedCluster(
         Scheduler(cluster),

@@ -31,10 +31,11 @@ from kschedctl.commands.consolidate.safety import (
     simulate_zone_losses,
 )
 from kschedctl.replay import kubectl
+from kschedctl.replay.edits import change_pods, find_pods_on_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, list_pods_asking_to_stay, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import Pools, compare_pools, find_unready_nodes, select_reported_amounts
-from kschedctl.replay.settling import build_resulting_cluster, find_pods_still_pending
+from kschedctl.replay.settling import build_replacement, build_resulting_cluster, find_pods_still_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
@@ -131,7 +132,9 @@ class ConsolidationRun:
     pending: Sequence[Position]
     """The pending pods, some of which are placed before the first drain. Without those of --headroom-for."""
     remaining: Bools
-    """Whether each node is still there, shape (N,)."""
+    """Whether each worker node is ready and still there, shape (N,)."""
+    pods_of_unready_nodes: tuple[str, ...] = ()
+    """The pods of nodes that are not ready, for which room has to remain on other nodes."""
     removable: list[RemovableNode] = field(default_factory=list)
     staying: list[StayingNode] = field(default_factory=list)
     zones: list[ZoneLoss] = field(default_factory=list)
@@ -148,6 +151,7 @@ class ConsolidationRun:
 
         Raises KeyboardInterrupt if the user interrupts while pending pods are placed.
         """
+        scheduler, pods_of_unready_nodes = _release_pods_of_unready_nodes(scheduler)
         pools = Pools.from_view(scheduler.view)
         # The pods of --headroom-for are pending, but must not be placed: room for them has to remain.
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
@@ -168,7 +172,8 @@ class ConsolidationRun:
             reserve=reserve,
             drains=drains,
             pending=pending,
-            remaining=pools.workers.copy(),
+            remaining=pools.workers & ~find_unready_nodes(scheduler.view),
+            pods_of_unready_nodes=pods_of_unready_nodes,
         )
 
     @property
@@ -328,9 +333,10 @@ class ConsolidationRun:
 
         If not all pods were read, no node is reported as removable, since unread pods may run on it.
         """
+        ready_workers = self.pools.workers & ~find_unready_nodes(self.scheduler.view)
         if self.scheduler.view.cluster.find_gap("Pod"):
             self.removable = []
-            self.remaining = self.pools.workers
+            self.remaining = ready_workers
         view = self.candidates.view
         order = self.order
         excluded = self._find_excluded_nodes_by_reason()
@@ -358,9 +364,7 @@ class ConsolidationRun:
             saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
             fitting=int(np.count_nonzero((self.scheduler.view.node < 0) & (view.node >= 0))),
-            requested=tuple(
-                compute_requested_shares(self.scheduler.view, self.view, self.remaining, self.pools.workers)
-            ),
+            requested=tuple(compute_requested_shares(self.scheduler.view, self.view, self.remaining, ready_workers)),
             zones=tuple(self.zones),
             pools=compare_pools(self.scheduler.view, self.view, self._find_kept_nodes(rows)) if rows else (),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
@@ -368,6 +372,9 @@ class ConsolidationRun:
             loses_data=list_pods_with_local_data(moved_pods),
             ask_to_stay=list_pods_asking_to_stay(moved_pods),
             pool=self.wishes.pool,
+            pods_of_unready_nodes=self.pods_of_unready_nodes,
+            pending=len(self.pending) - len(self.pods_of_unready_nodes),
+            leaves_no_node=bool(rows) and not (self.remaining & ~view.nodes.unschedulable).any(),
             waiting_workloads=find_uncounted_workloads(self.scheduler, self.pending),
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),
@@ -407,6 +414,23 @@ class ConsolidationRun:
             OF_ANOTHER_POOL: ~is_in_pool,
         }
         return {reason: np.flatnonzero(nodes).tolist() for reason, nodes in is_excluded.items() if nodes.any()}
+
+
+def _release_pods_of_unready_nodes(scheduler: Scheduler) -> tuple[Scheduler, tuple[str, ...]]:
+    """Return a scheduler of the cluster in which the pods of unready nodes wait for other nodes, and these pods.
+
+    Their controllers recreate them if the nodes do not become ready again, so that room has to remain for them.
+    """
+    view = scheduler.view
+    names = {view.nodes.names[row] for row in np.flatnonzero(find_unready_nodes(view)).tolist()}
+    if not names:
+        return scheduler, ()
+    pods = [pod for pod in find_pods_on_nodes(scheduler.cluster, names) if is_recreated_elsewhere(pod)]
+    changes = {(pod.metadata.namespace, pod.metadata.name): build_replacement(pod, "") for pod in pods}
+    if not changes:
+        return scheduler, ()
+    released = Scheduler(change_pods(scheduler.cluster, changes), scheduler.call_extender)
+    return released, tuple(pod.key for pod in pods)
 
 
 @dataclass(eq=False)

@@ -112,6 +112,12 @@ class NodeConsolidation(Report, frozen=True):
     """The pods that move although their annotations ask autoscalers not to evict them."""
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
+    pods_of_unready_nodes: tuple[str, ...] = ()
+    """The pods of nodes that are not ready. They count as pending, so that room remains for them on other nodes."""
+    pending: int = 0
+    """The number of pending pods."""
+    leaves_no_node: bool = False
+    """Whether no ready node that is not cordoned would remain."""
     waiting_workloads: tuple[str, ...] = ()
     """The objects that wait for nodes but whose pods are not placed: in queues or of other schedulers."""
     not_replayed: tuple[str, ...] = ()
@@ -140,6 +146,7 @@ class NodeConsolidation(Report, frozen=True):
         needed_nodes = [node.node for node in self.staying if node.lets_run]
         if needed_nodes:
             text += f"; {first_few(needed_nodes)} {agreeing(len(needed_nodes), 'is', 'are')} kept for pending pods"
+        text += self._describe_need_for_nodes()
         if self.cordoned_empty and not self.has_unread_pods:
             names = first_few(self.cordoned_empty)
             are = agreeing(len(self.cordoned_empty), "is", "are")
@@ -147,6 +154,18 @@ class NodeConsolidation(Report, frozen=True):
         if not self.complete:
             were = agreeing(self.tried, "was", "were")
             text += f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
+        return text
+
+    def _describe_need_for_nodes(self) -> str:
+        """Describe which pods need the remaining nodes, and whether none remains, as the end of a sentence."""
+        text = ""
+        if self.pods_of_unready_nodes:
+            pods = counted(len(self.pods_of_unready_nodes), "pod")
+            text += f"; room is kept for {pods} of nodes that are not ready"
+        is_needed = bool(self.pending) or len(self.removable) < self.nodes
+        if self.leaves_no_node and is_needed and not self.waiting_workloads:
+            pending = f", although {counted(self.pending, 'pod is', 'pods are')} pending" if self.pending else ""
+            text += f"; no ready node would be left{pending}"
         return text
 
     def _describe_removable_count(self) -> str:

@@ -438,6 +438,23 @@ def test_nodes_that_were_not_tried_are_named_and_cordoned_empty_ones_can_go_as_w
     assert "2 nodes cordoned already: n2, n3" in RENDERERS["table"](report, Style())
 
 
+def test_room_is_kept_for_pods_of_nodes_that_are_not_ready() -> None:
+    """n1 is unreachable, so its pod needs n2 or n3, and neither counts what is free on n1."""
+    unreachable = node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}])
+    report = consolidated([unreachable, node("n2"), node("n3"), replica("a", "n1", "1")])
+    assert len(names(report)) == 1
+    assert report.pods_of_unready_nodes == ("d/a",)
+    assert str(report) == "1 of 3 nodes could be removed; room is kept for 1 pod of nodes that are not ready"
+    cpu = next(share for share in report.requested if share.resource == "cpu")
+    assert cpu.after == 25.0  # 1 of the 4 cpus of the only ready node
+
+
+def test_it_is_said_if_no_node_would_be_left_although_pods_are_pending() -> None:
+    report = consolidated([node("n1"), pod("large", "", "9", {"kind": "ReplicaSet", "name": "web-5f"})])
+    assert str(report) == "1 of 1 node could be removed; no ready node would be left, although 1 pod is pending"
+    assert report.summary().headline == str(report)
+
+
 def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:
     waiting = pod("train", "", "1", {"kind": "Job", "name": "train"})
     waiting["spec"]["schedulerName"] = "volcano"

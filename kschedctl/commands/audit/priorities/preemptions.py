@@ -276,7 +276,7 @@ def _resolve_tier(tiers: Tiers, tier_name: str) -> int:
     for tier, (name, value) in enumerate(zip(tiers.names, tiers.priorities.tolist(), strict=True)):
         if tier_name in (str(value), *name.split(", ")):
             return tier
-    raise UsageError(f'no pod has priority "{tier_name}"', where="--tier", hint=f"there are: {', '.join(tiers.names)}")
+    raise UsageError(f'no pod has priority "{tier_name}"', where="--tier", hint=f"available: {', '.join(tiers.names)}")
 
 
 def _group_preempted_by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[EvictedWorkload, ...]:
