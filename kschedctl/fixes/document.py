@@ -20,6 +20,7 @@ from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
+from kschedctl.fixes.ways.neighbours import merge_scale_downs
 from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey, is_made_up
@@ -48,7 +49,7 @@ def build_remedy(
     after the changes, or None if it was not replayed.
     """
     trial = ranked.trial
-    fixes = trial.changes
+    fixes = merge_scale_downs(trial.changes)
     victims = rollout.victims if rollout else trial.victims
     changes = tuple(iter_object_changes(edits or _move_pod_edits_to_template(trial, pod_key, workload)))
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
@@ -82,7 +83,7 @@ def build_remedy(
             *(patch.commands if patch and not manifest_edits else ()),
         ),
         changes=changes,
-        kinds=tuple(fix.kind.value for fix in fixes),
+        kinds=tuple(fix.kind.value for fix in trial.changes),
         victims=victims,
         restarts=restarts,
         chain=rollout.chain if rollout else None,
@@ -137,7 +138,7 @@ def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
     """Yield the costs of the fixes: fields to fill in, checks to make first, and guarantees that are given up or lost.
 
-    `needs_values` names the fields to fill in. A guarantee of several fixes is yielded once.
+    `needs_values` names the fields to fill in. A guarantee that several fixes give up is yielded once.
     """
     if needs_values:
         yield FixCost(CostKind.NEEDS_VALUES, f"not verified: fill in {', '.join(needs_values)} first")

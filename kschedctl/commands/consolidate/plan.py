@@ -260,7 +260,7 @@ class ConsolidationRun:
 
         Otherwise the returned trial says why, and the drain is undone.
         """
-        trial = self.drains.drain_unneeded_node(row, self.candidates.waiting)
+        trial = self.drains.drain_unneeded_node(row, [*self.pending, *self.candidates.displaced])
         if trial.why:
             return trial
         remaining = self.remaining.copy()
@@ -377,12 +377,12 @@ class ConsolidationRun:
             ),
             zones=tuple(self.zones),
             pools=self._compare_pools(rows) if rows else (),
-            recreated=len(self.candidates.waiting) - len(self.pending),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
             commands=tuple(kubectl.render_command("drain", node.node, *DRAIN_OPTIONS) for node in self.removable),
             loses_data=list_pods_with_local_data(moved_pods),
             ask_to_stay=list_pods_asking_to_stay(moved_pods),
             pool=self.wishes.pool,
+            pods_of_unready_nodes=tuple(view.pods.objects[position].key for position in self.candidates.displaced),
             waiting_workloads=find_uncounted_workloads(self.scheduler, self.pending),
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),

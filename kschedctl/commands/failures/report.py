@@ -86,7 +86,7 @@ class Failure(Document, frozen=True):
 
     @property
     def consequences(self) -> str:
-        """The costs of the failure in words, or an empty string if it costs nothing."""
+        """The costs of the failure in words, or "" if it has none."""
         return ", ".join(
             filter(None, (self._describe_displaced_pods(), self._describe_evicted_pods(), self._describe_lost_pods()))
         )
@@ -152,7 +152,10 @@ class Failures(Report, frozen=True):
     kind: str = "Failures"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the answer, the consequences of the worst failure, and what makes the answer uncertain."""
+        """Return the answer in two parts, followed by what makes it uncertain.
+
+        If all failures are safe, the second part names the workloads that may wait until lost nodes are deleted.
+        """
         answer, consequences = self._build_answer()
         if self.spread_workloads and all(failure.safe for failure in self.failures):
             consequences += f"; {self.describe_spread_workloads()}"
@@ -171,7 +174,10 @@ class Failures(Report, frozen=True):
         )
 
     def _build_answer(self) -> tuple[str, str]:
-        """Return which units can be lost, and the consequences of the worst failure or how many were simulated."""
+        """Return which units can be lost, and then the consequences of the worst failure.
+
+        If it has no consequences, the second part is the number of simulated failures.
+        """
         unsafe = sum(not failure.safe for failure in self.failures)
         tried = len(self.failures)
         units = self.unit.replace("pair", "pairs", 1) if self.unit.startswith("pair") else f"{self.unit}s"
@@ -197,7 +203,7 @@ class Failures(Report, frozen=True):
         return f"{answer}.", f"Worst is {worst.name}: {worst.consequences}"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the numbers of failures and, if there are any, the consequences of the worst one."""
+        """Return the summary with the verdict, the numbers of failures, and the worst failure if there is one."""
         figures = {"tried": len(self.failures), "withConsequences": sum(not loss.safe for loss in self.failures)}
         summary = replace(summary, subject=self.unit, verdict="Safe" if self.safe else "Unsafe", figures=figures)
         if not self.failures:
@@ -253,7 +259,7 @@ class Failures(Report, frozen=True):
         return f"any {self.unit} can be lost without disruption"
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
-        """Return a problem for a CI gate for each failure that leaves pods without a node or preempts pods."""
+        """Return a problem for a CI gate for each failure that is not safe."""
         return [
             GateProblem(
                 "loss-not-borne",
@@ -266,7 +272,7 @@ class Failures(Report, frozen=True):
 
 
 def _describe_lost_pods(worst: Failure) -> tuple[str, ...]:
-    """Return a text that names the pods that no controller recreates, or () if there are none."""
+    """Return a text that names the pods that no controller recreates. Return () if the failure loses none."""
     return (f"lost for good, since no controller recreates them: {first_few(worst.lost_pods)}",) if worst.lost else ()
 
 

@@ -169,7 +169,7 @@ def render_patches(document: Document) -> str:
         remedies = [*document.remedies]
     else:
         kind = getattr(document, "kind", "another document")
-        raise UsageError(f"-o patch needs remedies, but this is {kind}", hint="-o json has everything")
+        raise UsageError(f"-o patch works only for remedies, but this is {kind}", hint="-o json has everything")
     return "---\n".join(_render_remedy(number, remedy) for number, remedy in enumerate(remedies, 1))
 
 

@@ -36,7 +36,7 @@ def schema(
 
 
 def _find_schema(kind: str) -> dict[str, object]:
-    """Return the schema for a name or kind. Raises UsageError if there is none."""
+    """Return the schema of the document with this name or kind. Raises UsageError if there is none."""
     names = {name.replace("-", ""): name for name in (*DOCUMENTS, *INPUT_SCHEMAS)}
     name = names.get(kind.replace("-", "").lower())
     if name is None:

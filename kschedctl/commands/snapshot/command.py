@@ -127,7 +127,7 @@ snapshot = {"save": save, "show": show, "diff": diff}
 
 
 def _build_snapshot_report(header: Header, file: str) -> SnapshotReport:
-    """Build the report on a snapshot from its header."""
+    """Build the report on a snapshot file from its header. The size is 0 if there is no such file."""
     report = SnapshotReport(
         file=file,
         size=os.path.getsize(file) if os.path.exists(file) else 0,

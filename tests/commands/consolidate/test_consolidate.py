@@ -71,9 +71,9 @@ def test_pods_of_unready_nodes_need_room() -> None:
     pods = [stateful, replica("r1", "n1", "3")]
     down = node("n1", cpu="8", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}])
     report = consolidated([down, node("n2"), node("n3"), *pods])
-    assert (names(report), report.recreated) == ([], 2)
-    assert "2 pods of nodes that are not ready need room, too" in report.build_first_line()[0]
-    assert "2 pods of nodes that are not ready need room, too" in report.summary().headline
+    assert (names(report), len(report.pods_of_unready_nodes)) == ([], 2)
+    assert "room is kept for 2 pods of nodes that are not ready" in report.build_first_line()[0]
+    assert "room is kept for 2 pods of nodes that are not ready" in report.summary().headline
 
     # The capacity of n1 does not count, neither now nor then
     cpu = next(share for share in report.requested if share.resource == "cpu")
@@ -82,7 +82,7 @@ def test_pods_of_unready_nodes_need_room() -> None:
     # A terminating pod whose replacement exists needs no room, and neither does a pod that nothing recreates
     pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     report = consolidated([down, node("n2"), node("n3"), *pods, pod("alone", "n1", "3")])
-    assert (len(names(report)), report.recreated) == (1, 1)
+    assert (len(names(report)), report.pods_of_unready_nodes) == (1, ("d/db-0",))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -471,6 +471,17 @@ def test_nodes_that_were_not_tried_are_named_and_cordoned_empty_ones_can_go_as_w
     assert report.summary().headline == str(report)
     assert report.summary().warnings == ("not tried: n2, n3 (cordoned already)",)
     assert "2 nodes cordoned already: n2, n3" in RENDERERS["table"](report, Style())
+
+
+def test_room_is_kept_for_pods_of_nodes_that_are_not_ready() -> None:
+    """n1 is unreachable, so its pod needs n2 or n3, and neither counts what is free on n1."""
+    unreachable = node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}])
+    report = consolidated([unreachable, node("n2"), node("n3"), replica("a", "n1", "1")])
+    assert len(names(report)) == 1
+    assert report.pods_of_unready_nodes == ("d/a",)
+    assert str(report) == "1 of 3 nodes could be removed; room is kept for 1 pod of nodes that are not ready"
+    cpu = next(share for share in report.requested if share.resource == "cpu")
+    assert cpu.after == 25.0  # 1 of the 4 cpus of the only ready node
 
 
 def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:

@@ -77,8 +77,8 @@ class EmptyingOrder(NamedTuple):
     """The number of pods that would have to move, by node, shape (N,)."""
     unknown: tuple[UnknownKind, ...]
     """The unread data that the placements depend on."""
-    waiting: Sequence[Position] = ()
-    """The pending pods, and the pods that controllers recreate because their nodes are not ready."""
+    displaced: Sequence[Position] = ()
+    """The pods of nodes that are not ready, which controllers recreate on other nodes."""
 
 
 def find_removable_nodes(
@@ -105,7 +105,7 @@ def find_removable_nodes(
     try:
         for row in tried_rows:
             is_last = len(candidates.empty) + len(emptied) + 1 == ready_count
-            trial = drains.drain_unneeded_node(row, candidates.waiting)
+            trial = drains.drain_unneeded_node(row, [*pending, *candidates.displaced])
             if is_last and not trial.why:
                 drains.undo()
                 trial = KEEPS_LAST
@@ -140,8 +140,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     simulation = Simulation(scheduler, preemption=False)
     displaced = find_pods_to_recreate(simulation.view)
     simulation.release(displaced)
-    waiting = [*pending, *displaced]
-    simulation.schedule_or_raise_interrupt(waiting)
+    simulation.schedule_or_raise_interrupt([*pending, *displaced])
     view = simulation.view
     movable_counts, movable_shares = _measure_movable_pods(view)
     nominated_rows, _ = view.nominations
@@ -154,7 +153,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
         order=[Row(row) for row in least_first if is_candidate[row] and movable_counts[row]],
         movable=movable_counts,
         unknown=find_simulation_unknowns(simulation),
-        waiting=waiting,
+        displaced=displaced,
     )
 
 
