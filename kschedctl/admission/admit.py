@@ -177,7 +177,7 @@ class _AdmissionRun:
         Raises NotAdmittedError if a step denies the object.
         """
         request = self.request
-        self._decode()
+        self._decode_and_set_defaults()
         for name, plugin in _MUTATING:
             if name not in self.skipped:
                 plugin(request)
@@ -194,7 +194,7 @@ class _AdmissionRun:
             else:
                 plugin(request)
 
-    def _decode(self) -> None:
+    def _decode_and_set_defaults(self) -> None:
         """Decode the object as the API server would, and set its defaults and its namespace.
 
         Unknown fields are dropped with a warning. Other warnings are about fractions of a byte in a pod's amounts, and

@@ -169,7 +169,7 @@ def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
     """Yield the costs of the fixes: fields to fill in, checks to make first, and guarantees that are given up or lost.
 
-    `needs_values` names the fields to fill in. A guarantee of several fixes is yielded once.
+    `needs_values` names the fields to fill in. A guarantee that several fixes give up is yielded once.
     """
     if needs_values:
         yield FixCost(CostKind.NEEDS_VALUES, f"not verified: fill in {', '.join(needs_values)} first")

@@ -125,10 +125,7 @@ OLD_VERSION = _build_rule(
 
 
 def _find_plugins_without_state(checked: _CheckedProfile) -> Iterator[Problem]:
-    """Yield a problem for each plugin that is enabled at a point but cannot prepare its state.
-
-    The plugin prepares its state at another point, at which it is not enabled.
-    """
+    """Yield a problem for each plugin that is enabled at a point but not at the point where it prepares its state."""
     plugins_at = checked.profile.plugins
     for name, declared in IN_TREE.items():
         state_points = declared.plugin.needs_state if declared.plugin else {}
@@ -153,8 +150,8 @@ WITHOUT_STATE = _build_rule(
 def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each default plugin that is not enabled although pods or nodes suffer without it.
 
-    A plugin that is only enabled at other points than its decisive point (see `DECISIVE_POINTS`) is reported as well,
-    unless a custom plugin replaces it in PostFilter.
+    A plugin is also reported if it is enabled, but not at its decisive point (see `DECISIVE_POINTS`). This does not
+    apply to PostFilter if a custom plugin runs there instead.
     """
     profile = checked.profile
     for plugin in list_default_plugins(checked.gates):

@@ -222,6 +222,7 @@ def describe_operations(operations: Any) -> Iterator[str]:
     for operation in operations:
         path = ""
         for part in operation["path"].split("/")[1:]:
+            # JSON pointers escape slashes and tildes
             key = part.replace("~1", "/").replace("~0", "~")
             if key.isdecimal():
                 path += f"[{key}]"
@@ -331,6 +332,7 @@ def _iter_list_operations(before: list[Json], after: list[Json], path: str) -> I
         return
     start = _count_common_items(before, after)
     end = _count_common_items(before[start:][::-1], after[start:][::-1])
+    # Remove the last item first, so that the other indexes stay valid
     for place in reversed(range(start, len(before) - end)):
         yield {"op": "remove", "path": f"{path}/{place}"}
     for place in range(start, len(after) - end):

@@ -248,7 +248,10 @@ def shuffle_returning_pods(simulation: Simulation, positions: Iterable[Position]
 
 
 def compute_unplaced_spreads(unplaced_by_run: Sequence[Iterable[UnplacedPods]]) -> dict[str, Spread]:
-    """Return, by workload, the lowest and highest number of pods without a node over all runs."""
+    """Return, by workload, the lowest and highest number of pods without a node over all runs.
+
+    Return {} for a single run.
+    """
     counts = [Counter({group.workload: 0 for group in groups}) for groups in unplaced_by_run]
     for count, groups in zip(counts, unplaced_by_run, strict=True):
         for group in groups:
@@ -260,8 +263,8 @@ def count_always_unplaced_pods(emptied: Simulation, outcomes: Iterable[Outcome])
     """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
     ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back
-    only take room away, unless the pod's affinity or spreading counts them. A rejection that additional pods could lift
-    therefore proves nothing.
+    only take room away, unless the pod's affinity or spreading counts them. Rejections by these plugins therefore prove
+    nothing.
     """
     pods = emptied.view.pods
     unplaced = Counter[str]()

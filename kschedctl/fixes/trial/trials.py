@@ -189,13 +189,14 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
         return trial
     for result in run_post_filter(cycle).results.values():
         if result.nominated_node and isinstance(result.report, Preemption):
-            return _add_victims(trial, cycle.view, result.nominated_node, result.report)
+            return _add_victims_to_trial(trial, cycle.view, result.nominated_node, result.report)
     return trial
 
 
-def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
+def _add_victims_to_trial(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
     """Return the trial with the nominated node, the victims that preemption chose there, and the harm to them."""
     best_candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
+    # There is only one candidate per node
     (chosen,) = best_candidates.select(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
@@ -275,6 +276,7 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
 
     def build() -> Fork:
         """Build the fork from a cluster with the changed pods."""
+        # `key[1:]` is the namespace and name
         changed = change_pods(view.cluster, {key[1:]: edit.after for key, edit in resized.items()})  # type: ignore[misc]
         return Fork.from_cluster(changed, view.settings)
 

@@ -278,6 +278,7 @@ def _iter_node_creation_edits(view: Fork, model: Node, new_name: str, sizes: Res
     if HOSTNAME in labels:
         labels[HOSTNAME] = new_name
     node = replace(model, metadata=ObjectMeta(new_name, labels=labels), spec=_build_new_spec(model), status=status)
+    # The node does not exist yet, so there is nothing to change in it
     yield ObjectEdit(ObjectKey.of(node), lambda _: node, name)
     for csi_node in view.cluster.csi_nodes:
         if csi_node.metadata.name == name:

@@ -147,7 +147,7 @@ def _build_volume_creation_fix(
     name = volume.metadata.name
     key_text = format_claim_key(claim)
     size = str(claim.spec.resources.requests.get("storage", "any size"))
-    where = _describe_volume_reach(volume)
+    where = _describe_labels_required_by_volume(volume)
     reach = f" reachable from {where}" if where else ""
     text = f"create PersistentVolume {name} of {size}{reach} for claim {key_text}"
 
@@ -199,7 +199,8 @@ def _build_volume_for_claim(
 ) -> PersistentVolume:
     """Build a volume of this name for the claim, modelled on the first volume of the claim's class.
 
-    The driver and the node affinity come from the model. Without a model, the class's provisioner is the driver.
+    The driver and the node affinity come from the model. Without a model, the class's provisioner is the driver. The
+    size is the requested one, or 1Gi if the claim requests none.
     """
     spec = claim.spec
     class_name = get_claim_class(claim)
@@ -258,7 +259,7 @@ def _build_volume_node_affinity(
     return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(requirements),))) if requirements else None
 
 
-def _describe_volume_reach(volume: PersistentVolume) -> str:
+def _describe_labels_required_by_volume(volume: PersistentVolume) -> str:
     """Describe the labels that the new volume's node affinity requires, or return "" if it has no affinity."""
     affinity = volume.spec.node_affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()

@@ -201,9 +201,10 @@ MOST_REVERTED = 3
 
 
 def iter_resize_revert_fixes(tried: TriedNode, rejection: NodeRejection) -> Iterator[Fix]:
-    """Yield fixes that each revert one of the largest resizes that the node's kubelet deferred for lack of room.
+    """Yield fixes that revert resizes that the node's kubelet deferred because of insufficient room, one resize each.
 
-    Nothing is yielded for rejections other than insufficient resources.
+    Only the first `MOST_REVERTED` resizes of the fact are reverted. Nothing is yielded for rejections other than
+    insufficient resources.
     """
     if tried.row is None or not isinstance(rejection.fact, Insufficient):
         return

@@ -128,8 +128,8 @@ def _iter_own_revision_fixes(tried: TriedNode, index: int, term: PodAffinityTerm
     """Yield the fix that limits an anti-affinity term to pods of the same revision, by matchLabelKeys.
 
     Otherwise, old replicas would keep new ones away during a rolling update. Nothing is yielded for pods without a
-    template hash, or if the term is already limited. If admission is not replayed, the fix also extends the term's
-    selector, which is the only part that the scheduler reads and which the API server would extend.
+    template hash, or if the term is already limited. The scheduler reads only the term's selector, which the API server
+    extends by matchLabelKeys. If admission is not replayed, the fix therefore extends the selector as well.
     """
     pod = tried.trial.authored_pod
     revision = pod.metadata.labels.get(TEMPLATE_HASH)

@@ -58,9 +58,9 @@ def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpread
 
 
 def _find_values_of_emptiest_domains(tried: TriedNode, key: str) -> list[str]:
-    """Return up to `MOST_DOMAINS` values of the label that other nodes have, those of the least crowded domains first.
+    """Return up to `MOST_DOMAINS` values of a node label, those of the least crowded domains first.
 
-    The values are in no particular order if no pods were counted by this label.
+    Other nodes have these values. They are in no particular order if no pods were counted by this label.
     """
     column = tried.cycle.view.nodes.label(key)
     domain_counts = next((counts for counts in find_domain_counts(tried) if counts.column is column), None)

@@ -139,9 +139,10 @@ def _iter_other_volume_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -> 
 
 
 def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-    """Return at most `MOST_VOLUMES` available volumes that suit the claim, the most suitable first.
+    """Return at most `MOST_VOLUMES` available volumes for the claim, the most suitable first.
 
     Volumes that the node reaches come first, then volumes with the fewest differences from the claim, then small ones.
+    Volumes that are being deleted are left out.
     """
     storage = get_listers(tried.cycle.view)
 
@@ -163,7 +164,10 @@ def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persis
 
 
 def _is_volume_available(tried: TriedNode, volume: PersistentVolume) -> bool:
-    """Return whether no claim uses the volume: it was never bound, or its claim is gone or was recreated."""
+    """Return whether no claim uses the volume.
+
+    It was never bound, its claim is gone or was recreated, or its phase says that it was released.
+    """
     claim_ref = volume.spec.claim_ref
     if claim_ref is None:
         return volume.status.phase == "Available"

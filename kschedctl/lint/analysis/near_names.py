@@ -46,6 +46,7 @@ def find_similar_name(written: str, known_names: Iterable[str], min_length: int 
             continue
         slips = _count_slips(written, name, min_length)
         if slips is not None:
+            # 0 slips are a result as well: the names differ only in case, separators or word order
             slips_by_name[name] = slips
     return min(slips_by_name, key=lambda name: (slips_by_name[name], name), default="")
 

@@ -293,8 +293,8 @@ SC_MISSPELT = Rule(
 def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose scaleTargetRef misspells a kind or the name of a workload.
 
-    A name is only taken for a misspelling of a workload that has no autoscaler. If such a workload has the same name as
-    the autoscaler itself, it is suggested even if the two names do not resemble each other.
+    Only workloads without an autoscaler are suggested. A workload with the autoscaler's own name is suggested even if
+    its name does not resemble the target.
     """
     autoscalers = [
         (subject, scaler.limits)

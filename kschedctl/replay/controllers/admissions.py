@@ -296,7 +296,10 @@ class Admissions:
         return CreationAttempt(self._admit_identical_pods(create_request, count).denials, request)
 
     def _list_replayable_quotas(self, create_request: CreateRequest) -> list[ResourceQuota]:
-        """Return the quotas of the request's namespace that can be replayed from the fields that the request has."""
+        """Return the quotas of the request's namespace that can be replayed.
+
+        If the request has only the fields that scheduling reads, quotas that depend on other fields are left out.
+        """
         return [
             quota
             for quota in self._quotas.get_quotas(create_request.namespace)
@@ -326,7 +329,7 @@ class Admissions:
         return copy
 
     def with_raised_quotas(self, step: FixStep) -> Admissions:
-        """Return a copy in which the quotas are raised as ``step`` demands."""
+        """Return a copy in which the quotas in ``step`` have their raised amounts."""
         copy = self.copy()
         for namespace in {change.after.metadata.namespace for change in step.objects}:  # type: ignore[attr-defined]
             copy._quotas.charged[namespace] = raise_quotas(step, self._quotas.get_quotas(namespace))

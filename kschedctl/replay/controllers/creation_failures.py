@@ -187,7 +187,7 @@ class CreationFailures:
             newest = similar_events[0]
             last = get_last_time(newest)
             by = f"event {newest.reason} of {owner}"
-            tries = _count_tries(similar_events)
+            tries = _count_creation_attempts(similar_events)
             yield CreationFailure(extract_api_message(newest.message), by, last, format_age(last, self._now), tries)
         if condition is None:
             return
@@ -208,7 +208,7 @@ def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ..
 
 
 def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
-    """Return, for each owner, the condition and events that report failed creations of its pods.
+    """Return, for each owner, the condition and the events that say that it failed to create objects.
 
     Owners that are known only from events are included if they may exist. Objects that are being deleted are left out.
     """
@@ -241,7 +241,7 @@ def _group_failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:
     return events
 
 
-def _count_tries(events: Iterable[Event]) -> int:
+def _count_creation_attempts(events: Iterable[Event]) -> int:
     """Count the attempts at a creation: the highest total among events whose messages have the same prefix.
 
     A StatefulSet reports one denied claim by two events with different prefixes.

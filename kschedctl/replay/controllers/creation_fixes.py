@@ -66,7 +66,7 @@ class FixState(msgspec.Struct, frozen=True):
     steps: tuple[FixStep, ...] = ()
 
     def apply_step(self, step: FixStep) -> FixState:
-        """Return the state after one more step.
+        """Return the state after one more step, which may edit the pod and change objects.
 
         Raised quotas go to ``quotas``, and the cluster's ResourceQuota objects stay unchanged.
         """
@@ -123,8 +123,8 @@ class MissingPods:
     def find_fixes(self, start: FixState, replay: CreationReplay) -> Sequence[CreationFix]:
         """Return at most MAX_FIXES fixes that let all missing pods be created, each with the scheduler's answer.
 
-        If the pods are denied now, a fix with fewer replicas may be added. Fixes that the author of the manifest can
-        make come first.
+        If the pods are denied now, a fix with fewer replicas may be added beyond this limit. Fixes that the author of
+        the manifest can make come first.
         """
         fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
         fixes = [
@@ -358,7 +358,7 @@ def build_object_fix(step: FixStep) -> CreationFix:
 
 
 def _build_object_change(change: FixObjectChange) -> dict[str, Json]:
-    """Build the document about a changed or created object, in the form that ``Remedy.changes`` has."""
+    """Build the document about a changed or created object, in the form of ``Remedy.changes``."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
         return {"create": {**kubectl.build_manifest(key, change.after), **change.extra_fields}}

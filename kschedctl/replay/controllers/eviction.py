@@ -44,7 +44,8 @@ class Evictions:
     def find_denial(self, position: Position) -> str:
         """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not.
 
-        A pod that several budgets select cannot be evicted.
+        A pod that several budgets select cannot be evicted. Budgets do not apply to a pod that is being deleted or does
+        not run yet.
         """
         budgets = self.find_budgets(position)
         if not budgets or self._ignores_budgets(position):
@@ -66,6 +67,7 @@ class Evictions:
         pdb = self._budgets[name]
         headroom = self._headroom[name]
         desired = pdb.status.desired_healthy
+        # The headroom follows the simulated evictions, unlike the status
         healthy = desired + headroom
 
         # An unhealthy pod may go if enough others are healthy, or always with the policy AlwaysAllow

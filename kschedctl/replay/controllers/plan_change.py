@@ -138,7 +138,7 @@ def plan_change(
     without pods. Raises InputError if a limit of the rollout is malformed.
     """
     current = existing.find_workload_pods(*get_identity(workload))
-    change = WorkloadChange(name, note=_describe_special_case(workload, name, current))
+    change = WorkloadChange(name, note=_describe_pause_or_strategy(workload, name, current))
     if isinstance(workload, Job):
         _plan_job(change, workload, created, current)
         return change
@@ -168,7 +168,7 @@ def plan_change(
     return change
 
 
-def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) -> str:
+def _describe_pause_or_strategy(workload: Struct, name: str, current: Sequence[Pod]) -> str:
     """Return a note about a suspended or paused workload or an update strategy, or an empty string."""
     match workload:
         case CronJob() | Job() if workload.spec.suspend:

@@ -128,7 +128,7 @@ class PodDefaults:
         pod.
         """
         ranges = self._get_limit_ranges(pod.metadata.namespace)
-        filled, request = self._apply_plugins(pod, ranges)
+        filled, request = self._apply_limit_ranges_and_plugins(pod, ranges)
         if request.changed:
             self.notes.append(WorkloadNote(workload, "; ".join(request.changed)))
             if alternatives := self._describe_changes_by_limit_range_order(pod, ranges, filled):
@@ -146,7 +146,7 @@ class PodDefaults:
             return []
         changes_by_spec: dict[bytes, str] = {}
         for order in list_orders(ranges):
-            other_pod, request = self._apply_plugins(pod, order)
+            other_pod, request = self._apply_limit_ranges_and_plugins(pod, order)
             changes_by_spec.setdefault(msgspec.json.encode(other_pod.spec), "; ".join(request.changed))
         if changes_by_spec.keys() <= {msgspec.json.encode(filled.spec)}:
             return []
@@ -156,7 +156,7 @@ class PodDefaults:
             texts.append(counted(left_out, "more way"))
         return texts
 
-    def _apply_plugins(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
+    def _apply_limit_ranges_and_plugins(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
         """Apply LimitRanger with the LimitRanges in this order, and then the optional plugins.
 
         Return the changed pod, and the request that lists the changes. Raises InputError if a plugin denies the pod.

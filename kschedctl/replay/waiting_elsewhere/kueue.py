@@ -389,7 +389,8 @@ class WaitingQueues:
     def describe_outlook(self, workload: KueueWorkload) -> Iterator[str]:
         """Yield sentences about what the replay of Kueue predicts for a Workload without quota.
 
-        If Kueue could not be replayed, the only sentence says why.
+        If Kueue could not be replayed, the only sentence says why. For a Workload that the replay does not know, only
+        problems of the replay are named.
         """
         key = format_key(workload)
         if self.outlook is None:

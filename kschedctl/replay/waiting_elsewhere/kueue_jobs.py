@@ -95,7 +95,8 @@ class QueueForecast(NamedTuple):
 def add_expected_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod:
     """Return the pod with the node labels and tolerations of the flavors that its pod set would be assigned.
 
-    The pod is returned unchanged if Kueue would not admit its job.
+    The pod is returned unchanged if Kueue would not admit its job. If each pod of the job has its own Workload, the
+    first admitted one counts.
     """
     # If each pod has its own Workload, the first one stands for all.
     admission = outlook.admitted[0].admission if outlook.admitted else None
@@ -271,12 +272,14 @@ def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owne
     new_jobs: dict[Owner, Struct] = {}
     for manifest in manifests:
         owner = get_identity(manifest)
-        if not _does_object_exist(owner, cluster) and not (isinstance(manifest, CronJob) and manifest.spec.suspend):
+        if not _does_object_or_its_pods_exist(owner, cluster) and not (
+            isinstance(manifest, CronJob) and manifest.spec.suspend
+        ):
             new_jobs[owner] = manifest
     return new_jobs
 
 
-def _does_object_exist(owner: Owner, cluster: Cluster) -> bool:
+def _does_object_or_its_pods_exist(owner: Owner, cluster: Cluster) -> bool:
     """Return whether the cluster has the object, or pods that it controls."""
     if owner.kind == "Pod":
         return cluster.pod(owner.namespace, owner.name) is not None
@@ -359,16 +362,18 @@ class _NewJobs:
             if isinstance(job, Pod) and (group := get_group_name(job)):
                 groups.setdefault((owner.namespace, group), {})[owner] = job
             else:
-                self._add_workloads([owner], partial(self._builder.build_workloads, owner, job, self.queues[owner]))
+                self._record_shared_workloads(
+                    [owner], partial(self._builder.build_workloads, owner, job, self.queues[owner])
+                )
         for members in groups.values():
-            self._add_workloads(list(members), partial(self._build_group, members))
+            self._record_shared_workloads(list(members), partial(self._build_group, members))
 
     def _build_group(self, members: Mapping[Owner, Pod]) -> tuple[KueueWorkload, ...]:
         """Build the Workload of a group of pods. Raises InputError if Kueue would not create one."""
         queue = self.queues[next(iter(members))]
         return (build_group_workload(tuple(members.values()), queue, self._builder),)
 
-    def _add_workloads(self, owners: Sequence[Owner], build: Callable[[], tuple[KueueWorkload, ...]]) -> None:
+    def _record_shared_workloads(self, owners: Sequence[Owner], build: Callable[[], tuple[KueueWorkload, ...]]) -> None:
         """Record the Workloads that these jobs share, or why there are none."""
         try:
             workloads = build()
@@ -387,7 +392,7 @@ class _NewJobs:
         if owner in self._problems:
             return _build_problem_outlook(owner, job, self.queues[owner], self._problems[owner], now)
         role = compute_role_hash(job.spec) if isinstance(job, Pod) and get_group_name(job) else ""
-        return _build_outlook(owner, job, self.workloads[owner], queues, now)._replace(pod_set=role)
+        return _build_outlook_from_workloads(owner, job, self.workloads[owner], queues, now)._replace(pod_set=role)
 
 
 def _build_problem_outlook(owner: Owner, job: Any, queue: str, problem: InputError, now: str) -> JobOutlook:
@@ -415,7 +420,7 @@ def _get_conditions(job: Any) -> tuple[Condition, ...]:
     return conditions
 
 
-def _build_outlook(
+def _build_outlook_from_workloads(
     owner: Owner, job: Struct, workloads: Sequence[KueueWorkload], queues: WaitingQueues, now: str
 ) -> JobOutlook:
     """Build the outlook of a job from what the replay did with its Workloads.

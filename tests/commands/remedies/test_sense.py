@@ -7,7 +7,8 @@ from small import HOSTNAME, Json, node, pod
 
 from kschedctl import Cluster, remedies
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.placements import EvictionChain
+from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 TAINT = "node.kubernetes.io/"
@@ -321,16 +322,41 @@ def test_a_workload_is_scaled_down_once(cpu: str, count: int, lost: str) -> None
     assert all("pod-deletion-cost" in command for command in costs)
 
 
-def test_a_fix_that_costs_more_pods_than_it_places_comes_last() -> None:
-    """A pod of 4 CPUs may evict four that fit nowhere else, or go to a node that a taint reserves."""
-    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
-    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
-    owner = {"kind": "Deployment", "name": "other"}
-    others = [pod(f"o{number}", "n1", "1", owner=owner) for number in range(4)]
-    documents = [node("n1", cpu="4"), node("n2", cpu="3", taints=[taint]), high, *others, pod("p", cpu="4")]
-    wishes = RemedyWishes(2, only=frozenset({"UsePriorityClass", "Tolerate", "LowerRequest"}))
-    report = remedies(Cluster.from_objects(documents), "d/p", wishes)
-    evicting, *_ = (remedy for remedy in report.remedies if remedy.victims)
-    assert evicting.holds
-    assert evicting.costs_more_pods_than_it_places
-    assert report.remedies.index(evicting) == len(report.remedies) - 1 > 0
+def test_a_fix_that_costs_more_pods_than_it_places_comes_last_of_those_that_hold() -> None:
+    def fix(name: str, pending: int = 0, *, also: int = 0, holds: bool = True) -> Remedy:
+        chain = EvictionChain(evicted=pending, moved=0, returned=0, pending=pending, lost=0) if pending else None
+        places = tuple(f"d/{number}" for number in range(also))
+        return Remedy(
+            name, "author", None, opens=(), commands=(), changes=(), chain=chain, holds=holds, also_places=places
+        )
+
+    costly, even, gainful = fix("costly", 2), fix("even", 1), fix("gainful", 2, also=1)
+    plain, failing = fix("plain"), fix("failing", holds=False)
+    assert sort_incomplete_fixes([costly, even, gainful, plain, failing]) == (even, gainful, plain, costly, failing)
+
+
+@pytest.mark.parametrize(
+    ("when_scaled", "clause"),
+    [
+        (None, "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"),
+        ("Retain", ""),
+        ("Delete", "; its persistentVolumeClaimRetentionPolicy deletes the claims of that replica"),
+    ],
+)
+def test_the_claims_of_a_removed_replica_are_lost_as_the_stateful_set_says(
+    when_scaled: str | None, clause: str
+) -> None:
+    owner = {"kind": "StatefulSet", "name": "db"}
+    documents = [
+        node("n1", cpu="2"),
+        pod("db-0", "n1", "1", owner=owner),
+        pod("db-1", "n1", "1", owner=owner),
+        pod("p"),
+    ]
+    if when_scaled is not None:
+        spec = {"replicas": 2, "persistentVolumeClaimRetentionPolicy": {"whenScaled": when_scaled}}
+        stored = {"metadata": {"name": "db", "namespace": "d", "uid": "1"}, "spec": spec}
+        documents.append({"apiVersion": "apps/v1", "kind": "StatefulSet", **stored})
+    wishes = RemedyWishes(1, only=frozenset({"ScaleDown"}))
+    (remedy,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
+    assert remedy.weakens == f"StatefulSet d/db loses one replica{clause}"

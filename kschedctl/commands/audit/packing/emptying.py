@@ -76,10 +76,10 @@ def find_removable_nodes(
 ) -> EmptyingResult:
     """Try to drain workers one after the other, and report which nodes can be removed.
 
-    First, the pending pods at the positions `pending` that fit are placed. Then empty nodes are removed. A node is kept
-    if other pending pods fit there once it is emptied. `limits` decides how many workers are tried. If the user
-    interrupts the draining, the result covers the workers tried so far. Raises KeyboardInterrupt if the user interrupts
-    the placing of the pending pods.
+    First, the pending pods at the positions `pending` that fit are placed. Then empty nodes are removed. A drained node
+    is kept if other pending pods fit there once it is empty. `limits` decide how many workers are tried. If the user
+    interrupts the drains, the result covers the workers that were tried until then. Raises KeyboardInterrupt if the
+    user interrupts the placing of the pending pods.
     """
     candidates = order_removal_candidates(scheduler, pools, pending)  # places the pending pods first
     view = candidates.view

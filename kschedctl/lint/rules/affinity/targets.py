@@ -275,7 +275,7 @@ AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
 
 
 def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
-    """Find workloads with a host port and too few usable nodes for their replicas, confirmed by a replay.
+    """Find serving workloads with a host port and too few usable nodes for their replicas, confirmed by a replay.
 
     A rollout that must start a new pod first needs one more node.
     """
@@ -353,7 +353,10 @@ AF_ROLLOUT_DEADLOCK = Rule(
 
 
 def find_terms_without_target_pods(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity terms that match neither pods nor linted workloads, confirmed by a replay."""
+    """Find required affinity terms that match neither pods nor linted workloads, confirmed by a replay.
+
+    Terms that match their own workload are left out. Finds nothing unless all pods are known.
+    """
     facts = context.facts
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
@@ -422,7 +425,10 @@ AF_UNLABELLED_NODES = Rule(
 
 
 def find_affinity_in_large_clusters(context: LintContext) -> Iterator[Problem]:
-    """Find pod affinity by zone or any label except the hostname, in clusters of over ``LARGE_CLUSTER_NODES``."""
+    """Find pod (anti-)affinity by any label except the hostname, in clusters of over ``LARGE_CLUSTER_NODES`` nodes.
+
+    Each workload is reported once, at its first such term.
+    """
     node_count = len(context.facts)
     if node_count <= LARGE_CLUSTER_NODES:
         return

@@ -101,7 +101,8 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
 def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     """Find global default PriorityClasses whose value no other class exceeds.
 
-    The system's classes do not count.
+    The system's classes do not count. A default of at most 0 is accepted if all other classes are below 0, because such
+    classes are for placeholder pods.
     """
     classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
     for subject, priority_class in context.list_linted_objects(PriorityClass):
@@ -228,7 +229,7 @@ def find_missing_priority_classes(context: LintContext) -> Iterator[Problem]:
         would_be_known = are_classes_known or is_reserved
         if name and name not in context.priority_classes and would_be_known:
             message = f'PriorityClass "{name}" does not exist'
-            fix = _suggest_class(name, context.priority_classes)
+            fix = _suggest_priority_class(name, context.priority_classes)
             yield workload.build_problem(("priorityClassName",), message, fix)
 
 
@@ -244,7 +245,7 @@ PC_MISSING = Rule(
 )
 
 
-def _suggest_class(name: str, known_names: Collection[str]) -> str:
+def _suggest_priority_class(name: str, known_names: Collection[str]) -> str:
     """Suggest the known PriorityClass that a missing one resembles, or return "" if none is similar."""
     misspelt_name = find_similar_name(name, known_names)
     if misspelt_name:

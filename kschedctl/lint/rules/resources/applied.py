@@ -100,7 +100,7 @@ class _AdmissionReplay:
             if namespace not in self.remaining_quotas:
                 self.remaining_quotas[namespace] = tuple(self.cluster.list_in_namespace("resource_quotas", namespace))
             quotas = self.remaining_quotas[namespace]
-        is_validated = self._is_valid(workload)
+        is_validated = self._is_manifest_valid(workload)
         outcomes = self._replay_admission(pod, namespace, quotas, is_validated=is_validated)
         created_pod = next((admission.object for admission in outcomes if admission.object is not None), None)
         if created_pod is None:
@@ -127,7 +127,7 @@ class _AdmissionReplay:
         denial = shorten_api_message(outcomes[0].message or "")
         return f"{pod_count - admitted_count:,} of its {counted(pod_count, 'pod')}: {denial}"
 
-    def _is_valid(self, workload: Workload) -> bool:
+    def _is_manifest_valid(self, workload: Workload) -> bool:
         """Return whether the manifest is valid as it is written. The rule api-refused reports other manifests."""
         subject = workload.subject
         if subject.kind not in KINDS:
