@@ -53,8 +53,10 @@ def admit(
     """Replay kube-apiserver 1.36's admission of a pod or another object, and return its outcome.
 
     ``namespace`` is the namespace of the request, by default the manifest's namespace. ``plugins`` are enabled in
-    addition to the default plugins and, by default, are the plugins of the cluster's API server. Webhooks and policies
-    are not called. Raises UsageError for an unknown plugin, and InputError if the manifest is not an object.
+    addition to the default plugins. If it is empty, the optional plugins of the cluster's API server are enabled.
+    Webhooks and policies are not called. LimitRanges and quotas apply in random order. The field ``varies`` of the
+    outcome has the other outcomes that are possible. Raises UsageError for an unknown plugin, and InputError if the
+    manifest has no kind.
 
     >>> admit(Cluster.from_objects([]), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}).message
     'namespaces "default" not found'
@@ -148,7 +150,10 @@ class _AdmissionRun:
         self.warnings: list[str] = []
 
     def run(self) -> Admission:
-        """Run all steps of admission, and return whether the object is admitted and how it is stored."""
+        """Run all steps of admission, and return whether the object is admitted and how it is stored.
+
+        If a step denies the object, the result has the message and no object.
+        """
         try:
             self._run_steps()
         except NotAdmittedError as error:
@@ -172,10 +177,10 @@ class _AdmissionRun:
     def _run_steps(self) -> None:
         """Run decoding, the mutating plugins, validation and the validating plugins, except skipped steps.
 
-        Raises NotAdmittedError.
+        Raises NotAdmittedError if a step denies the object.
         """
         request = self.request
-        self._decode()
+        self._decode_and_set_defaults()
         for name, plugin in _MUTATING:
             if name not in self.skipped:
                 plugin(request)
@@ -192,7 +197,7 @@ class _AdmissionRun:
             else:
                 plugin(request)
 
-    def _decode(self) -> None:
+    def _decode_and_set_defaults(self) -> None:
         """Decode the object as the API server would, and set its defaults and its namespace.
 
         Unknown fields are dropped with a warning. Other warnings are about fractions of a byte in a pod's amounts, and
@@ -214,6 +219,7 @@ class _AdmissionRun:
             version = request.obj.get("apiVersion", "v1")
             message = f'{request.kind} in version "{version}" cannot be handled as a {request.kind}'
             raise NotAdmittedError(BAD, f"{message}: {error.what}") from None
+        # The request decides the namespace
         if own_namespace and own_namespace != request.namespace:
             message = "the namespace of the provided object does not match the namespace sent on the request"
             raise NotAdmittedError(BAD, message)
@@ -246,7 +252,8 @@ class _AdmissionRun:
     def _check_pod_security(self) -> None:
         """Check the pod or pod template against the namespace's Pod Security levels.
 
-        Raises NotAdmittedError if a pod violates the enforced level. Violations of the warn level are warnings.
+        Raises NotAdmittedError if a pod violates the enforced level, which does not apply to pod templates. Violations
+        of the warn level are added to the warnings.
         """
         from kschedctl.admission import pod_security  # noqa: PLC0415 - only if the plugin runs
 
@@ -395,7 +402,10 @@ _VALIDATING: Sequence[tuple[str, Plugin]] = (
 
 
 def _check_priority_type(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if the pod's priority is not an int32, because the API server cannot decode it."""
+    """Raise NotAdmittedError if the pod's priority is not an int32, because the API server cannot decode it.
+
+    The message names the JSON type of the value, as Go's does. A missing priority is valid.
+    """
     spec = request.obj.get("spec")
     priority = spec.get("priority") if isinstance(spec, dict) else None
     if priority is None:

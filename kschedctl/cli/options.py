@@ -156,7 +156,7 @@ class Source(Builds):
         typer.Option(
             "--snapshot",
             metavar="FILE",
-            help="Read the cluster from a file saved by kschedctl snapshot save. Repeatable in what-if commands.",
+            help="Read the cluster from a file of kschedctl snapshot save. Repeatable in what-if commands.",
         ),
     ] = field(default_factory=list)
     kubeconfig: KubeconfigOption = None
@@ -378,6 +378,6 @@ def parse_feature_gates(texts: list[str]) -> dict[str, bool]:
             problem = f"missing bool value for {name}"
             if separator:
                 problem = f'invalid value of {name}={value}, err: strconv.ParseBool: parsing "{value}": invalid syntax'
-            raise UsageError(problem, where="--feature-gates", hint="A=true,B=false")
+            raise UsageError(problem, where="--feature-gates", hint="such as A=true,B=false")
         gates[name] = BOOLEANS[value]
     return gates

@@ -71,7 +71,7 @@ class WorkOptions:
         typer.Option(
             "--dask",
             metavar="ADDRESS",
-            help="Run independent scenarios on a Dask cluster; ADDRESS is that of its scheduler.",
+            help="Run independent scenarios on the Dask cluster whose scheduler listens at ADDRESS.",
         ),
     ] = ""
 

@@ -108,7 +108,8 @@ class _GroupFix:
 def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, PoolVerdict]) -> Iterator[GroupChange]:
     """Yield changes of a group, each of which may be enough for the pod: a higher maximum, or a completed template.
 
-    The maximum is only raised if it is reached and a new node of the group would help the pod.
+    `verdicts` maps group ids to what the autoscaler said about the groups. The maximum is only raised if it is reached
+    and a new node of the group would help the pod.
     """
     id = str(group["id"])
     verdict = verdicts.get(id, PoolVerdict(id, takes=False, answer=""))
@@ -160,7 +161,7 @@ def _replace_labels_and_add_devices(
 
 
 def _describe_template_additions(id: str, labels: Mapping[str, str], devices: Mapping[str, str]) -> str:
-    """Describe the change that adds labels and devices to the template of a node group, as an instruction."""
+    """Describe the change that adds labels and devices to the template of the node group `id`, as an instruction."""
     additions = [f"label {key}={value}" for key, value in labels.items()]
     additions += [f"resource {name}={amount}" for name, amount in devices.items()]
     tag_noun, pronoun = ("tag", "it") if len(additions) == 1 else ("tags", "them")
@@ -226,7 +227,10 @@ def _find_missing_extended_resources(
 
 
 def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
-    """Return whether the group's id, labels or taints share a word with the labels and devices that the pod needs."""
+    """Return whether the group's id, labels or taints resemble the labels and devices that the pod needs.
+
+    They resemble each other if a word of the group contains a word of the pod, or the other way round.
+    """
     template = object_at(group, "template")
     labels = object_at(object_at(template, "metadata"), "labels")
     taints = objects_at(template, "spec", "taints")

@@ -108,7 +108,11 @@ class NodeDrain:
         return [position for position, outcome in self.outcomes.items() if outcome.row < 0]
 
     def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
-        """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted."""
+        """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted.
+
+        The first denial of each other pod is recorded in `self.delayed`. In a run in random order, successors are
+        placed after all evictions. Otherwise, each is placed after its own.
+        """
         count_before = len(self.evictable)
         unplaced_successors = list[Position]()
         for position in self._order_pods(self.evictable):
@@ -142,7 +146,7 @@ class NodeDrain:
         return blocked
 
     def report_delayed_pods(self) -> list[BlockedPod]:
-        """Return the pods whose eviction was denied until replacements of other pods had nodes, with that reason."""
+        """Report the pods that were evicted at last but whose eviction was denied at first, with the first reason."""
         evicted = self.outcomes.keys() | self.denied.keys() | set(self.lost)
         return [
             self._report_denied_eviction(position, reason)
@@ -151,7 +155,7 @@ class NodeDrain:
         ]
 
     def _report_denied_eviction(self, position: Position, reason: str) -> BlockedPod:
-        """Build the report on a pod whose eviction is denied."""
+        """Build the report on a pod whose eviction is denied for this reason."""
         pod = self.simulation.view.pods.objects[position]
         return BlockedPod(
             pod=pod.key,
@@ -221,7 +225,11 @@ class NodeDrain:
         return self.simulation.attempt_pod(position) or Outcome(position, UNSCHEDULABLE)
 
     def _record_preemption(self, outcome: Outcome) -> None:
-        """Record the pods that a successor preempted. If they are recreated, they wait for another node."""
+        """Record the pods that a successor preempted. If they are recreated, they wait for another node.
+
+        Nothing is recorded if there are none. The victims count against their budgets and are no longer evicted by the
+        drain.
+        """
         if not outcome.victims:
             return
         self.preemptions.append(outcome)
@@ -244,7 +252,10 @@ def shuffle_returning_pods(simulation: Simulation, positions: Iterable[Position]
 
 
 def compute_unplaced_spreads(unplaced_by_run: Sequence[Iterable[UnplacedPods]]) -> dict[str, Spread]:
-    """Return, by workload, the lowest and highest number of pods without a node over all runs."""
+    """Return, by workload, the lowest and highest number of pods without a node over all runs.
+
+    Return {} for a single run.
+    """
     counts = [Counter({group.workload: 0 for group in groups}) for groups in unplaced_by_run]
     for count, groups in zip(counts, unplaced_by_run, strict=True):
         for group in groups:
@@ -256,8 +267,8 @@ def count_always_unplaced_pods(emptied: Simulation, outcomes: Iterable[Outcome])
     """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
     ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back
-    only take room away, unless the pod's affinity or spreading counts them. A rejection that additional pods could lift
-    therefore proves nothing.
+    only take room away, unless the pod's affinity or spreading counts them. Rejections by these plugins therefore prove
+    nothing.
     """
     pods = emptied.view.pods
     unplaced = Counter[str]()

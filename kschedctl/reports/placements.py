@@ -246,7 +246,7 @@ class PinnedVolume(Document, frozen=True):
         if self.local:
             place = f"is local to {first_few(self.nodes)}"
         else:
-            place = f"can be used only from {first_few(self.nodes)}"
+            place = f"can be used only from {first_few(self.nodes)}, of the nodes that exist"
         there = agreeing(len(self.nodes), "there", "on these nodes")
         return f"volume {self.volume} (claim {self.claim}) {place}, so the pod can run only {there}"
 

@@ -48,7 +48,10 @@ RULES = (NEVER, NOW, OVERLAP)
 
 
 def build_drains_section(audited: AuditedCluster) -> DrainsSection:
-    """Build the section about nodes that cannot be drained now. Pods of DaemonSets and static pods stay in a drain."""
+    """Build the section about nodes that cannot be drained now.
+
+    Pods of DaemonSets and static pods stay on their node in a drain, so they do not count.
+    """
     evictions = Evictions(Simulation(audited.scheduler))
     blocked = tuple(_iter_blocked_drains(evictions))
     budgets = audited.cluster.pod_disruption_budgets
@@ -67,7 +70,10 @@ def build_drains_section(audited: AuditedCluster) -> DrainsSection:
 
 
 def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
-    """Yield the pods that cannot be evicted now with their nodes, grouped by budgets and reason."""
+    """Yield the pods that cannot be evicted now, with their nodes, grouped by budgets and reason.
+
+    The reason is empty for pods that several budgets select, since the eviction API never evicts such pods.
+    """
     pods_by_cause: dict[tuple[tuple[str, ...], str], list[Position]] = {}
     objects = evictions.simulation.view.pods.objects
     for position in _find_candidate_pods(evictions):
@@ -85,7 +91,10 @@ def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
 
 
 def _find_candidate_pods(evictions: Evictions) -> list[Position]:
-    """Return the pods on nodes that a budget without allowed disruptions selects, or several budgets."""
+    """Return the pods that are on nodes and whose eviction a budget may deny.
+
+    A budget that allows no disruption now selects them, or several budgets do.
+    """
     view = evictions.simulation.view
     budgets = evictions.simulation.budgets
     exhausted = set(evictions.find_exhausted_budgets())
@@ -101,7 +110,11 @@ def _find_candidate_pods(evictions: Evictions) -> list[Position]:
 
 
 def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
-    """Build the finding about the budgets that keep nodes from being drained."""
+    """Build the finding about the budgets that keep nodes from being drained.
+
+    Its rule says whether several budgets select the same pods, the budget never allows an eviction, or it allows none
+    now.
+    """
     budget, *others = drains.budgets
     if others:
         rule = OVERLAP
@@ -116,7 +129,7 @@ def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
 
 
 def _build_headline(blocked: Sequence[BlockedDrains], budget_count: int, node_count: int) -> str:
-    """Return how many nodes cannot be drained now, and how many budgets are the cause, as text."""
+    """Say how many nodes cannot be drained now, and because of how many budgets."""
     if not budget_count:
         return "there are no PodDisruptionBudgets"
     if not blocked:

@@ -50,6 +50,7 @@ QUEUE_TONES = {"unknown": Tone.BAD, "activeQ": Tone.GOOD, "backoffQ": Tone.GOOD}
 
 def build_leader_evidence(report: LeaderSection, style: Style) -> Page:
     """Build tables of leases, of the scheduler names that pods use, and of settings that differ between instances."""
+    # Without the time of the cluster, the duration of the lead is unknown, and its beginning is shown
     lease_cells = {"leads_for": lambda lease: lease.leads_for or lease.since, "silent_for": _format_renewal}
     return (
         *build_struct_table(report.leases, style, lease_cells),
@@ -219,8 +220,8 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:
     """Build the row of a spread constraint.
 
-    The cells are the workload, the key and action, the allowed and actual skew, the fullest and emptiest domain, and
-    the pods that would be stranded.
+    The cells are the workload, the key and action, the allowed and actual skew, the fullest and the emptiest domain,
+    and the numbers of pods that cannot come back after losses.
     """
     skew = Marked(f"{constraint.skew:,}", Tone.GOOD if constraint.holds else Tone.BAD)
     key_and_action = Stack((constraint.key, Marked(constraint.when_unsatisfiable, Tone.FAINT)))
@@ -246,8 +247,8 @@ def _format_stranded_pods(loss: BrokenDomain) -> str:
 def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     """Build tables of priority tiers, pods that a growing tier would evict, recent preemptions and exposed pods.
 
-    The highest tier comes first. Exposed pods are behind Services and may be preempted by higher tiers. Starving pods
-    get a table in wide output only, since findings already give their figures.
+    The highest tier comes first. Exposed pods are behind Services and may be preempted by higher tiers. Pods that wait
+    too long have a table only in wide output, since findings already give their figures.
     """
     exposed_title = "Pods behind Services that higher tiers may preempt"
     exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2)
@@ -339,7 +340,7 @@ def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | S
 
 
 def _format_outcome_count(outcome: EvictionFate, pods: int) -> str:
-    """Describe how many evicted pods met with this outcome, such as `3 get no node`."""
+    """Describe how many evicted pods have this outcome, such as `3 get no node`."""
     words = {
         EvictionFate.MOVED: agreeing(pods, "moves", "move"),
         EvictionFate.PENDING: agreeing(pods, "gets no node", "get no node"),
@@ -440,7 +441,7 @@ def _format_example_workloads(pods: TypicalPods) -> str:
 def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
     """Build the part about trial drains: how many nodes were tried, which were emptied, and what removing them saves.
 
-    If some candidates were not tried, the command that tries the others is included.
+    If some candidates were not tried, the part includes the command that tries all.
     """
     page: list[Block] = []
     if report.candidates:

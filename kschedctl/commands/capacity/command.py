@@ -36,7 +36,7 @@ def capacity(
     extending: Extending,
     namespace: Namespace = None,
     most: Annotated[
-        int | None, typer.Option("--max", metavar="NUMBER", help="Stop after NUMBER additional pods.")
+        int | None, typer.Option("--max", metavar="NUMBER", help="Stop counting after NUMBER more pods.")
     ] = None,
 ) -> Answer:
     """How many more of these pods fit, where, and what stops the next one?

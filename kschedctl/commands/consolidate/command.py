@@ -151,7 +151,7 @@ def consolidate(
     autoscaler's decisions.
     """
     if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not karpenter.instance_types:
-        raise UsageError("the types and prices of replacement nodes are unknown", hint="name --instance-types FILE")
+        raise UsageError("the types and prices of replacement nodes are unknown", hint="pass --instance-types FILE")
     options.parse_headroom()
     needs_autoscaler = bool(autoscaler or compare or karpenter.instance_types or groups.is_given)
     live_kinds = KARPENTER_KINDS.union(AUTOSCALER_KINDS) if needs_autoscaler else NOTHING_MORE
@@ -173,7 +173,10 @@ def _run_consolidation(
     autoscaler_report: Disruption | ScaleDown | None,
     workers: Workers,
 ) -> NodeConsolidation:
-    """Find the removable nodes, with a progress bar. Raises UsageError and InputError."""
+    """Find the removable nodes, with a progress bar.
+
+    Raises UsageError for invalid options, and InputError if manifests or instance types are invalid.
+    """
     wishes, pods = options.build_wishes(), options.read_manifests()
     with show_progress() as shown:
         return library.consolidate(
@@ -193,7 +196,8 @@ def _run_compared_autoscaler(
     """Run the autoscaler to compare with, and return its report, or None if there is none.
 
     This is the autoscaler named by --compare, otherwise Karpenter if its instance types and NodePools are known,
-    otherwise the Cluster Autoscaler if its node groups are known. Raises UsageError.
+    otherwise the Cluster Autoscaler if its node groups are known. Raises UsageError if Karpenter is named but the
+    cluster has no NodePools.
     """
     if compare is not None:
         return _run_autoscaler(compare, source, cluster, karpenter, groups)

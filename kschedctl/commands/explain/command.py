@@ -235,10 +235,13 @@ class _Question(msgspec.Struct, frozen=True):
         scope = with_context_namespace(self.scope, self.source, inquiry.cluster)
         if not inquiry.manifests:
             references.check_namespace(inquiry.cluster, scope)
-        return self._report_pending_pods(inquiry, scope)
+        return self._report_pending_or_missing_pods(inquiry, scope)
 
     def _explain_targets(self, targets: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
-        """Explain all targets, and combine the explanations if there are several."""
+        """Explain all targets, and combine the explanations if there are several.
+
+        If extenders are called, the pod fields that only they read are collected first.
+        """
         from kschedctl.commands.explain import cycle_report, one_pod  # noqa: PLC0415 - not for a summary of no pods
 
         collect_pod_extras(self.call_extender, targets, inquiry, self.source)
@@ -272,23 +275,24 @@ class _Question(msgspec.Struct, frozen=True):
         undecided = not certainly_not_fine and (report.undecided or has_unchecked(waiting))
         return replace(explanations, waiting_elsewhere=waiting, undecided=undecided)
 
-    def _report_pending_pods(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
-        """Report all pending pods.
+    def _report_pending_or_missing_pods(
+        self, inquiry: Inquiry, scope: Scope
+    ) -> Explanation | Explanations | PendingPods:
+        """Report all pending pods. If there are none, explain the missing pods of workloads in the files.
 
-        If there are none, explain one pod of each workload in the files that has no pods yet.
-
-        If some pods are pending, these workloads are not explained but named in a log message. With `remedies` and all
-        namespaces, the report includes the nodes that an autoscaler would add.
+        One pod is explained for each workload that has no pods yet. If pods are pending, or could not be created, these
+        workloads are only named in a log message. For all namespaces and with `remedies`, the report includes the nodes
+        that an autoscaler would add.
         """
         report = summarize_pending_pods(inquiry.scheduler, self.source, scope, self.in_full)
         workloads = subjects.find_workloads_without_pods(inquiry, scope)
-        if workloads and (report.groups or report.not_created):
+        if workloads and not (report.groups or report.not_created):
+            return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
+        if workloads:
             log.warning(
                 "note: not explained unless you name them: %s",
-                names([f"{kind} {n}/{name}" for kind, n, name in workloads]),
+                names([f"{kind} {namespace}/{name}" for kind, namespace, name in workloads]),
             )
-        elif workloads:
-            return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
             from kschedctl.commands.explain.pending_pods import add_node_growth  # noqa: PLC0415 - not for a named pod
 
@@ -337,10 +341,11 @@ def _choose_next_command(report: Explanation) -> str:
 
 
 def build_commands_for_pending_pods(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
-    """Build commands that explain each group's first pod and each workload whose pods could not be created.
+    """Build the commands that explain pending pods, keyed by each group's first pod.
 
-    The command under the key "" is the one to suggest first. If pods are pending only outside the scope, that command
-    covers all namespaces.
+    Workloads whose pods could not be created have a command under their name. The key "" has the command to suggest
+    first. If pods are pending only outside the scope, that command covers all namespaces. If none are pending at all,
+    it is empty.
     """
     options = list(options)
     workloads = {
@@ -384,9 +389,10 @@ def _list_creation_failures(report: Explanation | Explanations | PendingPods) ->
 
 
 def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool:
-    """Return whether every pod has or would get a node, and every workload can create its pods.
+    """Return whether every pod has or would get a node, and no workload waits to create its pods.
 
-    This is also true if nothing is pending.
+    A workload waits if creating its pods fails, or if a queue has not admitted it. The result is also True if nothing
+    is pending.
     """
     match report:
         case Explanation():
@@ -400,7 +406,7 @@ def is_everything_fine(report: Explanation | Explanations | PendingPods) -> bool
 def summarize_pending_pods(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """Report the pending pods of the scope by cause, and the workloads that fail to create pods.
 
-    The first `in_full` kinds of pods are explained node by node.
+    Node by node, only the first `in_full` kinds of pods are explained.
     """
     from kschedctl.commands.explain.pending_pods import report_pending_pods  # noqa: PLC0415 - not for a named pod
 

@@ -68,7 +68,7 @@ def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...
 
 
 def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
-    """Add the best fixes to an explanation. If there are none, add the reasons why.
+    """Add the best fixes to an explanation, and the reasons why other kinds of fixes cannot help.
 
     The explanation stays as it is if no change could help. Raises KeyboardInterrupt if the user interrupts the search.
     """

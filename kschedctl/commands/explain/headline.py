@@ -44,7 +44,8 @@ def get_cause_for_grouping(report: Explanation) -> str:
     """Return the cause by which to group pending pods. Pods that wait for the same reason have the same cause.
 
     For an unschedulable pod, this is the main cause without the pod's figures. For most other pods, it is the headline.
-    If the pod's group is to blame, it is the group's failure.
+    All pods that fit share one cause, and so do all pods whose victims are terminating. If the pod's group is to blame,
+    the cause is the group's failure.
     """
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
         return group_failure
@@ -158,8 +159,8 @@ def describe_group_failure(group: PodGroupReport, report: Explanation) -> str:
 def describe_group_placement(report: Explanation) -> str:
     """Describe where the pod is placed with its group.
 
-    Return an empty string if the group is not placed, or if the pod is its only placed member and no topology is
-    demanded.
+    Return an empty string if the group or the pod is not placed. Also return it if the pod is the only placed member
+    and no topology is demanded.
     """
     group = report.pod_group
     if group is None or group.project or group.verdict != PLACED:
@@ -292,11 +293,15 @@ def _describe_incomplete_gang(group: PodGroupReport) -> str:
 
 
 def _describe_gang_wait(group: PodGroupReport) -> str:
-    """Describe the gangs that a fitting gang waits for at Permit, and the gangs that these wait for in turn."""
+    """Describe which gangs a fitting gang waits for at Permit.
+
+    If those gangs wait for further gangs, the text names these too, and says that no pod is ever bound.
+    """
     message = f"its gang {group.short_name} fits, but waits at Permit for {_join_gang_names(group.waits_for)}"
-    if not group.apart:
+    next_waits_for = group.apart  # the gangs that the awaited gangs wait for
+    if not next_waits_for:
         return message
-    return f"{message}, whose pods wait for {_join_gang_names(group.apart)}: no pod is ever bound"
+    return f"{message}, whose pods wait for {_join_gang_names(next_waits_for)}: no pod is ever bound"
 
 
 def _join_gang_names(names: Sequence[str]) -> str:

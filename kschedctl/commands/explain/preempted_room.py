@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.headline import describe_obstacle_to_room, describe_preemption_under_way
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.fixes.queue_replay import place_pods_once_others_are_gone, replay_queue_without_fix
+from kschedctl.fixes.queue_replay import replay_queue_without_fix, replay_queue_without_pods
 from kschedctl.scheduler.scheduler import Scheduler
 
 MAX_REPLAYS = 10
@@ -75,7 +75,7 @@ def _find_rivals(scheduler: Scheduler, pod: Pod, report: Explanation, victims: f
     gone.
     """
     assert report.preemption is not None
-    node_by_pod = place_pods_once_others_are_gone(scheduler, victims, pod)
+    node_by_pod = replay_queue_without_pods(scheduler, victims, pod).node_by_pod
     if pod.key in node_by_pod:
         return ()
     if on_node := tuple(key for key, node in node_by_pod.items() if node == report.preemption.nominated):

@@ -377,8 +377,9 @@ class ReplicaCount(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The sentence about how many pods of the workload, or how many of its rollout, get a node, and which pods it
-        evicts.
+        """The sentence about how many pods of the workload get a node, and which pods they evict.
+
+        During a rollout, the sentence says how far the rollout gets.
         """
         verb = agreeing(self.placed, "gets", "get")
         sentence = f"only {self.placed:,} of the {self.total:,} pods of {self.workload} {verb} a node"
@@ -577,8 +578,9 @@ class Explanation(_ExtenderPart, frozen=True):
         return (f"as if {self.as_if}:", *answer) if self.as_if else answer
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the causes (or else the eliminations), the closest and best nodes, preemption, fixes and advice to the
-        summary.
+        """Add the causes, the closest and the best nodes, preemption, fixes and advice to the summary.
+
+        Without causes, the eliminations take their place.
         """
         victims: tuple[str, ...] = ()
         nominated = no_lower_priority = ""

@@ -39,7 +39,10 @@ class ReplayedPods(NamedTuple):
 
 
 def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
-    """Explain each pod by replaying it alone. Pods that look the same to the scheduler are explained once."""
+    """Explain each pod by replaying it alone.
+
+    Pods that look the same to the scheduler and have the same nominated node are explained once.
+    """
     table = scheduler.view.pods
     pods_by_kind: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
@@ -262,8 +265,9 @@ class WaitingPod(NamedTuple):
 
 
 def list_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
-    """Return all pending pods, each with the reason why it waits. Pods that look the same to the scheduler are
-    adjacent.
+    """Return all pending pods, each with the reason why it waits.
+
+    Pods that look the same to the scheduler are adjacent.
     """
     nodes = _place_fitting_pods(audited)
     return tuple(

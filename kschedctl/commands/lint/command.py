@@ -80,7 +80,8 @@ class ClusterOptions(InstanceTypeInput):
     live: Annotated[
         bool,
         typer.Option(
-            "--live", help="Lint against the live cluster of the current context, or lint it if no manifests are given."
+            "--live",
+            help="Lint against the live cluster of the current context; without manifests, lint the cluster itself.",
         ),
     ] = False
 
@@ -100,7 +101,7 @@ class ClusterOptions(InstanceTypeInput):
     def load_cluster(self, source: Source) -> DescribedCluster | None:
         """Load the cluster that the options name, or return None if they name none.
 
-        Raises KschedctlError if the cluster cannot be loaded.
+        A snapshot or a live cluster takes precedence over files. Raises KschedctlError if the cluster cannot be loaded.
         """
         cluster_source = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
@@ -175,7 +176,7 @@ class RuleOptions(LintFilters):
                 "--fix and --diff exclude each other", hint="use --diff to see the fixes, --fix to write them"
             )
         if (self.fix or self.diff) and manifests is None:
-            raise UsageError("nothing to fix: only files can be fixed, not a cluster", hint="name manifests with -f")
+            raise UsageError("nothing to fix: only files can be fixed, not a cluster", hint="pass manifests with -f")
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def _explain_rule(arguments: Sequence[str], display: DisplayOptions) -> Answer:
     if len(arguments) != 1:
         raise UsageError(
             "lint explain needs exactly one rule",
-            hint="kschedctl lint explain RULE; kschedctl lint rules lists them",
+            hint="kschedctl lint explain RULE; list all rules with: kschedctl lint rules",
         )
     return display.build_answer(build_rule_report(get_rule(arguments[0])), cluster_name="")
 
@@ -242,7 +243,8 @@ def lint(
     rule_options: RuleOptions,
     display: DisplayOptions,
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests, as with -f.")
+        list[str] | None,
+        typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests to lint, as with -f."),
     ] = None,
 ) -> Answer | int:
     """What would break scheduling in these manifests, or in this cluster?
@@ -360,7 +362,7 @@ def _build_findings_answer(
 
 
 def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:
-    """Load the baseline of the options, or else that of the settings, or return an empty one.
+    """Load the baseline of the options, or else that of the settings. Without either, return an empty baseline.
 
     The baseline of the settings is not used while a baseline is being written.
     """

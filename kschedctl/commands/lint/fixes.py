@@ -81,8 +81,8 @@ class LintFixer:
     def run(self) -> Findings:
         """Fix the manifests in memory and return the remaining findings.
 
-        Findings that may hide others are fixed first. Files in which a fix does not have the desired effect stay as
-        they are.
+        Findings that may hide others are fixed first. A file stays as it is if a fix in it fails to remove its finding
+        or causes a new one.
         """
         texts = {located.text for located in self.manifests.objects if isinstance(located, LocatedObject)}
         writable_files = {text.file for text in texts if _is_writable(text)}
@@ -215,7 +215,7 @@ def _build_diff(fixed: FixedText) -> str:
 def render_diff(document: Document) -> str:
     """Render the diffs of all files, with control characters escaped. Raises UsageError for other documents."""
     if not isinstance(document, LintFixes):
-        raise UsageError("-o diff shows fixes only", hint="use lint --diff")
+        raise UsageError("-o diff works only for fixes", hint="use lint --diff")
     return "".join(f"{_escape_line(line)}\n" for file in document.files for line in file.diff.split("\n")[:-1])
 
 

@@ -56,7 +56,10 @@ def find_settings(folder: Path) -> Path | None:
 
 
 def read_settings(file: Path | None) -> LintSettings:
-    """Read the settings in a file, or return the defaults without a file. Raises InputError if they are invalid."""
+    """Read the settings in a file, or return the defaults if there is no file.
+
+    Raises InputError if the settings are invalid.
+    """
     if file is None:
         return LintSettings()
     document = _read_toml_table(str(file)) if file.suffix == ".toml" else _read_only_document(str(file))

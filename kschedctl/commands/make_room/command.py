@@ -103,12 +103,12 @@ def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[
 def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, settings: SearchSettings) -> MakeRoom:
     """Make room for all pods of the manifests given with -f.
 
-    Raises KschedctlError if there are none or they are invalid.
+    Raises UsageError if there are no manifests or several clusters, and KschedctlError if the manifests are invalid.
     """
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
     if len(source.snapshot) > 1:
-        raise UsageError("make-room takes one cluster", hint="name one --snapshot")
+        raise UsageError("make-room takes one cluster", hint="pass only one --snapshot")
     (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()
     if not application.manifests:
         hint = "-f is for new pods, but these have a UID or a node: name one of them instead"

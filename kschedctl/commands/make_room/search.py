@@ -132,8 +132,8 @@ class PlanSearch:
     def run(self, max_moves: int) -> Plan | None:
         """Search for the shortest plans of at most `max_moves` moves, and return the cheapest of these, or None.
 
-        After the time limit, the best plan so far is returned. Raises KeyboardInterrupt if the user interrupts before
-        a plan was found.
+        If time runs out or the user interrupts, the best plan so far is returned, and `timed_out` or `interrupted` is
+        set. Raises KeyboardInterrupt if the user interrupts before a plan was found.
         """
         try:
             for moves in range(1, max_moves + 1):
@@ -151,8 +151,8 @@ class PlanSearch:
     def _search_plans_of_length(self, moves: int) -> None:
         """Judge the likely plans and then all sequences of moves of this length, and set `best` to the cheapest plan.
 
-        Once a plan was found, only cheaper plans are considered, for a limited time. Raises OutOfTimeError if time is
-        up.
+        Once a plan was found, only cheaper plans are considered, for a limited time. The search ends at a plan that
+        cannot be beaten. Raises OutOfTimeError if time is up.
         """
         promising_plans = self._iter_promising_plans(self.stage, self.wanted, moves, (), frozenset())
         likely_plans = self._judge_plans(promising_plans, self.workers)
@@ -171,8 +171,8 @@ class PlanSearch:
     def _judge_plans(self, plans: Iterator[Plan], batch_size: int) -> Iterator[tuple[Plan, bool]]:
         """Yield each plan that may beat the best plan, with whether it works.
 
-        The first plan is judged alone, because it often works, and the others in batches. Raises OutOfTimeError if time
-        is up.
+        The first plan often works, so it is judged alone. The other plans are judged in batches. Raises OutOfTimeError
+        if time is up.
         """
         size = 1
         while batch := list(islice(plans, size)):
@@ -232,11 +232,11 @@ class PlanSearch:
     def _iter_promising_plans(
         self, stage: Rehearsal, wanted: Position, moves: int, moved_before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """Yield plans that let the pod `wanted` fit by `moves` further moves after the moves in `moved_before`.
+        """Yield plans that make `wanted` fit by `moves` further moves after the moves in `moved_before`.
 
-        They either empty a node of enough pods, or first move a pod that may keep `wanted` away from nodes other than
-        its own, such as by anti-affinity or by what it holds. No pods leave the `spared` nodes. The first call also
-        records what the pod's scheduling cycle shows.
+        Some plans empty a node of enough pods. The others first move a pod that may keep `wanted` away from nodes other
+        than its own, by anti-affinity or by resources that it holds. No pods leave the `spared` nodes. The first call
+        also records what the pod's scheduling cycle shows.
         """
         cycle = self._run_cycle(stage, wanted)
         if cycle is None or not cycle.considered.any():
@@ -262,7 +262,9 @@ class PlanSearch:
         self.may_have_sets |= sets.truncated
 
         # Move a pod on another node that keeps the pod away.
-        for position in self._find_interfering_pods(stage.view, cycle, moved_before, sets.held_elsewhere):
+        for position in self._find_movable_pods_blocking_other_nodes(
+            stage.view, cycle, moved_before, sets.held_elsewhere
+        ):
             if not self._is_no_better((position,)):
                 yield from self._iter_plans_after_move(stage, wanted, moves, (*moved_before, position), spared)
 
@@ -300,11 +302,11 @@ class PlanSearch:
                     yield (*moved_before, *order)
                 return
             if further_moves:
-                yield from self._iter_plans_unblocking_move(
+                yield from self._iter_plans_unblocking_pod(
                     stage, order, further_moves, moved_before, emptied=emptied, safe_moves=safe_moves
                 )
 
-    def _iter_plans_unblocking_move(
+    def _iter_plans_unblocking_pod(
         self,
         stage: Rehearsal,
         order: Plan,
@@ -316,8 +318,8 @@ class PlanSearch:
     ) -> Iterator[Plan]:
         """Yield plans that make room elsewhere for the first pod of `order` that cannot move yet.
 
-        The first `safe_moves` pods of `order` can already move, and move first. All further moves make room for the
-        next pod. The plan then moves this pod and, on the assumption that they can move, the pods after it.
+        The first `safe_moves` pods of `order` can already move, and move first. Then `further_moves` moves make room
+        for the next pod. The plan ends with the moves of this pod and of the pods after it, which are assumed to work.
         """
         safe_pods, last_pods = order[:safe_moves], order[safe_moves:]
         blocked_pod = last_pods[0]
@@ -336,8 +338,9 @@ class PlanSearch:
     ) -> Iterator[Plan]:
         """Yield plans that first move the last pod of `moved_before`, because its place affects other nodes.
 
-        `moves` is the number of moves including this one. If it is the only move, the plan is yielded if the pod
-        `wanted` then fits. Otherwise, the likely plans for the remaining moves follow.
+        `moves` is the number of moves including this one. If it is the only move, the plan is yielded only if the pod
+        `wanted` then fits. Otherwise, the likely plans for the remaining moves follow. Nothing is yielded if the move
+        is not safe.
         """
         self._check_time()
         replayed = replay_plan(stage, moved_before[-1:], spared)
@@ -350,10 +353,10 @@ class PlanSearch:
             if cycle is not None and cycle.schedulable:
                 yield moved_before
 
-    def _find_interfering_pods(
+    def _find_movable_pods_blocking_other_nodes(
         self, view: Fork, cycle: Cycle, moved_before: Plan, held_elsewhere: Bools
     ) -> list[Position]:
-        """Return the movable pods that may cause plugins to reject any node for the incoming pod, cheapest first.
+        """Return the movable pods that can make plugins reject other nodes than their own, cheapest first.
 
         These are the pods that affinity or spreading counts, and the pods whose PodInfos are in the mask
         `held_elsewhere` (T,). Pods in `moved_before` are left out.
@@ -423,7 +426,8 @@ def depends_on_other_nodes(cycle: Cycle) -> bool:
 def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
     """Return the mask (T,) of the PodInfos that affinity or spreading connects with the incoming pod.
 
-    These have required anti-affinity, or the incoming pod's required terms or hard spread constraints select them.
+    A PodInfo is connected if it has required anti-affinity of its own. It is also connected if a required term or a
+    hard spread constraint of the incoming pod selects it.
     """
     info = cycle.info
     interacting = view.pods.where(lambda other: bool(other.required_anti_affinity))

@@ -36,7 +36,7 @@ def priorities(
         typer.Option(
             "--grow",
             metavar="NUMBER",
-            help="Number of pods to add to the tier of --tier, to see whom they preempt. 0 adds none.",
+            help="Number of pods to add to a tier (--tier), to see which pods they would preempt. 0 adds none.",
         ),
     ] = PriorityLimits.grow,
     tier: Annotated[
@@ -73,7 +73,7 @@ def priorities(
 
 
 def _parse_starving_after(duration: str) -> float:
-    """Return the value of --starving-after in seconds. Raises UsageError."""
+    """Return the value of --starving-after in seconds. Raises UsageError if it is malformed."""
     from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415 - it brings the client's libraries along
 
     return parse_timeout(duration, "--starving-after")

@@ -98,9 +98,9 @@ class RaceOptions:
     ] = 1
 
     def build_fields(self, measures: Measures | None) -> RaceFields:
-        """Build the parameters that the options set, and leave out all other parameters.
+        """Build the parameters that options set, and leave out the others.
 
-        `measures` has the cluster's latencies, which the latency options can name. Raises UsageError for invalid
+        `measures` has the cluster's latencies, to which the latency options can refer. Raises UsageError for invalid
         values.
         """
         lags = measures.lags if measures else None

@@ -80,7 +80,7 @@ class Proposal:
     def with_node_count(self, count: int) -> Proposal | None:
         """Return the proposal with `count` added nodes instead of one, replayed again.
 
-        At most MAX_ADDED_NODES nodes are added. Return None if the count is less than 2, if the fix has no scheduling
+        `count` is limited to MAX_ADDED_NODES. Return None if the count is less than 2, if the fix has no scheduling
         cycle, or if it consists of anything but adding a node.
         """
         trial = self.fix.trial
@@ -100,8 +100,8 @@ class Proposal:
 def merge_group_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal]:
     """Return proposals for the best fixes of each group, at most MAX_FIXES_PER_GROUP for a group.
 
-    Equal fixes of several groups become one proposal, unless they change pods of different workloads. If they change
-    pods of one workload, which have one template, the proposal changes the pods of all these groups.
+    Equal fixes of several groups become one proposal. Fixes that change pods are merged only within a workload, whose
+    pods have one template. The merged proposal then changes the pods of all these groups.
     """
     proposals: dict[object, Proposal] = {}
     for group in groups:
@@ -140,18 +140,19 @@ class GreedyChoice:
     complete: bool = True
     interrupted: bool = False
 
-    def run(self, max_changes: int, seconds: float) -> None:
+    def choose_proposals(self, max_changes: int, seconds: float) -> None:
         """Choose proposals that together have at most `max_changes` changes, within the time in seconds.
 
-        Ends early if no relevant pod waits or no proposal helps. The first choice, which has the most proposals to try,
-        gets the largest share of the time.
+        Ends early if no relevant pod waits or no proposal helps. If the user interrupts, the proposals chosen so far
+        remain. The first choice gets the largest share of the time, because it has the most proposals to try.
         """
         begin = time.monotonic()
         for number in range(1, max_changes + 1):
             remaining_changes = max_changes - sum(len(chosen.fix.trial.changes) for chosen, _ in self.chosen)
             if not remaining_changes or not self._count_relevant_pods(self.settled.waiting):
                 return
-            # The first choice may take a bit more than half of the time, and each further one an equal share.
+            # The first choice may take a bit more than half of the time, and each further one an equal share. With N
+            # changes, choice K ends after (N + K) / 2N of the time.
             deadline = begin + seconds * (max_changes + number) / (2 * max_changes)
             try:
                 if not self._choose_next_proposal(remaining_changes, deadline):
@@ -303,9 +304,9 @@ class GreedyChoice:
         return min(self._count_waiting_pods_to_help(proposal), guess)
 
     def _collect_edits(self, next_proposal: Proposal) -> dict[ObjectKey, EditedObject]:
-        """Return the edits of all chosen proposals and of `next_proposal`.
+        """Return the edits of all chosen proposals and of `next_proposal`, by object key.
 
-        Each edit is made for all pods of its group.
+        The edit of a pod is applied to all pods of its group.
         """
         edits: dict[ObjectKey, EditedObject] = {}
         proposals = [*(proposal for proposal, _ in self.chosen), next_proposal]
@@ -323,10 +324,10 @@ def _build_proposal_rank(proposal: Proposal, waiting: int) -> tuple[int, Price, 
 def build_edits_for_all_pods(
     cluster: Cluster, proposal: Proposal, before: dict[ObjectKey, EditedObject] | None = None
 ) -> dict[ObjectKey, EditedObject]:
-    """Return the proposal's edits, with the edit of its first pod made for all of its pods.
+    """Return the proposal's edits, with the edit of its first pod applied to all of its pods.
 
-    The edits are applied to the objects as the edits in `before` left them, but each edit's own `before` is the object
-    in the cluster.
+    `before` has earlier edits, and the proposal is applied to the objects as these left them. Each returned edit's own
+    `before` is still the object in the cluster.
     """
     earlier_edits = before or {}
     read_from_cluster = build_object_reader(cluster)
@@ -397,7 +398,7 @@ def find_remedies_of_many(
     proposals = merge_group_proposals(searched_groups)
     choice = GreedyChoice(cluster, proposals, initial, tried, progress, call_extender, outside=outside)
     if not interrupted:
-        choice.run(wishes.max_changes, SIMULATION_SECONDS)
+        choice.choose_proposals(wishes.max_changes, SIMULATION_SECONDS)
 
     manifests = manifest_by_pod or {}
 
@@ -447,7 +448,7 @@ def _find_group_fixes(
 ) -> SimilarWaitingPods:
     """Search for fixes of the group's first pod, and return the group with these fixes.
 
-    The group is returned unchanged if no change can help the pod.
+    The group is returned unchanged if no change can help the pod. Raises KeyboardInterrupt if the user interrupts.
     """
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
@@ -471,7 +472,8 @@ def _build_chosen_remedy(
     """Build the report about a chosen remedy, with the changes of all pods that it changes.
 
     `cleared` has the keys of the pods that get a node with the remedy. Pods in `outside` are not among the pods to
-    help, so that the report lists them separately. `manifest` creates the proposal's pods; None if they exist.
+    help, so the report lists them separately. `manifest` is the one that creates the proposal's pods, or None if they
+    exist.
     """
     trial = proposal.fix.trial
     # A change of the pod template in the manifest changes all pods, so that only existing pods are changed one by one.

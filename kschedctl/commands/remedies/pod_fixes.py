@@ -45,8 +45,8 @@ def find_pod_remedies(
 ) -> Remedies:
     """Return the fixes of a pod, or of the pod that represents a workload.
 
-    If the API server denies the pod's creation, the fixes of the creation come before the scheduling fixes. `tried`
-    is called for each set of changes that is tried. If the user interrupts, the report has the fixes so far.
+    If the API server denies the pod, fixes of the denial come before the scheduling fixes. `tried` is called for each
+    set of changes that is tried. If the user interrupts, the report has the fixes so far.
     """
     # The pod exists, or its creation failed only in the past.
     not_created = target.not_created
@@ -133,7 +133,7 @@ def _build_remedies_document(
 
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
-    """Return the wished-for creation fixes after which a pod is not only created, but also scheduled.
+    """Return the creation fixes that the user wants and after which the pod is not only created, but also scheduled.
 
     Fixes that the author of the manifest can make come before all others. Within each of these two groups, fixes that
     give up nothing come first.
@@ -171,7 +171,7 @@ def build_creation_remedy(fix: CreationFix) -> Remedy:
 
 
 def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: RemedyWishes) -> Remedies:
-    """Return the report of an uncreated pod with a creation fix before each scheduling fix.
+    """Put a creation fix before each scheduling fix in the report of an uncreated pod.
 
     This is the first creation fix that neither changes the pod nor weakens anything. Without one, no fixes remain.
     Scheduling fixes that change the pod are left out, because the API server might reject the changed pod. Combinations
@@ -190,7 +190,7 @@ def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: Reme
 
 
 def _combine_creation_and_scheduling_fix(fix: CreationFix, remedy: Remedy) -> Remedy:
-    """Return a remedy that first makes a creation fix and then a scheduling fix."""
+    """Return a remedy that applies the creation fix and then the scheduling fix, both by the operator."""
     return replace(
         remedy,
         summary=f"{capitalize(fix.what)}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",

@@ -62,7 +62,7 @@ def sampling(
     files, otherwise the pending pods, otherwise the most frequent running pods.
     """
     if kinds < 1:
-        raise UsageError(f"--kinds {kinds}: must be at least one")
+        raise UsageError(f"--kinds {kinds}: must be 1 or more")
     library.build_limits(max_loss)
     inquiry = read_inquiry(source, namespace)
     targets = _find_targets(inquiry, source, Scope(namespace=namespace), tuple(pods or ()))
@@ -73,11 +73,11 @@ def sampling(
             )
         else:
             report = library.compute_sampling_costs(targets, max_loss=max_loss, progress=progress)
-    return view.answer(report, _choose_code(report))
+    return view.answer(report, _choose_exit_code(report))
 
 
-def _choose_code(report: SamplingCosts) -> int:
-    """Return the exit code of a report."""
+def _choose_exit_code(report: SamplingCosts) -> int:
+    """Return the exit code for a report. It is that of a bad answer if some pods are never created."""
     if report.not_created:
         return choose_exit_code(good=False, interrupted=report.interrupted)
     return choose_exit_code(good=True, interrupted=report.interrupted, undecided=report.undecided)

@@ -88,7 +88,7 @@ class SimulateOptions:
         typer.Option(
             "--follow",
             metavar="EVENTS",
-            help="Compare with a real rollout: a file with the output of kubectl get events -o json.",
+            help="Compare the placements of a real rollout: a file with output of kubectl get events -o json, or -.",
         ),
     ] = None
 
@@ -122,7 +122,8 @@ class SimulateOptions:
     def is_acceptable(self, report: SimulationReport) -> bool:
         """Return whether all pods are created, and unplaced and evicted pods stay within the limits in every run.
 
-        Always return True with `--fail-on never`.
+        Pods for which an autoscaler adds nodes do not count as unplaced. With `--fail-on never`, the result is always
+        True.
         """
         if self.fail_on is FailOn.NEVER:
             return True
@@ -145,10 +146,10 @@ class SimulateOptions:
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
-        """Read the manifests to apply and the cluster, by name of the cluster.
+        """Read the manifests and the clusters to apply them to, keyed by cluster name.
 
-        Without files, only the cluster is read, for --pending and --autoscale. Raises UsageError if --autoscale is
-        combined with --runs or there is nothing to apply, and KschedctlError if an input cannot be read.
+        With --pending or --autoscale, there may be no files, and then only the clusters are read. Raises UsageError if
+        --autoscale is combined with --runs or there is nothing to apply, and KschedctlError if an input cannot be read.
         """
         without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
@@ -263,9 +264,10 @@ def _build_simulation_question(
 def _read_manifests_and_clusters(
     source: Source, namespace: str | None, without_files: bool, live_kinds: LiveKinds = NOTHING_MORE
 ) -> dict[str, Application]:
-    """Read the manifests to apply and the cluster. Raises KschedctlError if one of them cannot be read.
+    """Read the manifests and the clusters to apply them to, keyed by cluster name.
 
-    With `without_files`, the manifests may be missing and only the cluster is read.
+    With `without_files`, the manifests may be missing and only the clusters are read. Raises UsageError if a namespace
+    is given without manifests, and KschedctlError if an input cannot be read.
     """
     if source.filename or not without_files:
         return read_manifests(source, namespace, live_kinds)
@@ -293,9 +295,10 @@ class _Following(NamedTuple):
 def _prepare_following(
     events: str, source: Source, run: RunOptions, namespace: str | None, call_extender: CallExtender | None
 ) -> _Following:
-    """Read the events, the manifests and the clusters, and prepare to follow the rollout in each cluster.
+    """Read the events, the manifests and the clusters, and build the function that follows the rollout in a cluster.
 
-    Raises KschedctlError if an input cannot be read.
+    Raises UsageError if standard input is both the events and the manifests, and KschedctlError if an input cannot be
+    read.
     """
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")
@@ -327,9 +330,9 @@ def _suggest_commands(
 ) -> Iterator[str]:
     """Yield up to two commands to run next.
 
-    If pods do not fit, the first command says how many would fit or what would help. If old pods are replaced or
-    waiting pods were left out, the second command repeats the simulation with ``--rollout`` or ``--pending``, and keeps
-    the one that the simulation already had.
+    If pods do not fit, the first command says how many would fit or what would help. The second command repeats the
+    simulation with ``--rollout`` if old pods are replaced at once, or with ``--pending`` if waiting pods were left out.
+    Options that the simulation already had are kept.
     """
     options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
     has_daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)

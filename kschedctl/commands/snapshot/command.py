@@ -114,7 +114,7 @@ def show(*, file: File, view: Untabled) -> Answer:
 def diff(
     *,
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier snapshot.")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The later one.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The later snapshot.")],
     view: Untabled,
 ) -> Answer:
     """Show what changed between two snapshots that matters for scheduling. Exits with 1 if something did."""
@@ -127,7 +127,7 @@ snapshot = {"save": save, "show": show, "diff": diff}
 
 
 def _build_snapshot_report(header: Header, file: str) -> SnapshotReport:
-    """Build the report on a snapshot from its header."""
+    """Build the report on a snapshot file from its header. The size is 0 if there is no such file."""
     report = SnapshotReport(
         file=file,
         size=os.path.getsize(file) if os.path.exists(file) else 0,

@@ -82,7 +82,7 @@ def version_changes(before: str = "", after: str = "") -> VersionChanges:
 
 
 def list_all_changes() -> VersionChanges:
-    """List all changes since the oldest version that is replayed. Newly added plugins are not listed as changes."""
+    """List all changes since the oldest version that is replayed. Added plugins are not listed."""
     changes = []
     for aspect in iter_versioned_aspects():
         for (_, before), (since, after) in pairwise(aspect.values.steps):
@@ -115,10 +115,10 @@ def compare_versions(first: str, second: str) -> VersionChanges:
 def _add_default_switch(
     change: VersionChange, aspect: VersionedAspect, first_version: KubeVersion, second_version: KubeVersion
 ) -> VersionChange:
-    """Return the change with the release that switched a gate's or plugin's default, if the versions differ in it.
+    """Add the release that switched the default of a gate or plugin, if its default differs between the versions.
 
-    In this release, the default became that of the newer version, and it stayed so up to the newer version. Also say
-    whether the second version has removed the gate.
+    Since this release, the default has been that of the newer version. Also add whether the second version no longer
+    has the gate. Changes of other aspects are returned unchanged.
     """
     get_default = DEFAULT_GETTERS.get((aspect.sort, aspect.values.what))
     if get_default is None:
@@ -133,13 +133,13 @@ def _add_default_switch(
     return replace(change, switched=f"1.{last_different + 1}", is_on=is_on, is_removed=is_removed)
 
 
-def _is_gate_on(gate: str, minor: int) -> bool:
+def _is_gate_on_by_default(gate: str, minor: int) -> bool:
     """Return whether a feature gate is on by default in a minor version."""
     return get_stage(gate, minor).on
 
 
-def _is_plugin_on(plugin: str, minor: int) -> bool:
-    """Return whether a plugin is enabled by default in a minor version."""
+def _is_plugin_on_by_default(plugin: str, minor: int) -> bool:
+    """Return whether a plugin exists in a minor version and is enabled by default."""
     return IN_TREE[plugin].restrict_to_minor(minor) is not None and IN_TREE[plugin].is_default(
         FeatureGates(f"1.{minor}")
     )
@@ -147,14 +147,14 @@ def _is_plugin_on(plugin: str, minor: int) -> bool:
 
 AVAILABILITY = "availability"
 DEFAULT_GETTERS: Mapping[tuple[str, str], Callable[[str, int], bool]] = {
-    ("gate", "stage"): _is_gate_on,
-    ("plugin", AVAILABILITY): _is_plugin_on,
+    ("gate", "stage"): _is_gate_on_by_default,
+    ("plugin", AVAILABILITY): _is_plugin_on_by_default,
 }
 """The functions that return the default of a gate or plugin in a minor version, by sort and aspect."""
 
 
 def _build_version_change(aspect: VersionedAspect, since: str, before: object, after: object) -> VersionChange:
-    """Build the report entry for a change, including how we know of the change.
+    """Build the report entry for a change, including the basis on which it is known.
 
     `since` lists the releases that brought the change, separated by spaces, backports first.
     """
@@ -180,7 +180,7 @@ def _build_version_change(aspect: VersionedAspect, since: str, before: object, a
 
 
 def _sort_newest_first(changes: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
-    """Sort the changes by their kind, in the order of `SORTS`, and within each kind by release, newest first."""
+    """Sort the changes by kind, in the order of `SORTS`, and within each kind by minor version, newest first."""
 
     def get_sort_key(change: VersionChange) -> tuple[int, int]:
         """Return the rank of the change's kind, and the negative minor version of its newest release."""
@@ -191,7 +191,7 @@ def _sort_newest_first(changes: Iterable[VersionChange]) -> tuple[VersionChange,
 
 
 def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
-    """Map each plugin to its rules, including messages, that differ between versions.
+    """Map each plugin to its rules and messages that differ between versions.
 
     Rules that belong to no plugin are listed under "kube-scheduler".
     """
@@ -214,8 +214,8 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
             yield VersionedAspect("rule", subject, rule)
     for plugin in IN_TREE.values():
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
-        points = (_list_points(plugin.restrict_to_minor(minor)) for minor in MINORS)
-        args = (_list_arguments(plugin.restrict_to_minor(minor), minor) for minor in MINORS)
+        points = (_list_extension_points(plugin.restrict_to_minor(minor)) for minor in MINORS)
+        args = (_list_argument_names(plugin.restrict_to_minor(minor), minor) for minor in MINORS)
         aspects: dict[str, Iterator[object]] = {AVAILABILITY: defaults, "extension points": points, "arguments": args}
         for aspect, values in aspects.items():
             yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_value_changes(values)))
@@ -225,7 +225,10 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
 
 
 def describe_values(before: object, after: object) -> tuple[str, str]:
-    """Describe the values before and after a change. For long collections, only the differing elements are named.
+    """Describe the values before and after a change.
+
+    If one is a collection of more than MAX_LISTED elements and both have elements in common, only the differing
+    elements are named.
 
     >>> describe_values(("a", "b", "c"), ("a", "b", "c", "d"))
     ('without d', 'with d')
@@ -242,13 +245,13 @@ def describe_values(before: object, after: object) -> tuple[str, str]:
 
 
 def _describe_difference(present: Sequence[object], absent: Sequence[object]) -> str:
-    """Name the elements that a collection has, and those that it lacks, compared with another one."""
+    """Name the elements that a collection has and another one lacks, and those that only the other one has."""
     parts = {"with": present, "without": absent}
     return ", ".join(f"{word} {describe_rule_value(tuple(elements))}" for word, elements in parts.items() if elements)
 
 
 def describe_rule_value(value: object) -> str:
-    """Describe the value that a rule has in a version. Placeholders of message templates become an ellipsis.
+    """Describe the value that a rule has in a version. Unnamed placeholders of message templates become ellipses.
 
     >>> describe_rule_value("taint {{{key}: {value}}} of {}"), describe_rule_value(False), describe_rule_value(())
     ('taint {key: value} of …', 'no', 'none')
@@ -268,7 +271,7 @@ def describe_rule_value(value: object) -> str:
 
 
 def _describe_message_template(template: str) -> str:
-    """Return a message template with named fields replaced by their names and unnamed ones by ellipses."""
+    """Replace the named placeholders of a message template by their names, and the unnamed ones by ellipses."""
     text = ""
     for literal, field_name, *_ in Formatter().parse(template):
         text += literal
@@ -278,10 +281,9 @@ def _describe_message_template(template: str) -> str:
 
 
 def _build_value_changes(values: Iterator[object]) -> tuple[tuple[str, object], ...]:
-    """Reduce a value per minor version to pairs of a version and the new value.
+    """Reduce the values in all minor versions to pairs of a version and the value since that version.
 
-    The first pair has the version "". None means that the aspect does not exist in a version, and does not count as a
-    change.
+    The version of the first pair is "". None means that the aspect does not exist in a version, and is not a change.
     """
     first_value, *later_values = values
     steps = [("", first_value)]
@@ -300,12 +302,12 @@ def _describe_default(plugin: Declaration, minor: int) -> str:
     return "enabled by default" if plugin.is_default(FeatureGates(f"1.{minor}")) else "exists, disabled by default"
 
 
-def _list_points(plugin: Declaration | None) -> tuple[str, ...] | None:
+def _list_extension_points(plugin: Declaration | None) -> tuple[str, ...] | None:
     """List the plugin's extension points in upstream's order. Return None if there is no plugin."""
     return None if plugin is None else tuple(point for point in EXTENSION_POINTS if point in plugin.points)
 
 
-def _list_arguments(plugin: Declaration | None, minor: int) -> tuple[str, ...] | None:
+def _list_argument_names(plugin: Declaration | None, minor: int) -> tuple[str, ...] | None:
     """List the names of the plugin's arguments. Return None if there is no plugin."""
     if plugin is None:
         return None
@@ -330,7 +332,10 @@ def _describe_gate_stage(gate: str, minor: int) -> str:
 
 
 def _describe_removal(gate: str) -> str:
-    """Describe when a removed feature gate was removed and what replaces it, and when it was added if replayed."""
+    """Describe in which versions a removed feature gate was added and removed, and what replaces it.
+
+    The version in which it was added is left out if this was not after the oldest replayed version.
+    """
     existing_minors = [minor for minor in MINORS if get_stage(gate, minor).known]
     first_minor, last_minor = existing_minors[0], existing_minors[-1]
     added = f"added in 1.{first_minor}, " if first_minor > OLDEST_MINOR else ""

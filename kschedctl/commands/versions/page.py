@@ -16,7 +16,7 @@ HEADINGS = {"rule": "Rules and messages", "plugin": "Plugins", "gate": "Feature 
 def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
     """Build the page, with one table per kind of change. A comparison begins with the consequences of an upgrade."""
     blocks: list[Block] = [*_iter_summary_lines(report)]
-    direction = "before → since"
+    direction = "before → after"
     if report.compared:
         direction = f"{report.versions[0]} → {report.versions[-1]}"
         blocks += _build_consequences(report, style)
@@ -27,7 +27,10 @@ def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
 
 
 def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
-    """Yield lines about the versions: all replayed versions, or the two compared versions and whether they differ."""
+    """Yield lines about the versions: the range of all versions, or whether the two compared versions differ.
+
+    A version that is only replayed from its sources gets a warning.
+    """
     first, last = report.versions[0], report.versions[-1]
     if not report.compared:
         yield paragraph(f"Changes of kube-scheduler from {first} to {last} that the replay covers")
@@ -48,9 +51,9 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
 
 
 def _build_consequences(report: VersionChanges, style: Style) -> Page:
-    """Build a list of what an upgrade brings, with the command that shows what it changes in a cluster.
+    """Build a list of the consequences of an upgrade, with the command that shows what it changes in a cluster.
 
-    Return () if it brings nothing.
+    Return () if there are no consequences.
     """
     consequences = tuple(report.iter_consequences())
     if not consequences:
@@ -64,7 +67,7 @@ def _build_changes_table(
 ) -> Page:
     """Build a table of changes.
 
-    For feature gates, the table shows the states before and after. Every other change is described in one cell.
+    The table of feature gates has columns for the stages before and after. Every other change is described in one cell.
     `direction` names the versions on both sides of the arrow in that cell.
     """
     since = Column("since", keep=True)
@@ -88,7 +91,7 @@ def _build_wide_row(change: VersionChange) -> Row:
 
 
 def _build_narrow_row(change: VersionChange) -> Row:
-    """Build the row of a change, with the plugin stacked above."""
+    """Build the row of a change, with the plugin above the description in one cell."""
     what = Stack((Marked(change.where, Tone.STRONG), _describe_change(change), _describe_basis(change)))
     return (Stack(change.since), what)
 
@@ -99,7 +102,7 @@ def _describe_change(change: VersionChange) -> str:
 
 
 def _describe_basis(change: VersionChange) -> Marked:
-    """Describe upstream's change, and how it is known unless a real scheduler confirmed it."""
+    """Name upstream's change, and say how it is known if no real scheduler confirmed it."""
     basis = "" if change.basis == "answers" else f"(known from {change.basis} only)"
     return Marked(" ".join(filter(None, (change.upstream, basis))), Tone.FAINT)
 

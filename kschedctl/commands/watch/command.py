@@ -127,7 +127,8 @@ def _serve_metrics(
 ) -> int:
     """Serve metrics until the process is stopped, and return the exit code.
 
-    Raises UsageError unless the cluster is live, and KschedctlError if the cluster can no longer be followed.
+    `interval` is the minimum time between two updates. Raises UsageError unless the cluster is live, and KschedctlError
+    if the cluster can no longer be followed.
     """
     from kschedctl.commands.watch.openmetrics import MetricsServer  # noqa: PLC0415 - only for those who serve
     from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415 - only live clusters need the client
@@ -145,9 +146,9 @@ def _serve_metrics(
 
 
 def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
-    """Read the manifests of pods and workloads from files.
+    """Read the manifests of pods and workloads from files. Other manifests are ignored.
 
-    Raises InputError if a file cannot be read, and UsageError if there are no such manifests.
+    Raises InputError if a file cannot be read, and UsageError if no file has a pod or workload.
     """
     if not names:
         return []
@@ -160,7 +161,7 @@ def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
 
 
 def _read_monitoring_file(file_name: MonitoringFile) -> str:
-    """Return a file that sets up monitoring. The RBAC rules that the Deployment needs are put before it."""
+    """Return the text of a file that sets up monitoring. The Deployment comes after the RBAC rules that it needs."""
     folder = files("kschedctl.commands.watch")
     text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == file_name)
     if file_name is not MonitoringFile.DEPLOYMENT:

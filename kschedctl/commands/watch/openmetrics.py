@@ -37,7 +37,7 @@ class FamilyCollector(Collector):
 def to_openmetrics(document: Document) -> str:
     """Render the metrics as OpenMetrics text. Raises UsageError if the report has no metrics."""
     if not isinstance(document, ClusterMetrics):
-        raise UsageError("-o openmetrics shows metrics", hint="-o json has everything")
+        raise UsageError("-o openmetrics works only for metrics", hint="-o json has everything")
     registry = CollectorRegistry(auto_describe=False)
     registry.register(FamilyCollector(tuple(iter_metric_families(document))))
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
@@ -45,7 +45,7 @@ def to_openmetrics(document: Document) -> str:
 
 
 def iter_metric_families(report: ClusterMetrics) -> Iterator[Metric]:
-    """Yield a metric family for each metric that has values. All values of a metric have the same label names."""
+    """Yield a family for each metric that has values. All values of a metric must have the same label names."""
     for name, help in FAMILIES.items():
         metrics = [metric for metric in report.metrics if metric.metric == name]
         if metrics:
@@ -69,7 +69,7 @@ class MetricsServer(Collector):
 
     @property
     def port(self) -> int:
-        """The port on which the server listens, even if port 0 was requested."""
+        """The port on which the server listens. If port 0 was requested, it is known once the server has started."""
         return self._port
 
     def __enter__(self) -> Self:
@@ -94,7 +94,7 @@ class MetricsServer(Collector):
         self._open.close()
 
     def publish(self, report: ClusterMetrics, seconds: float) -> None:
-        """Serve a new report, which took `seconds` to compute."""
+        """Serve this report from now on. It took `seconds` to compute."""
         self._families = tuple(iter_metric_families(report))
         self._answers += 1
         self._seconds = seconds
@@ -120,5 +120,5 @@ def _parse_listen_address(text: str) -> tuple[str, int]:
     """Parse `HOST:PORT`, or `:PORT` for all IPv4 addresses. Raises UsageError if it is malformed."""
     host, colon, port = text.rpartition(":")
     if not (colon and port.isdecimal() and int(port) < 1 << 16):
-        raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint=":9090")
+        raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint="such as :9090")
     return host.strip("[]") or "0.0.0.0", int(port)

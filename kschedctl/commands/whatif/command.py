@@ -79,7 +79,8 @@ def whatif(
     and the differences are shown, with running pods that would get other best nodes if they were recreated. A
     comparison of versions also shows pending pods whose message changes.
 
-    Exits with 1 if pods become pending, are not created, or are lost because no controller recreates them.
+    Exits with 1 if pods become pending, are not created, are lost because no controller recreates them, or stay
+    Terminating because a drained node is unreachable or not ready.
     """
     _validate_options(scenario, comparison)
     steps = read_scenario(scenario) if scenario else ScenarioFile()

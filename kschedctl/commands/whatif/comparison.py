@@ -30,10 +30,9 @@ PodOutcome = tuple[str, str] | bool
 def iter_pod_changes(
     before: SettledCluster, after: SettledCluster, objects_before: ClusterObjects
 ) -> Iterator[PodChange]:
-    """Yield a change for each pod that was created, moved to another node, waits now, or is gone, sorted by the pod's
-    key.
+    """Yield a change for each pod that was created, moved to another node, waits now, or is gone, in order of key.
 
-    `objects_before` are the objects of the cluster before, whose Jobs tell which pods are not recreated.
+    `objects_before` are the objects of the earlier cluster. Its Jobs tell which pods are not recreated.
     """
     old_nodes, new_nodes = _map_pods_to_nodes(before.cluster), _map_pods_to_nodes(after.cluster)
     for key in sorted(old_nodes.keys() | new_nodes.keys()):
@@ -65,9 +64,7 @@ def _is_lost(gone_pod: Pod, objects: ClusterObjects) -> bool:
 
 
 def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
-    """Return the old and the new message of each pod that waits both before and after but with different messages, by
-    key.
-    """
+    """Return the old and new messages of the pods that wait before and after with different messages, by key."""
     changed_messages = {}
     for pod, old_message in sorted(before.waiting.items()):
         new_message = after.waiting.get(pod, old_message)
@@ -95,7 +92,7 @@ def group_message_changes(
 
 
 def collect_outcomes(settled: SettledCluster, coarsely: Container[str] = ()) -> dict[str, PodOutcome]:
-    """Map the key of each pod to its outcome: its node and, if the node is empty, the scheduler's message.
+    """Map the key of each pod to its outcome: its node, and the scheduler's message if it has no node.
 
     For the pods in `coarsely`, the outcome is only whether they have a node.
     """

@@ -42,11 +42,12 @@ def find_sufficient_nodes(
 ) -> JsonObject | None:
     """Find how many new nodes the step needs to leave no pod pending, and return a scenario that adds them first.
 
-    No pods may be lost for good in the scenario except those that the step alone loses, `lost_anyway`. Otherwise,
-    displaced pods would only take the new room from pods without a controller.
+    In this scenario, no pod may be lost for good except the pods in `lost_anyway`. Otherwise, displaced pods would only
+    take the new room from pods without a controller.
 
     New nodes are modelled on nodes of the pools that lose nodes. Small numbers of nodes are tried first. Return None if
-    nothing that was tried helps, if the answer depends on unread kinds, or if the user interrupts.
+    nothing helps within MAX_TRIES attempts, if the answer depends on unread kinds, if an error occurs, or if the user
+    interrupts.
 
     Arguments:
         cluster: the cluster before the step.
@@ -89,9 +90,13 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
 
 
 def is_harmless(report: WhatIf) -> bool:
-    """Return whether the report's pods are all created, and in no run a pod becomes pending or is lost for good."""
+    """Return whether the report's pods are all created, and in no run a pod becomes pending or is lost for good.
+
+    No pod may stay Terminating because its node is unreachable or not ready.
+    """
     lost = report.over_runs.get(LOST)
-    return leaves_no_pod_pending(report) and not report.lost_pods and not (lost and lost.most)
+    is_any_lost = bool(report.lost_pods or (lost and lost.most))
+    return leaves_no_pod_pending(report) and not is_any_lost and not report.down_nodes
 
 
 def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_nodes: bool) -> list[str]:

@@ -74,7 +74,7 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     verdict, *sentences = report.build_first_line()
     if report.not_created or any(change.outcome in ("NewlyPending", LOST) for change in report.changes):
         tone = Tone.BAD
-    elif report.undecided or report.messages:
+    elif report.undecided or report.messages or report.down_nodes:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
+from kschedctl.reports.down_nodes import DownNode, describe_down_nodes
 from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import Spread
 from kschedctl.reports.plugin_answers import SearchStart
@@ -164,6 +165,8 @@ class WhatIf(Report, frozen=True):
     """The steps under the first of the two schedulers, if two are compared. `steps` are under the second."""
     unverified: str = ""
     """Which compared version is replayed from its sources only, and how many of its changes are not replayed."""
+    down_nodes: tuple[DownNode, ...] = ()
+    """The drained nodes that are unreachable or not ready, and whose pods stay Terminating."""
     kind: str = "WhatIf"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -179,7 +182,8 @@ class WhatIf(Report, frozen=True):
         if lost_pods and not self.not_created:
             del numbers[LOST]
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
-        doubt = f"{self._describe_further_differences()}{describe_doubt(self.unknown)}"
+        stuck = "".join(f"; {text}" for text in describe_down_nodes(self.down_nodes))
+        doubt = f"{stuck}{self._describe_further_differences()}{describe_doubt(self.unknown)}"
         if self.not_created:
             failures = describe_not_created(self.not_created)
             if counts:
@@ -222,9 +226,7 @@ class WhatIf(Report, frozen=True):
         return text
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the newly pending pods, the numbers of pending pods and changes, lost pods, and
-        preemptions.
-        """
+        """Add the newly pending pods, lost pods, preemptions, and the numbers of changes to the summary."""
         newly_pending = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
         evictions = sum(step.evicted for step in self.steps)
@@ -253,7 +255,7 @@ class WhatIf(Report, frozen=True):
         return "no pod becomes pending or is lost"
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
-        """Return a problem for each newly pending or lost pod, for a CI gate to report."""
+        """Return a problem for each newly pending, lost or endlessly terminating pod, for a CI gate to report."""
         return [
             *(
                 GateProblem("not-scheduled", f"Pod {change.pod}", change.message or "becomes Pending")
@@ -261,6 +263,7 @@ class WhatIf(Report, frozen=True):
                 if change.change == "NewlyPending"
             ),
             *(GateProblem("lost", f"Pod {pod}", "no controller creates it again") for pod in self.lost_pods),
+            *(problem for down in self.down_nodes for problem in down.iter_gate_problems()),
         ]
 
 

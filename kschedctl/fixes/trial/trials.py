@@ -14,16 +14,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.defaults import with_runtime_class_fields
-from kschedctl.api.objects import Pod, RuntimeClass, Struct, get_object_key
+from kschedctl.api.objects import Affinity, Pod, PodAffinityTerm, RuntimeClass, Struct, get_object_key
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.replay.edits import ObjectKey, change_pods
+from kschedctl.replay.edits import ObjectKey, change_pods, select_pods
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
@@ -119,7 +120,7 @@ class Trials:
         return self._trials_by_changes[change_set]
 
     def can_preempt(self, changes: tuple[Fix, ...]) -> bool:
-        """Return whether preemption can make room for the pod at its priority after the changes. Answers are cached."""
+        """Return whether preemption can make room for the pod at its priority after the changes. Results are cached."""
         if changes not in self._can_preempt_by_changes:
             trial = self.replay_changes(changes)
             if trial.cycle is not None and not trial.nominated:
@@ -149,6 +150,7 @@ class Trials:
         # Admit the changed pod. If admission denies it or no profile serves it, there is no cycle.
         target_pod = edits[self.key].after if self.key in edits else self._as_read
         assert isinstance(target_pod, Pod)
+        view = _fork_with_changed_replicas(view, self._as_read, target_pod)
         readmitted_pod: Pod | None = target_pod
         if is_stored(target_pod, view.cluster):
             readmitted_pod = readmit_pod(self._as_read, target_pod, view.cluster)
@@ -187,13 +189,14 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
         return trial
     for result in run_post_filter(cycle).results.values():
         if result.nominated_node and isinstance(result.report, Preemption):
-            return _add_victims(trial, cycle.view, result.nominated_node, result.report)
+            return _add_victims_to_trial(trial, cycle.view, result.nominated_node, result.report)
     return trial
 
 
-def _add_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
+def _add_victims_to_trial(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
     """Return the trial with the nominated node, the victims that preemption chose there, and the harm to them."""
     best_candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
+    # There is only one candidate per node
     (chosen,) = best_candidates.select(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
@@ -273,11 +276,18 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
 
     def build() -> Fork:
         """Build the fork from a cluster with the changed pods."""
+        # `key[1:]` is the namespace and name
         changed = change_pods(view.cluster, {key[1:]: edit.after for key, edit in resized.items()})  # type: ignore[misc]
         return Fork.from_cluster(changed, view.settings)
 
-    # The cached fork has the placements of the cluster. Move the pods that the view has on other nodes.
-    fork = view.memo(("resized pods", frozenset(resized)), build).fork()
+    return _restore_placements(view.memo(("resized pods", frozenset(resized)), build).fork(), view)
+
+
+def _restore_placements(fork: Fork, view: Fork) -> Fork:
+    """Move the fork's pods to the nodes that they have in the view, and return the fork.
+
+    The fork was built from the cluster, so its pods are where the cluster has them.
+    """
     for number in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
         position = Position(number)
         if fork.node[position] >= 0:
@@ -285,6 +295,64 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
         if view.node[position] >= 0:
             fork.assume(position, Row(int(view.node[position])))
     return fork
+
+
+def _fork_with_changed_replicas(view: Fork, before: Pod, after: Pod) -> Fork:
+    """Return a fork in which the pod's running replicas lose the same required anti-affinity terms as the pod.
+
+    The view itself is returned if `change_replicas` changes no running pod. Only the replay of the rollout shows
+    whether a rollout gets that far.
+    """
+    if not _loses_anti_affinity(before, after):
+        return view
+
+    def build() -> Fork | None:
+        """Build the fork from a cluster with the changed replicas, or return None if none of them runs."""
+        replicas = change_replicas(view.cluster, before, after)
+        if not any(pod.spec.node_name for pod in replicas.values()):
+            return None
+        return Fork.from_cluster(change_pods(view.cluster, replicas), view.settings)
+
+    key = "changed replicas", before.key, repr(get_anti_affinity(before)), repr(get_anti_affinity(after))
+    fork = view.memo(key, build)
+    return view if fork is None else _restore_placements(fork.fork(), view)
+
+
+def change_replicas(cluster: Cluster, before: Pod, after: Pod) -> dict[tuple[str, str], Pod]:
+    """Return the pod's replicas without the required anti-affinity terms that the pod loses, by namespace and name.
+
+    A change of the template reaches all replicas, whose anti-affinity keeps the pod away just as its own does. Only
+    replicas with the pod's old anti-affinity are returned, and none if the pod has no workload or keeps its terms.
+    """
+    owner = find_owner(before)
+    old_terms = get_anti_affinity(before)
+    if owner.kind in ("Pod", "Node") or not _loses_anti_affinity(before, after):
+        return {}
+    replicas = select_pods(cluster, lambda pod: get_anti_affinity(pod) == old_terms and find_owner(pod) == owner)
+    return {
+        (pod.metadata.namespace, pod.metadata.name): _with_anti_affinity(pod, after)
+        for pod in replicas
+        if pod.key != before.key
+    }
+
+
+def _loses_anti_affinity(before: Pod, after: Pod) -> bool:
+    """Return whether the changed pod has only some of its required anti-affinity terms, or none, and no other terms."""
+    old_terms, new_terms = get_anti_affinity(before), get_anti_affinity(after)
+    return len(new_terms) < len(old_terms) and all(term in old_terms for term in new_terms)
+
+
+def get_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    """Return the required terms of the pod's anti-affinity."""
+    anti_affinity = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
+    return anti_affinity.required_during_scheduling_ignored_during_execution if anti_affinity else ()
+
+
+def _with_anti_affinity(pod: Pod, source: Pod) -> Pod:
+    """Return the pod with the anti-affinity of another pod."""
+    anti_affinity = source.spec.affinity.pod_anti_affinity if source.spec.affinity else None
+    affinity = structs.replace(pod.spec.affinity or Affinity(), pod_anti_affinity=anti_affinity)
+    return structs.replace(pod, spec=structs.replace(pod.spec, affinity=affinity))
 
 
 def apply_edits_to_cluster(
@@ -328,7 +396,8 @@ def _put_or_remove_object(objects: list[Any], key: ObjectKey, after: Struct | No
 def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
     """Place the edited pod in the view where it is after the edit.
 
-    A deleted pod is removed from its node, an existing pod is moved, and a new pod is added as a copy of another pod.
+    A deleted pod is removed from its node, an existing pod is moved, and a new pod is added as a copy of another pod. A
+    pod without a node waits.
     """
     existing_key = f"{key.namespace}/{key.name}" if edit.before else edit.like
     position = view.pods.find_position(existing_key)
@@ -348,7 +417,8 @@ def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
 def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
     """Return the changed pod with what admission adds when the pod is recreated, or None if admission denies the pod.
 
-    The pod is returned unchanged if its spec did not change, or if it can be updated in place.
+    `before` is the pod without the change. The pod is returned unchanged if its spec did not change, or if it can be
+    updated in place.
     """
     if before.spec == after.spec:
         return after

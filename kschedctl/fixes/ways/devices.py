@@ -166,6 +166,7 @@ def _iter_device_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Itera
     The driver's fixes are yielded for each ResourceSlice with the taint that the node can use.
     """
     view = tried.cycle.view
+    # Taints from rules
     for rule in view.objects.of("DeviceTaintRule"):
         if _is_taint(rule.spec.taint, taint_text):
             key = ObjectKey.of(rule)
@@ -184,6 +185,7 @@ def _iter_device_taint_removal_fixes(tried: TriedNode, taint_text: str) -> Itera
                 commands=commands,
             )
 
+    # Taints that drivers set in the ResourceSlices of the node
     visible_pools = {(driver, pool) for driver, pool, _ in _find_visible_devices(tried)}
     for resource_slice in view.objects.of("ResourceSlice"):
         key = ObjectKey.of(resource_slice)
@@ -235,10 +237,10 @@ def _build_device_untainting(taint_text: str) -> Callable[[ResourceSlice], Resou
 
 
 def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield one column (N,) of codes that distinguish nodes by the state of their devices.
+    """Yield one column (N,) of codes, which differ between nodes if the states of their devices differ.
 
-    If there are more than `MOST_DEVICE_STATES` states, only the numbers of devices and of allocated devices distinguish
-    nodes. Nothing is yielded if DynamicResources has no state in this cycle.
+    If there are more than `MOST_DEVICE_STATES` states, the codes depend only on the numbers of devices and of allocated
+    devices. Nothing is yielded if DynamicResources has no state in this cycle.
     """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None:

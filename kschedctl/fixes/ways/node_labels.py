@@ -84,7 +84,7 @@ def iter_selector_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
 
 
 def _build_fix_selecting_node_value(tried: TriedNode, key: str, value: str, node_value: str) -> Fix:
-    """Build the fix that selects nodes by the node's value of the label instead of the pod's.
+    """Build the fix that selects nodes by the node's value of the label `key` instead of the pod's value.
 
     The fix is a correction, which gives up nothing, if the pod's value is misspelt.
     """
@@ -153,8 +153,8 @@ def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
 def iter_other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
     """Yield topology keys to use instead of a key that no node has, each with the price of the change.
 
-    Similar keys come at the usual price, which is None. If there are none, the usual topologies are yielded. Nothing is
-    yielded if a node has the key.
+    Similar keys have the price None, which stands for the usual price. If there are none, the usual topologies are
+    yielded at the price of a wish. Nothing is yielded if a node has the key.
     """
     similar_keys = find_similar_keys(key, tried)
     for similar_key in similar_keys:
@@ -181,7 +181,7 @@ def _strip_prefix(key: str) -> str:
 def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
     """Return whether the value is probably a misspelling of `candidate`, the value of a node's label.
 
-    An operating system or architecture is misspelt only if it is a known synonym of the candidate.
+    `key` is the label. An operating system or architecture is misspelt only if it is a known synonym of the candidate.
     """
     platforms = PLATFORMS.get(STABLE_LABELS.get(key, key))
     if platforms is not None and (value in platforms or value.lower() in SYNONYMS):
@@ -335,6 +335,7 @@ def iter_runtime_class_fixes(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     if runtime_class is None:
         return
     for similar_key in find_similar_keys(key, tried):
+        # None removes the misspelt label
         yield _build_runtime_class_selector_fix(pod, runtime_class, {key: None, similar_key: value})
     if unmet.found and is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
         yield _build_runtime_class_selector_fix(pod, runtime_class, {key: unmet.found})

@@ -170,7 +170,7 @@ DRA_MISSPELT = Rule(
 def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
     """Yield each reference to a ResourceClaim, a ResourceClaimTemplate or a DeviceClass.
 
-    Workloads refer to claims and claim templates. These, in turn, refer to DeviceClasses.
+    Workloads refer to claims and claim templates. Claims and claim templates refer to DeviceClasses.
     """
     for workload in context.workloads:
         for i, pod_claim in enumerate(workload.spec.resource_claims):
@@ -293,8 +293,8 @@ SC_MISSPELT = Rule(
 def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose scaleTargetRef misspells a kind or the name of a workload.
 
-    A name is only taken for a misspelling of a workload that has no autoscaler. If such a workload has the same name as
-    the autoscaler itself, it is suggested even if the two names do not resemble each other.
+    Only workloads without an autoscaler are suggested. A workload with the autoscaler's own name is suggested even if
+    its name does not resemble the target.
     """
     autoscalers = [
         (subject, scaler.limits)
@@ -315,6 +315,7 @@ def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
         names = {workload.subject.name for workload in workloads if workload.kind == limits.kind}
         if limits.name in names:
             continue
+        # A workload that another autoscaler scales is not meant
         unscaled_names = [name for name in names if (namespace, name) not in targets]
         similar_name = subject.name if subject.name in unscaled_names else ""
         similar_name = similar_name or find_similar_name(limits.name, unscaled_names)
@@ -352,9 +353,10 @@ class _NamespaceReference(NamedTuple):
 
 
 def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Find references to namespaces that no manifest creates, if the name looks misspelt or is needed.
+    """Find references to namespaces that no manifest creates, if the name looks misspelt or the namespace is needed.
 
-    A needed name is only reported if the manifests create other namespaces and no cluster is given.
+    A required affinity term needs the namespace that it names. A workload needs its own namespace if its file creates
+    another one. A needed namespace is only reported if the manifests create other namespaces and no cluster is given.
     """
     created_names = {name for kind in _NAMESPACE_KINDS for name in context.list_manifest_names(kind)}
     for reference in (*_iter_namespaces_in_metadata(context), *_iter_namespaces_in_affinity_terms(context)):

@@ -176,9 +176,10 @@ _KUBERNETES_DOMAIN = "kubernetes.io"
 
 
 def find_misspelt_tolerations(context: LintContext) -> Iterator[Problem]:
-    """Find tolerations that look misspelt.
+    """Find tolerations whose key or value looks misspelt.
 
-    A key is compared with known taints, and a value with the taints in the manifests.
+    A key is compared with the taint keys of Kubernetes and of the manifests, and a value with the taints in the
+    manifests. With a cluster, the taints in the manifests are not read.
     """
     declared_taints = list(_iter_declared_taints(context)) if context.cluster is None else []
     known_keys = [*KNOWN_TAINTS, *(taint.key for taint in declared_taints)]
@@ -247,9 +248,9 @@ def _is_custom_taint(key: str) -> bool:
 
 
 def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
-    """Find custom taints that no pod and no linted workload tolerates by key, each at its first node.
+    """Find custom NoSchedule and NoExecute taints that no pod and no linted workload tolerates by key.
 
-    Finds nothing unless all pods are known.
+    Each taint is reported once, at its first node. Finds nothing unless all pods are known.
     """
     if not context.are_all_read("Pod"):
         return
@@ -266,7 +267,7 @@ def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
     for taint, names in names_by_taint.items():
         if not any(is_tolerated(tolerations, taint) for tolerations in keyed_toleration_sets):
             nodes_have = f"{counted(len(names), 'node')} {agreeing(len(names), 'has', 'have')}"
-            message = f"{nodes_have} the taint {taint}, which no pod tolerates by name"
+            message = f"{nodes_have} the taint {taint}, whose key no pod tolerates"
             yield Subject("Node", names[0]).build_problem(("spec", "taints"), message)
 
 
@@ -289,6 +290,7 @@ def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]
     left out.
     """
     facts = context.facts
+    # Nodes share sets of taints, so each set is checked once
     taint_sets, taint_set_of_node = facts.view.nodes.taint_sets
     for workload in context.workloads:
         if workload.kind == "DaemonSet" or any(not t.key for t in workload.spec.tolerations):
@@ -322,9 +324,9 @@ TT_TOLERATE_WITHOUT_ATTRACT = Rule(
 
 
 def find_untainted_special_hardware(context: LintContext) -> Iterator[Problem]:
-    """Find untainted nodes that offer an extended resource which some other nodes do not offer.
+    """Find nodes without a hard taint that offer an extended resource which some other nodes do not offer.
 
-    Each resource is reported once, at the first such node.
+    A PreferNoSchedule taint is not hard. Each resource is reported once, at the first such node.
     """
     view = context.facts.view
     taint_sets, taint_set_of_node = view.nodes.taint_sets
@@ -410,7 +412,10 @@ def find_workloads_without_usable_node(context: LintContext) -> Iterator[Problem
 
 
 def _describe_unusable_nodes(cordoned_count: int, tainted_count: int) -> str:
-    """Return the message that all nodes a workload selects are cordoned or, if not cordoned, tainted."""
+    """Return the message that all nodes that a workload selects are cordoned or tainted.
+
+    A node that is both counts as cordoned.
+    """
     count = cordoned_count + tainted_count
     if cordoned_count and tainted_count:
         return (

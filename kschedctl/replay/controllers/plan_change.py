@@ -34,6 +34,7 @@ from kschedctl.replay.controllers.workload_change import WorkloadChange, get_ord
 from kschedctl.replay.edits import select_pods
 from kschedctl.snapshot.nodes import REGION, ZONE
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.text.counts import agreeing, counted
 
 _ADDED_LABELS = frozenset(label for labels in ADDED_LABELS.values() for label in labels)
 """Labels that controllers add to those of the template."""
@@ -68,7 +69,10 @@ class ExistingPods:
         return list(pods.values())
 
     def find_workload_pods(self, kind: str, namespace: str, name: str) -> list[Pod]:
-        """Return the workload's pods that are not being deleted."""
+        """Return the pods of the workload with this kind, namespace and name.
+
+        Pods that are being deleted are left out.
+        """
         if kind == "Pod":
             pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
         elif any(is_pod_of_workload(pod, kind, namespace, name) for pod in self._one_pod_per_owner):
@@ -137,7 +141,7 @@ def plan_change(
     without pods. Raises InputError if a limit of the rollout is malformed.
     """
     current = existing.find_workload_pods(*get_identity(workload))
-    change = WorkloadChange(name, note=_describe_special_case(workload, name, current))
+    change = WorkloadChange(name, note=_describe_pause_or_strategy(workload, name, current))
     if isinstance(workload, Job):
         _plan_job(change, workload, created, current)
         return change
@@ -148,6 +152,9 @@ def plan_change(
         change.new = list(created)
     elif not is_paused_without_pods:
         outdated = _find_outdated_pods(existing, workload, created, current, forced)
+        if forced and created and outdated and not _find_outdated_pods(existing, workload, created, current, False):
+            change.may_be_unchanged = True
+            change.note = change.note or _describe_needless_rollout(name, len(outdated))
         outdated_keys = {pod.key for pod in outdated}
         staying = [pod for pod in current if pod.key not in outdated_keys]
         if isinstance(workload, StatefulSet | DaemonSet | Pod):
@@ -164,8 +171,11 @@ def plan_change(
     return change
 
 
-def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) -> str:
-    """Return a note about a suspended or paused workload or an update strategy, or an empty string."""
+def _describe_pause_or_strategy(workload: Struct, name: str, current: Sequence[Pod]) -> str:
+    """Return a note about a suspended or paused workload or an update strategy, or an empty string.
+
+    ``name`` is the workload's title.
+    """
     match workload:
         case CronJob() | Job() if workload.spec.suspend:
             return f"{name} is suspended: it creates no pods"
@@ -178,6 +188,18 @@ def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) 
         case StatefulSet() if current and workload.spec.update_strategy.rolling_update.max_unavailable:
             return f"{name}: maxUnavailable needs the feature gate MaxUnavailableStatefulSet, which is off by default"
     return ""
+
+
+def _describe_needless_rollout(name: str, pods: int) -> str:
+    """Return a note that a forced rollout of `pods` pods changes nothing that scheduling reads.
+
+    ``name`` is the workload's title.
+    """
+    have = agreeing(pods, "has", "have")
+    return (
+        f"{name}: its {counted(pods, 'pod')} {have} this template already, as far as scheduling reads it; if nothing"
+        " else in it changes, applying it replaces no pod (leave out --rollout)"
+    )
 
 
 def _plan_job(change: WorkloadChange, job: Job, created: Sequence[Pod], current: Sequence[Pod]) -> None:
@@ -318,7 +340,11 @@ def looks_same_to_scheduler(new: Pod, old: Pod) -> bool:
 
 
 def _encode_scheduled_fields(pod: Pod) -> str:
-    """Encode, as a text, the fields of a pod that scheduling reads. Pods are compared by this text."""
+    """Encode the fields of a pod that scheduling reads as text. Pods are compared by this text.
+
+    Default values are filled in first. Labels and tolerations that controllers add are left out, and so is the node
+    affinity of a DaemonSet's pod.
+    """
     pod = apply_pod_defaults(pod)
     spec = pod.spec
     info = PodInfo(pod, Options())

@@ -55,7 +55,7 @@ class RemainingQuotas:
         )
 
     def release(self, pods: Collection[Pod]) -> None:
-        """Give the resources of deleted pods back to the quotas that they used."""
+        """Release the resources of deleted pods from the quotas that they used."""
         # Pods of one template share its containers, so the identity of the containers tells templates apart.
         groups: dict[tuple[str, str, int], list[Pod]] = {}
         for pod in pods:
@@ -79,8 +79,8 @@ KIND = "ResourceClaim"
 def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
     """Drop the ResourceClaims that quotas deny from ``creation``, and charge the other claims to their quotas.
 
-    ``pods`` has lists of pods by workload. A pod with a denied claim is replaced in it by a pod whose status does not
-    name the claim, so that the pod waits. Return the cluster with the charged quotas.
+    ``pods`` maps workloads to their pods. In these lists, a pod with a denied claim is replaced by a copy whose status
+    does not name the claim, so that the pod waits. Return the cluster with the charged quotas.
     """
     if KIND not in creation.objects:
         return cluster
@@ -103,9 +103,9 @@ class _ClaimCreation:
         self._claims_by_key = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
 
     def create_pod_claims(self, pod: Pod, workload: str) -> Pod:
-        """Create the pod's claims that quotas allow, and return the pod without the denied claims in its status.
+        """Create the pod's claims that quotas allow, and return the pod with only the existing claims in its status.
 
-        Claims that are not created from templates exist already. The first denial for the ``workload`` becomes a note.
+        Claims that were not created from templates exist already. The first denial of the ``workload`` becomes a note.
         """
         statuses = pod.status.resource_claim_statuses
         allowed = tuple(status for status in statuses if self._create_claim(status, pod.metadata.namespace, workload))
@@ -114,7 +114,7 @@ class _ClaimCreation:
         return replace(pod, status=replace(pod.status, resource_claim_statuses=allowed))
 
     def _create_claim(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
-        """Create the claim of a status entry if quotas allow it, and return whether the claim exists.
+        """Create the claim of an entry in the pod's status if quotas allow it, and return whether the claim exists.
 
         Claims that were not created from templates exist already. The first denial of each workload becomes a note.
         """
@@ -130,7 +130,10 @@ class _ClaimCreation:
         return True
 
     def _charge_claim_or_deny(self, claim: ResourceClaim) -> str:
-        """Charge the claim to its quotas and return "", or return why the API server denies it."""
+        """Charge the claim to its quotas, or return the message with which the API server denies it.
+
+        Return "" if the claim is charged.
+        """
         obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
         request = self.quotas.build_request(KIND, obj, claim.metadata.namespace, claim.metadata.name)
         try:

@@ -39,9 +39,9 @@ class RolloutCreation:
         """Why the last denied pods were denied."""
 
     def admit_pods(self, pods: Sequence[Pod]) -> int:
-        """Admit the pods in order, and return how many are created, or 0 if the workload itself is denied.
+        """Admit the pods in order, and return how many are created.
 
-        The denials of the next pod are stored in ``self.denials``.
+        The result is 0 if the workload itself is denied. The denials of the next pod are stored in ``self.denials``.
         """
         if not pods or self._workload_denials:
             return 0
@@ -109,9 +109,10 @@ class Rollout:
         """Old pods that may be removed at once: they have no successor, or their successor runs."""
 
     def advance(self) -> list[Position]:
-        """Take one step of the rollout: remove the old pods that may be removed now.
+        """Take one step of the rollout, and return the pods that it creates.
 
-        Return the new pods created in this step.
+        A rolling update creates surge pods or, if it can create none, replaces old pods within its limits. An in-place
+        update replaces pods slot by slot. Any other rollout removes all old pods, and then creates the new ones.
         """
         match self.change.pace:
             case Pace.ROLLING:
@@ -122,9 +123,9 @@ class Rollout:
         return self._create_remaining_pods()
 
     def record_pod_change(self, position: Position) -> None:
-        """Update the rollout after a new or kept pod changed.
+        """Update the rollout after a new or kept pod was placed or lost its node.
 
-        A pod without a node waits. Once a new pod has a node, the old pod whose place it takes may go.
+        A pod without a node waits. Once a new pod has a node, the old pod that it replaces may be removed.
         """
         if self._has_no_node(position):
             self.waiting[position] = None
@@ -184,9 +185,10 @@ class Rollout:
         return self._create_next_pods(self.change.desired + self.change.surge - self.present - len(self.old))
 
     def _replace_within_limits(self) -> list[Position]:
-        """Remove old pods within maxUnavailable, and then create new ones. Old pods without a node are removed first.
+        """Remove old pods within maxUnavailable, and then create and return new ones.
 
-        Upstream: reconcileOldReplicaSets in pkg/controller/deployment/rolling.go (v1.36).
+        Old pods without a node are removed first. Upstream: reconcileOldReplicaSets in
+        pkg/controller/deployment/rolling.go (v1.36).
         """
         min_available = self.change.desired - self.change.unavailable
         total = self.present + len(self.old)
@@ -303,7 +305,8 @@ def _run_round(
 ) -> dict[Position, Outcome]:
     """Schedule the waiting pods once, and return all outcomes, including those of recreated pods.
 
-    Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round.
+    Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round. Their
+    outcomes come last, in the order of their positions.
     """
     nodes = simulation.view.node
 
@@ -343,7 +346,7 @@ class RolloutReplay(Protocol):
 def iter_rollout_fixes(
     index: int, rollouts: Sequence[Rollout], admissions: Admissions, replay: RolloutReplay
 ) -> Iterator[CreationFix]:
-    """Yield fixes for the denied rollout at this index: no surge, and the smallest raise of quotas that helps.
+    """Yield fixes for the denied rollout at this index: no surge, and the smallest raise of quotas that suffices.
 
     Each fix is replayed, and yielded only if the rollout then completes. ``admissions`` has the quotas from before all
     rollouts.

@@ -57,7 +57,10 @@ class TargetPod(NamedTuple):
 
 
 def change_priority(target: TargetPod, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
-    """Return the target's pod with another priority or PriorityClass. Raises UsageError for an unknown class."""
+    """Return the target's pod with another priority or PriorityClass. Raises UsageError for an unknown class.
+
+    If both are given, the pod has the class, but the given priority instead of the class's.
+    """
     pod = target.pod
     if as_if_priority_class:
         pod = set_priority_class(pod, as_if_priority_class, target.scheduler.cluster)
@@ -82,7 +85,7 @@ def set_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
     priority_class = find_priority_class(name, cluster.priority_classes)
     if priority_class is None:
         names = ", ".join(sorted(existing_class.metadata.name for existing_class in cluster.priority_classes))
-        raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {names or 'only those of the system'}")
+        raise UsageError(f'no PriorityClass "{name}"', hint=f"available: {names or 'only those of the system'}")
     policy = priority_class.preemption_policy or "PreemptLowerPriority"
     spec = replace(pod.spec, priority_class_name=name, priority=priority_class.value, preemption_policy=policy)
     return replace(pod, spec=spec)

@@ -59,15 +59,15 @@ _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
     """Return a target for each group of identical pending pods of a workload, or one more pod if none is pending.
 
-    The additional pod is created from ``manifest``, like the workload's other pods, or from its stored template. For a
-    DaemonSet without a manifest, one of its existing pods is returned. Raises UsageError if nothing is known about the
-    pods, and InputError if admission denies the additional pod.
+    The additional pod is created from ``manifest`` or, without a manifest, as a copy of the workload's other pods or
+    from its stored template. For a DaemonSet without a manifest, one of its existing pods is returned. Raises
+    UsageError if nothing is known about the pods, and InputError if admission denies the additional pod.
     """
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)
     pending = [pod for pod in pods if is_pending(pod)]
     if pending:
-        return _build_pending_targets(scheduler, owner, pending)
+        return _build_targets_of_pending_pods(scheduler, owner, pending)
 
     # One more pod from the manifest
     if isinstance(manifest, StatefulSet) and pods:
@@ -142,21 +142,24 @@ def _guess_cron_job_name(job: str) -> str:
     return _CRON_JOB_SUFFIX.sub("", job)
 
 
-def _build_pending_targets(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
-    """Return a target for each group of pending pods that look the same to the scheduler."""
+def _build_targets_of_pending_pods(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
+    """Return a target for each group of pending pods that look the same and have the same nominated node.
+
+    Pods look the same if the scheduler sees no difference between them.
+    """
     table = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
         info_code = int(table.info[table.index[pod.key]])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name), []).append(pod)
     return [
-        TargetPod(scheduler, scheduler.view.stored(group[0]), _describe_pending_group(len(group), len(pods), owner))
+        TargetPod(scheduler, scheduler.view.stored(group[0]), _describe_pending_target(len(group), len(pods), owner))
         for group in groups.values()
     ]
 
 
-def _describe_pending_group(alike: int, pods: int, owner: Owner) -> str:
-    """Describe a target that stands for ``alike`` identical pods among the owner's ``pods`` pending pods."""
+def _describe_pending_target(alike: int, pods: int, owner: Owner) -> str:
+    """Describe one of the owner's ``pods`` pending pods. ``alike`` of them, including this one, are identical."""
     if pods == 1:
         return f"the only pending pod of {owner}"
     shared = ""
@@ -216,8 +219,8 @@ def _iter_held_back_objects(cluster: Cluster) -> Iterator[Owner]:
 def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
     """Build one more pod like the youngest of a workload's pods, with the same priority.
 
-    A StatefulSet's pod has the next ordinal, and its claims are like the last pod's. Raises InputError if admission
-    denies the pod.
+    A StatefulSet's pod has the next ordinal, and its claims are like the last pod's. ``note`` describes the target.
+    Raises InputError if admission denies the pod.
     """
     workload: StatefulSet | Pod
     if owner.kind == "StatefulSet":
@@ -242,7 +245,8 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
 def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
     """Return a manifest that creates pods like the owner's, or None if nothing suitable was read.
 
-    It is built from the youngest ReplicaSet of a Deployment, otherwise from the stored workload itself.
+    For a Deployment with ReplicaSets, it is built from the youngest ReplicaSet, otherwise from the stored workload
+    itself.
     """
     kind, namespace, name = owner
     replica_sets = [stored for stored in cluster.replica_sets if is_controlled_by(owner, stored)]

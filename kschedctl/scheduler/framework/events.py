@@ -82,7 +82,11 @@ class ClusterEvent(NamedTuple):
         return self.custom_label or f"{self.resource}{self.action.label}"
 
     def covers(self, event: ClusterEvent) -> bool:
-        """Return whether a registration for this event includes `event`, which is the same or more specific."""
+        """Return whether a registration for this event includes `event`.
+
+        It does if `event` has the same resource, or is about some kind of pods while this event is about pods, and this
+        event has all actions of `event`. If `event` is broad, one of its actions is enough.
+        """
         if self.resource != event.resource and not (self.resource == POD and event.resource in POD_RESOURCES):
             return False
         shared_actions = self.action & event.action
@@ -206,7 +210,7 @@ def list_pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
 
 
 def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionType:
-    """Return the requested pod actions, and all updates if the version lacks a requested kind of update."""
+    """Return the requested pod actions, extended by all updates if the version lacks a requested kind of update."""
     known_updates = UPDATES_OF_PODS.at(gates.release)
     requested_updates = [action for action in ActionType if action in ActionType.UPDATE and action in requested]
     if all(update.label in known_updates for update in requested_updates):
@@ -219,9 +223,9 @@ def resolve_node_actions(
 ) -> ActionType:
     """Return the requested node actions, extended by the updates that the version needs.
 
-    A new node may be unusable for a pod at first, in which case the queue's pre-check hides its event from plugins.
-    Versions with this pre-check therefore need changes of labels and taints as well. `all_updates_before_1_32` marks a
-    plugin that registers for all updates of nodes in versions with EVERY_UPDATE.
+    In some versions, the queue's pre-check hides the event of a new node that is unusable for the pod at first. In
+    these versions, plugins need changes of labels and taints as well. With `all_updates_before_1_32`, the plugin
+    registers for all updates of nodes in versions before 1.32.
     """
     if all_updates_before_1_32 and EVERY_UPDATE.at(gates.release):
         return ActionType.ADD | ActionType.UPDATE
@@ -281,7 +285,7 @@ def _to_camel_case(name: str) -> str:
 def _drop_empty_values(value: Json) -> Json:
     """Return the value without null, empty strings, empty lists and empty objects, or None if nothing remains.
 
-    Empty items of lists are replaced with None instead of being removed.
+    Empty items of lists are not removed but replaced with None.
     """
     if isinstance(value, Mapping):
         fields = {key: _drop_empty_values(inner) for key, inner in value.items()}

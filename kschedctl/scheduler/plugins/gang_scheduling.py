@@ -128,10 +128,10 @@ class GangScheduling(DeclaredPlugin):
 
     @classmethod
     def list_noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Return the changes that are known only from release notes: how groups are queued, and how groups are evicted.
+        """Return the changes in queueing and in evicting groups that are known only from release notes.
 
-        The first change affects pods of groups. The second affects pods without a group that could preempt pods of
-        groups.
+        The change in queueing affects pods of groups. The change in evicting affects pods without a group that could
+        preempt pods of groups.
         """
         return (
             NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
@@ -200,8 +200,8 @@ class GangScheduling(DeclaredPlugin):
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         """Return Success if minCount pods of the pod's gang have a node, otherwise Wait.
 
-        Also return Success if `permits` is False, or if the pod is in no group or its group is not a gang. Raises
-        PluginError if the PodGroup does not exist.
+        Also return Success if another plugin decides instead of Permit (`permits` is False), or if the pod is in no
+        gang. Raises PluginError if the PodGroup does not exist.
         """
         key = get_group_key(info.pod) if self.permits else None
         if key is None:
@@ -270,9 +270,9 @@ class HierarchicalGangScheduling(GangScheduling):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield a dependency on each kind of groups whose unread objects could change the decision about the pod.
 
-        If the pod's group or one of its ancestors is missing, its kind is yielded. Otherwise, both kinds are yielded,
-        since unread groups may belong to the same tree, unless the pod's group has no parent and is therefore a tree of
-        its own.
+        If the pod's group or one of its ancestors is missing, only its kind is yielded. For a complete tree with a
+        CompositePodGroup as its root, both kinds are yielded, since unread groups may belong to the tree. Nothing is
+        yielded for a pod without a group, or for a group without a parent, which is a tree of its own.
         """
         if get_group_key(info.pod) is None:
             return

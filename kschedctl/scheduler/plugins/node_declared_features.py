@@ -164,7 +164,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
 def find_required_features(spec: PodSpec) -> frozenset[str]:
     """Return the features that a kubelet must declare to run the pod.
 
-    Features that older versions ignore are included.
+    Features that only newer versions of kube-scheduler know are included.
     """
     required = set()
     for container in (*spec.containers, *spec.init_containers):

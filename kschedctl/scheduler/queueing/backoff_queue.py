@@ -96,7 +96,7 @@ class BackoffQueue:
         return self._pods.get(position) or self._errors.get(position)
 
     def add(self, pod: QueuedPod) -> None:
-        """Add a pod. A pod that failed with an error, without a rejection by a plugin, goes into a separate heap."""
+        """Add a pod to the heap of rejected pods, or to a separate heap if it failed with an error."""
         if pod.rejectors.all:
             self._pods.add(pod)
         else:

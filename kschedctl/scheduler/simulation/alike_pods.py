@@ -121,10 +121,10 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        There are no rows if no node can ever be feasible for the identical pods. `info` is the pod's own PodInfo,
-        because its claims may differ from the claims of the first identical pod. The pods in `nominated`, which are
-        nominated ahead of this one, count as placed. With `sampling`, only part of the nodes is searched. Raises
-        PluginError if a plugin fails.
+        Without a feasible row, return no rows and 0. `info` is the pod's own PodInfo, because its claims may differ
+        from the claims of the first identical pod. The pods in `nominated`, which are nominated ahead of this pod,
+        count as placed. With `sampling`, only part of the nodes is searched. The best rows are kept for the next call.
+        Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
@@ -162,7 +162,7 @@ class AlikePods:
         """Find the rows with the highest score by judging one example of each group of equivalent nodes.
 
         Return these rows and the number of feasible rows. Return None if nominated pods or claims require that every
-        node is judged.
+        node is judged, or if they reject other nodes so often that groups do not pay.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -179,11 +179,12 @@ class AlikePods:
         """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
         Each call counts as one more placement of the identical pods. The ranking is built at the GROUPING_THRESHOLD-th
-        call and dropped if there are too many groups. Raises PluginError if a plugin fails.
+        call and dropped if there are too many groups. In the cycle of a pod group, and while nodes are closed one after
+        another, calls do not count and return None. Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
-        if self.view.closed is not None:  # many kinds of pods come in turn, so groups would always be outdated
+        if self.view.closed is not None:  # many kinds of pods alternate, so groups would always be outdated
             return None
         self._rank_count += 1
         if self._rank_count == GROUPING_THRESHOLD:
@@ -212,8 +213,9 @@ class AlikePods:
 
         Raises PluginError if a plugin fails.
         """
-        in_turn = self.view.group_since is not None or self.view.closed is not None
-        if self.hopeless or self.claims or in_turn:
+        # As in `_get_grouped_ranking`, nodes are not grouped in the cycle of a pod group or while nodes are closed.
+        is_grouping_off = self.view.group_since is not None or self.view.closed is not None
+        if self.hopeless or self.claims or is_grouping_off:
             return None
         self.local.bring_up_to_date(NO_ROWS)
         return CopyRanking.from_plugins(self._consulted_plugins)
@@ -229,8 +231,7 @@ class AlikePods:
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
         """Return the feasible rows and the pod's scores there. Scores that are equal on all rows are ignored.
 
-        Both arrays are empty if no node can ever be feasible for the identical pods. Raises PluginError if a plugin
-        fails.
+        Both arrays are empty if no node is feasible. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
@@ -248,11 +249,12 @@ class AlikePods:
     ) -> tuple[Rows, Scores]:
         """Return the feasible rows that the search visits, and their total scores.
 
-        `local` (N,) holds the local scores, negative on infeasible rows. With `sampling`, only part of the nodes is
-        searched. The pods in `nominated` count as placed. Raises PluginError if a plugin fails.
+        `local` (N,) holds the local scores, negative on infeasible rows. `ranking` has the groups of nodes, if nodes
+        are grouped. With `sampling`, only part of the nodes is searched. The pods in `nominated` count as placed.
+        Raises PluginError if a plugin fails.
         """
+        # While nodes are closed one after another, groups do not pay, and rows are judged one by one.
         judges_rows = self.view.closed is not None and self.view.group_since is None
-        # While nodes are closed in turn, groups do not pay, and rows are judged one by one.
         answers = self._row_answers if judges_rows else None
 
         # Reject nodes by groups or by single rows if possible, otherwise run every plugin on all nodes.
@@ -312,8 +314,8 @@ class AlikePods:
     def is_certain_to_fit(self, row: int, nominated: Delta) -> bool:
         """Return True only if one of the identical pods surely fits on the row.
 
-        Return False if it does not fit or if this quick check cannot tell, as when a pod in `nominated` is on the row.
-        The caller then needs a full cycle.
+        Return False if it does not fit, or if this quick check cannot tell, for example because a pod in `nominated` is
+        on the row. The caller then needs a full cycle.
         """
         if self.hopeless or self.changing_filters or self.claims:
             return False
@@ -329,7 +331,10 @@ class AlikePods:
         return self.claims.pre_filter_results if self.claims else {}
 
     def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
-        """Return the rows that are not rejected. With `sampling`, return only the rows that the search visits."""
+        """Return the rows that are not rejected, in ascending order.
+
+        With `sampling`, return only the rows that the search visits, and advance its start.
+        """
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
@@ -369,7 +374,10 @@ class AlikePods:
 
     @cached_property
     def allowed(self) -> Bools:
-        """A mask (N,) of the nodes that PreFilter results allow. Results that depend on other pods are left out."""
+        """A mask (N,) of the nodes that PreFilter results allow.
+
+        PreFilter results that depend on other pods are left out.
+        """
         allowed = np.ones(len(self.view.nodes), np.bool_)
         for result in self.lasting_pre_filter.results.values():
             if result.node_names is not None:
@@ -377,7 +385,11 @@ class AlikePods:
         return allowed
 
     def _find_never_feasible_nodes(self, pre_filter: PreFilterOutcome) -> Bools:
-        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there."""
+        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
+
+        These are the nodes that PreFilter excludes for good, and those that a filter rejects whose verdict never
+        changes.
+        """
         rejected = ~self.allowed
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
         filter_names = {plugin.name for plugin in filtering.plugins}
@@ -408,7 +420,10 @@ class AlikePods:
 
     @cached_property
     def always(self) -> Scores | None:
-        """Scores added to the local scores, INFEASIBLE on nodes where such a pod never fits; None if all are equal."""
+        """The scores (N,) to add to the local scores, or None if they are equal on all nodes.
+
+        They are INFEASIBLE on nodes where the identical pods never fit.
+        """
         uniform_sum = self._score_plugins.uniform_sum
         if self._never_fits is None:
             is_uniform = (uniform_sum == uniform_sum[:1]).all()
@@ -419,8 +434,9 @@ class AlikePods:
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to run for the identical pods.
 
-        Plugins that read only a node's own row are left out, because `local` has their scores. Raises PluginError if a
-        plugin fails.
+        Scores that are equal on all nodes are added up once. Other scores that pods do not change are computed once,
+        and only normalized again. The remaining plugins run each time. Plugins that read only a node's own row are left
+        out, because `local` has their scores. Raises PluginError if a plugin fails.
         """
         prepares = map_score_preparations(self.framework)
         with_pre_score = {plugin.name for plugin in self.framework.plugins_at("preScore")}
@@ -433,6 +449,7 @@ class AlikePods:
                 continue
             prepare = prepares[plugin.name]
             if plugin.name in with_pre_score and offers(plugin, PodCountingScorePlugin):
+                # The scores change with every pod, so only ask whether there will be any.
                 if plugin.may_score(self.info, self.view):
                     changing.append((plugin, prepare))
                 continue

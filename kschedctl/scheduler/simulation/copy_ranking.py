@@ -35,10 +35,10 @@ class CopyRanking:
 
     @classmethod
     def from_plugins(cls, consulted: ConsultedPlugins) -> CopyRanking | None:
-        """Build the ranking. The local scores must be up to date. Raises PluginError if a plugin fails.
+        """Build the ranking, or return None if copies cannot be ranked in this way.
 
-        Return None if copies on other nodes change a filter's verdict. Copies may change the scores of exactly one
-        plugin, which must be able to group nodes. Otherwise, return None, too.
+        Copies on other nodes must not change any filter's verdict. They must change the scores of exactly one plugin,
+        which must be able to group nodes. The local scores must be up to date. Raises PluginError if a plugin fails.
         """
         if consulted.filters or len(consulted.scorers) != 1:
             return None
@@ -52,7 +52,7 @@ class CopyRanking:
         return None if groups is None else cls(consulted, lasting, groups, weight)
 
     def find_best_rows(self) -> tuple[Rows, int] | None:
-        """Return the rows that share the highest score in ascending order, and the number of feasible rows.
+        """Return, in ascending order, the rows that share the highest score, and the number of feasible rows.
 
         Return None if anything other than one copy moved since the last call. Raises PluginError if a plugin fails.
         """
@@ -92,7 +92,7 @@ class CopyRanking:
     def _update_row(self, row: int) -> None:
         """Update the scores and the group of the node that got the latest copy.
 
-        If the node has become infeasible, the scores that are normalized among feasible nodes are computed again.
+        If the node has become infeasible, scores that are normalized among the feasible nodes are computed again.
         """
         self._local.bring_up_to_date(self._best_rows)
         local_score = self._local.scores[row]
@@ -107,7 +107,10 @@ class CopyRanking:
 
 
 def _sum_lasting_scores(consulted: ConsultedPlugins) -> Scores:
-    """Return the sums (N,) of the scores that no pod changes, normalized among the nodes that are feasible now."""
+    """Return the sums (N,) of the scores that placing copies does not change.
+
+    Scores that have to be normalized are normalized among the nodes that are feasible now.
+    """
     lasting = np.zeros(len(consulted.local.scores), np.int64) if consulted.always is None else consulted.always.copy()
     feasible = (consulted.local.scores + lasting >= 0).nonzero()[0]
     for plugin, state, raw, weight in consulted.fixed:

@@ -120,9 +120,9 @@ class Placements(IncomingPods):
     def _choose_with_cache(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Choose a node from cached answers if they suffice, otherwise by a full cycle.
 
-        A pod that lost its nomination, or for which extenders are called, needs a full cycle. So does a nominated pod
-        unless it surely fits on its nominated node. Return None if no node is feasible. Raises PluginError if a plugin
-        fails.
+        A full cycle is needed if the pod lost its nomination, if extenders are called for it, or if a plugin fails. A
+        nominated pod needs a full cycle unless it surely fits on its nominated node. Return None if no node is
+        feasible. Raises PluginError if a plugin fails in the full cycle, too.
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
@@ -205,7 +205,7 @@ class Placements(IncomingPods):
     def depends_on_other_nodes(self, framework: FrameworkLike, position: Position) -> bool:
         """Return whether a plugin may reject a node for this pod because of pods on other nodes.
 
-        If a plugin fails, return True.
+        Return False if the pod can never fit on any node, and True if a plugin fails.
         """
         number = int(self.view.pods.info[position])
         info = self.build_arriving_info(position)
@@ -218,8 +218,8 @@ class Placements(IncomingPods):
     def run_cycle(self, framework: FrameworkLike, position: Position, sampling: Sampling | None = None) -> Cycle:
         """Run a pod's full cycle in the current state, which also finds rejection reasons and prepares preemption.
 
-        Nodes closed by a cordon count as cordoned. If extenders were called for the pod before and no pod has moved
-        since, the stored cycle is returned.
+        Nodes closed by a cordon count as cordoned. If extenders were called in the pod's latest cycle and no pod has
+        moved since, the stored cycle is returned.
         """
         latest = self._latest_cycle
         if latest and (latest.position, latest.trail_length) == (position, len(self.view.trail)):
@@ -244,7 +244,10 @@ class Placements(IncomingPods):
         return self.view.get_nominated_delta(info.priority) if self._has_nominations else NO_CHANGE
 
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
-        """Return the answers for pods that differ at most in their claims, from a cache if possible."""
+        """Return the answers for pods that differ at most in their claims, from a cache if possible.
+
+        `number` is the number of the PodInfo. If the cache is full, its oldest entries are dropped.
+        """
         from kschedctl.scheduler.simulation.alike_pods import AlikePods  # noqa: PLC0415 - only for pods that are alike
 
         key = framework, info.alike
@@ -276,7 +279,7 @@ class Placements(IncomingPods):
     def _get_local_scores(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
         """Return the local scores for pods with the same requests as `info`, from a cache if possible.
 
-        `number` is the number of the PodInfo. Pods that have never had a node have scores of their own.
+        `number` is the number of the PodInfo. Pods that had a node do not share scores with pods that never had one.
         """
         requests = int(self.view.pods.distinct.demand[number])
         # The incoming PodInfo is the stored one unless the pod had a node, which is taken out of its copy.
@@ -315,7 +318,8 @@ class Placements(IncomingPods):
     ) -> Choice | None:
         """Pick one of the best nodes by seeded random choice, or return None if no node is feasible.
 
-        Raises PluginError if the node does not exist, which an extender's answer may cause.
+        `feasible` is the number of feasible nodes. Raises PluginError if the node does not exist, which an extender's
+        answer may cause.
         """
         if not feasible:
             return None

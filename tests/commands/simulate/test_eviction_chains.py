@@ -286,6 +286,19 @@ def test_a_drain_that_evicts_only_terminating_pods_elsewhere_is_safe() -> None:
     assert report.summary().figures["evicted"] == 0
 
 
+def test_not_all_is_well_if_running_pods_lose_their_node() -> None:
+    objects = [node("n1"), owned("ReplicaSet", "low", "n1", "4", priority=0)]
+    report = run(objects, pod("urgent", cpu="4", priorityClassName="high"))
+    assert (report.placed, report.unplaced, report.homeless_pods) == (1, 0, 1)
+    assert report.build_first_line()[0] == "1 running pod loses its node:"
+    assert report.summary().verdict == "Scheduled, but running pods lose their nodes"
+    objects.append(node("n2"))
+    report = run(objects, pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
+    assert (report.evicted_pods, report.homeless_pods) == (1, 0)
+    assert report.build_first_line()[0] == "All scheduled:"
+    assert report.summary().verdict == "All scheduled"
+
+
 def random_cluster(seed: int) -> list[Json]:
     """Build up to 6 nodes with pods of all kinds of owners and up to 8 waiting pods, some with anti-affinity."""
     random = Random(seed)

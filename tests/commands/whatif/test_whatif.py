@@ -110,6 +110,19 @@ def test_drain_waits_for_budgets() -> None:
     assert len(report.steps[0].notes) == 2
 
 
+def test_a_drained_node_that_is_unreachable_keeps_its_pods_terminating() -> None:
+    down = node("n1")
+    down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    stateful = pod("db-0", "n1", owner={"kind": "StatefulSet", "name": "db"})
+    report = run({"drain": {"nodes": ["n1"]}}, objects=[down, node("n2"), stateful])
+    text = "n1 is unreachable: its 1 pod stays Terminating until its kubelet returns"
+    assert text in " ".join(report.build_first_line())
+    assert "d/db-0 gets no replacement until then" in report.steps[0].notes[0]
+    assert text in report.summary().headline
+    assert not is_harmless(report)
+    assert [problem.rule for problem in report.find_ci_gate_problems()] == ["eviction-blocked"]
+
+
 def test_pods_without_a_controller_are_lost_for_good() -> None:
     """Of the four pods that a drain removes from n1, one moves and only the bare one is a loss."""
     leaving, ended = pod("leaving", "n1"), pod("ended", "n1")

@@ -51,7 +51,7 @@ TS_MISSING = Rule(
 
 
 def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]:
-    """Report a workload whose replicas are spread by zone or another label but may share a node."""
+    """Report a serving workload whose replicas are spread by zone or another label but may share a node."""
     spec = workload.spec
     keys = {term.topology_key for path, term in iter_pod_affinity_terms(workload) if "podAntiAffinity" in path}
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
@@ -101,7 +101,10 @@ HP_ONE_A_NODE = Rule(
 
 
 def find_terms_without_selector(workload: Workload) -> Iterator[Problem]:
-    """Find pod affinity and anti-affinity terms without labelSelector, which match no pods."""
+    """Find pod affinity and anti-affinity terms without labelSelector, which match no pods.
+
+    The message says whether the pod can then never be scheduled or the term has no effect.
+    """
     for path, term in iter_pod_affinity_terms(workload):
         if term.label_selector is None:
             is_required_affinity = "podAffinity" in path and PREFERRED not in path
@@ -124,7 +127,8 @@ AF_NULL_SELECTOR = Rule(
 def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem]:
     """Find anti-affinity terms whose selector matches no pods, not even pods of the workload itself.
 
-    Only serving workloads of several replicas and selectors that use label keys of the workload are considered.
+    Only serving workloads of several replicas are considered. A selector has to use label keys of the workload, and its
+    term has to be limited to the workload's own namespace.
     """
     for workload in context.workloads:
         if not workload.is_serving_replicas:
@@ -228,7 +232,7 @@ AF_ANTI_EVERYTHING = Rule(
 def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Problem]:
     """Find required anti-affinity between more replicas than most clusters have zones or regions.
 
-    With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
+    Only serving workloads are considered. With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
     """
     if context.cluster is not None:
         return
@@ -258,7 +262,8 @@ AF_ANTI_MANY_REPLICAS = Rule(
 def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
     """Find Deployments whose rollout must start a new pod first, although anti-affinity leaves no domain for it.
 
-    With a cluster, ``af-rollout-deadlock`` replays the rollout instead.
+    Only Deployments with several replicas are considered. With a cluster, ``af-rollout-deadlock`` replays the rollout
+    instead.
     """
     if context.cluster is not None:
         return

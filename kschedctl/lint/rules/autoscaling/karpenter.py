@@ -397,10 +397,10 @@ KP_STARTUP_TAINT = Rule(
 )
 
 
-def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
+def find_soft_spreading_that_adds_nodes(context: LintContext) -> Iterator[Problem]:
     """Find preferences to spread pods over hosts, for which Karpenter launches a node per pod.
 
-    Finds nothing if there are no NodePools.
+    These are preferred anti-affinity terms and soft spread constraints. Finds nothing if there are no NodePools.
     """
     if not _has_node_pools(context):
         return
@@ -414,7 +414,7 @@ def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
 KP_NODE_EACH = Rule(
     "kp-node-each",
     NOTE,
-    find_preferences_that_add_nodes,
+    find_soft_spreading_that_adds_nodes,
     summary="Preferred anti-affinity or ScheduleAnyway spread by hostname, with Karpenter",
     why="Karpenter first treats preferences as required, and it can always launch another node. It launches one node "
     "per pod, although kube-scheduler would place several pods on a node.",

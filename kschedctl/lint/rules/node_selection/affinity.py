@@ -175,7 +175,8 @@ NA_PREFERRED_DEAD = Rule(
 def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
     """Find workloads that are pinned to one node.
 
-    They set nodeName, or they have a hostname in nodeSelector and are neither Pods, Jobs nor CronJobs.
+    They set nodeName, or they have a hostname in nodeSelector and are neither Pods, Jobs nor CronJobs. For nodeName,
+    the message also names a claim that then stays unbound, if there is one.
     """
     waiting_classes = {
         c.metadata.name

@@ -22,7 +22,10 @@ REQUIRED = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExe
 
 
 def find_affinity_to_lower_priority(context: LintContext) -> Iterator[Problem]:
-    """Find required affinity terms that match only pods of lower priority than the workload's own."""
+    """Find required affinity terms that match only bound pods of lower priority than the workload's own.
+
+    Terms that match no pod, or the workload itself, are left out.
+    """
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
             priorities = _list_priorities_of_matched_pods(context, term)
@@ -59,6 +62,7 @@ def find_anti_affinity_across_nodes(context: LintContext) -> Iterator[Problem]:
         if priority <= 0 or not eligible.any():
             continue
         for term in iter_required_anti_affinity(workload):
+            # Within one node, preemption can evict the pods
             if term.key == HOSTNAME:
                 continue
             occupied = _find_nodes_with_matched_lower_priority_pods(context, term, priority)
@@ -123,7 +127,10 @@ PC_VICTIMS_LONG_GRACE = Rule(
 
 
 def find_budgets_of_first_victims(context: LintContext) -> Iterator[Problem]:
-    """Find PodDisruptionBudgets for pods of the lowest priority, which preemption evicts first."""
+    """Find PodDisruptionBudgets for pods of the lowest priority, which preemption evicts first.
+
+    Budgets are left out if no pods of a higher priority may preempt.
+    """
     highest = _find_highest_preempting_priority(context)
     lowest = min((info.priority for info in context.facts.view.pods.infos), default=0)
     for subject, _, workloads in context.iter_disruption_budgets():

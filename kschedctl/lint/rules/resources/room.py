@@ -243,7 +243,7 @@ RQ_MAX_PODS = Rule(
 
 
 def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose replicas do not all fit now.
+    """Find workloads whose lowest number of replicas does not fit on the nodes now.
 
     Finds nothing if a node autoscaler seems to run. Workloads that other rules about room report are left out.
     """
@@ -253,6 +253,7 @@ def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
     reported |= {problem.subject for problem in find_workloads_without_contiguous_room(context)}
     for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.lowest_replicas):
         if workload.subject not in reported:
+            # The running replicas, and the additional ones that found a node in the simulation
             message = _describe_missing_room(workload.lowest_replicas, running + placed.number, placed)
             yield workload.build_problem((), message)
 
@@ -273,7 +274,8 @@ RQ_NO_ROOM_NOW = Rule(
 def _describe_missing_room(replicas: int, placed_count: int, placed: PlacementResult) -> str:
     """Describe how many replicas do not fit now, and which resources are short on the nodes.
 
-    For example ``5 replicas, but only 3 fit now: 2 stay Pending (of 4 usable nodes, 4 lack CPU)``.
+    ``placed_count`` is the number of replicas that fit, including running ones. An example is ``5 replicas, but only 3
+    fit now: 2 stay Pending (of 4 usable nodes, 4 lack CPU)``.
     """
     remaining = replicas - placed_count
     placed_text = f"only {placed_count:,} {agreeing(placed_count, 'fits', 'fit')}" if placed_count else "none fits"

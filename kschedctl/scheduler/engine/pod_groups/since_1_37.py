@@ -116,7 +116,8 @@ def _iter_validation_errors(
 ) -> Iterator[str]:
     """Yield the reasons why the pods of a group cannot be tried.
 
-    Before v1.37, the waiting pods must share a schedulerName. Since then, all pods must match the group.
+    Before v1.37, the waiting pods must share a schedulerName. Since then, all waiting and placed pods must match the
+    group, if its object exists.
     """
     infos = list(waiting.values())
     if not LIKE_ITS_PODS.at(release):
@@ -143,7 +144,7 @@ def _iter_differences(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo,
     """Yield an error for each scheduler name, priority or preemption policy of a pod that differs from its group's.
 
     The scheduler name is compared with the name in the `first` pod. In versions in which groups have no preemption
-    policy, the policy is compared with the `first` pod's too.
+    policy, the policy is compared with the policy of the `first` pod.
     """
     priority = get_group_priority(group, view)
     if view.settings.policies_of_groups:

@@ -51,7 +51,10 @@ def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
 
 
 def get_group_priority(group: AnyGroup, view: Fork) -> int:
-    """Return the priority of a group from its spec or its PriorityClass, or 0 if it has none."""
+    """Return the priority of a group from its spec or its PriorityClass.
+
+    Return 0 if it has neither, or if the class does not exist.
+    """
     if group.spec.priority is not None or not group.spec.priority_class_name:
         return group.spec.priority or 0
     class_ = find_priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
@@ -103,7 +106,7 @@ def mask_placed_pods(view: Fork, positions: Rows) -> Bools:
 
 
 def _mask_bound_to_unknown_nodes(view: Fork, positions: Rows) -> Bools:
-    """Return a mask over `positions` of the pods that are bound to a node missing from the snapshot."""
+    """Return a mask over `positions` of the pods that were bound to a node which the snapshot does not have."""
     objects, snapshot = view.pods.objects, view.snapshot
     names = objects.table.node
     has_name = np.array([bool(name) for name in names.values], np.bool_)

@@ -296,7 +296,7 @@ class Search:
         """Return the devices, with their pools, that a request with mode All must get.
 
         These are the devices that match the request's selectors and have the requested capacity. Raises AllocationError
-        if one of the node's pools is unusable or a selector fails.
+        if one of the node's pools is incomplete or invalid, or if a selector fails.
         """
         request = self._get_request(position)
 
@@ -362,9 +362,9 @@ class Search:
     def _search_missing_devices(self, position: SearchPosition, num_allocated: int = 0, start: int = 0) -> bool:
         """Search for the devices that a request still lacks and for the devices of all later requests.
 
-        Return whether all devices were found. The request already has `num_allocated` devices, and the search begins at
-        index `start` of `self.places`. Raises _TooManyResultsError if the claim cannot hold the devices and the version
-        then tries the next alternative.
+        Return whether all devices were found. Since 1.33, a request with mode All fails if it selects no device. The
+        request already has `num_allocated` devices, and the search begins at index `start` of `self.places`. Raises
+        _TooManyResultsError if the claim cannot hold the devices and the version then tries the next alternative.
         """
         num_requested = self._count_requested_devices(position)
         wants_all = position in self.all_devices
@@ -387,6 +387,7 @@ class Search:
         """
         consequence = TOO_MANY_RESULTS.at(self.features.release)
         total = len(self.results[position.claim]) + num_requested
+        # By mistake, some versions count the devices that the request already has twice.
         if consequence is not TooManyResults.REQUEST_FAILS_COUNTING_TWICE:
             total -= num_allocated
         if total <= MAX_RESULTS:
@@ -399,7 +400,8 @@ class Search:
         """Try the devices of `self.places` from index `start` on as the request's next device.
 
         Return True once a device leads to a complete allocation, and False if none does. A device that is equal to a
-        failed device is not tried. Raises AllocationError for an invalid pool in versions that report it.
+        failed device is not tried. Raises AllocationError if an invalid pool is visited, in versions that check pools
+        then, or would have to provide a device.
         """
         if num_allocated == 0 and self._has_too_few_devices(position):
             return False
@@ -431,9 +433,8 @@ class Search:
     ) -> bool:
         """Allocate the device to the request, and search for all remaining devices. Return whether they were found.
 
-        `num_allocated` is the number of devices that the request already has, and `next_place` the index at which the
-        search for its next device begins. If the search fails, the allocation is undone, except for mode All in
-        versions that keep it.
+        The request already has `num_allocated` devices, and the search for its next device begins at index
+        `next_place`. If the search fails, the allocation is undone, except for mode All in versions that keep it.
 
         If the device cannot be allocated to a request with mode All, some versions skip the device and search on, and
         other versions end the search with _SearchEndedError. In all other cases, the result is False.
@@ -476,9 +477,10 @@ class Search:
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
         """Return whether the node has fewer candidates than the request needs, so that the search can be skipped.
 
-        The search is not skipped if upstream's search might time out. It is not skipped either if devices consume
-        counters, because upstream does not give all counters back. Raises AllocationError if a selector fails for a
-        device, and SearchTimeoutError if upstream's search would certainly time out.
+        The search is not skipped for a request of a single device, if one device may fill the whole request, if a pool
+        is invalid, or if upstream's search might time out. It is not skipped either if devices consume counters,
+        because upstream does not give all counters back. Raises AllocationError if a selector fails for a device, and
+        SearchTimeoutError if upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
         if num_requested < 2 or not self.interchangeable:
@@ -503,9 +505,9 @@ class Search:
     def _find_next_place(self, position: SearchPosition, place: int, device: PooledDevice) -> int:
         """Return the index at which to search for the request's next device, after `device` at index `place`.
 
-        In versions that try devices in any order, upstream begins again at the first device. This search does so only
-        if the order can change the result, which is the case with a distinctAttribute or with counters that upstream
-        does not give back.
+        A device that the request can take again is tried again. In versions that try devices in any order, upstream
+        begins again at the first device. This search does so only if the order can change the result, which is the case
+        with a distinctAttribute or with counters that upstream does not give back.
         """
         if not self.limit.any_order:
             return place + 1
@@ -546,8 +548,8 @@ class Search:
     def is_selectable(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether all selectors of the request match the device and the device is available on the node.
 
-        Devices with binding conditions are not selectable if the version does not support them. Raises AllocationError
-        if a selector fails.
+        Devices with binding conditions are not selectable if the version does not support them. Before 1.32, the
+        selectors of the device class do not apply to mode All. Raises AllocationError if a selector fails.
         """
         if device.device.binding_conditions and not self.features.binding_conditions:
             return False
@@ -565,8 +567,8 @@ class Search:
     def has_capacity(self, request: Request, device: PooledDevice) -> bool:
         """Return whether the device has enough capacity left for the request.
 
-        Without DRAConsumableCapacity, capacity is not checked. Raises AllocationError if the requested amount is
-        rejected.
+        Without DRAConsumableCapacity, capacity is not checked. Raises AllocationError if the version rejects the
+        requested amount.
         """
         if not self.features.consumable_capacity:
             return True
@@ -633,7 +635,7 @@ class Search:
     def _undo_charge_and_constraints(
         self, position: SearchPosition, pool: Pool, device: PooledDevice, charged: bool
     ) -> None:
-        """Undo the choice of a device with too little capacity.
+        """Undo the choice of a device that turned out to have too little capacity.
 
         The device is removed from the constraints and, if `charged` is set, its counters are given back. Before 1.37,
         nothing is undone, and a device that cannot be shared even counts as used by the claim.
@@ -648,7 +650,7 @@ class Search:
             self.counters.give_back_counters(pool, device)
 
     def _is_device_available(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether no claim blocks the device and the feature gates allow it to consume counters.
+        """Return whether the request may take the device, judged by other claims and by the feature gates for counters.
 
         A shareable device is available to every request with adminAccess.
         """
@@ -660,7 +662,7 @@ class Search:
     def _is_already_charged(self, device: PooledDevice) -> bool:
         """Return whether the device's counters need no charge because another share of the device has been charged.
 
-        Before 1.35, every share is charged. Before 1.37, a share counts only if it consumes capacity.
+        Before 1.35, every share is charged. Before 1.37, only shares that consume capacity count as charged.
         """
         release, state = self.features.release, self.state
         if EACH_SHARE.at(release) or not self.is_shareable(device):

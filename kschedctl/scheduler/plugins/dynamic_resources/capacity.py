@@ -51,7 +51,7 @@ class RangeArithmetic(NamedTuple):
         return cls(features.fractional_range and FRACTIONS.at(features.release), rejects)
 
     def choose_unit(self, valid: CapacityRequestPolicyRange) -> int:
-        """Return the unit in which amounts of the range are counted, as a decimal exponent: MILLI or 0.
+        """Return the decimal exponent of the unit in which amounts of the range are counted: MILLI or 0.
 
         The unit is MILLI if the version counts in thousandths, the range has a step, and its bounds and step are whole
         thousandths. Otherwise the unit is 0, so that amounts are rounded up to whole numbers.
@@ -68,8 +68,8 @@ def compute_consumption(
 ) -> Quantities:
     """Return the amount that a request consumes of each capacity of a device, rounded up by the capacities' policies.
 
-    A capacity that is not requested is consumed by the default of its policy. Without a default, the whole capacity is
-    consumed. Raises AllocationError if the arithmetic rejects an amount.
+    A capacity that is not requested is consumed by the default of its policy or, without a default, as a whole. Raises
+    AllocationError if the version rejects an amount.
     """
     amounts = {}
     for name, device_capacity in capacity.items():
@@ -89,7 +89,7 @@ def fits_capacity(
     """Return whether a request can be added to all `taken` amounts without exceeding the device's capacity.
 
     Also return False if the device lacks a requested capacity or a policy forbids the amount. Raises AllocationError if
-    the arithmetic rejects an amount.
+    the version rejects an amount.
     """
     if any(name not in capacity for name in requested):
         return False
@@ -126,7 +126,7 @@ def _compute_consumed_amount(
 def _apply_request_policy(
     requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic
 ) -> Quantity:
-    """Return the requested amount, rounded up to a range or value that the capacity's policy allows.
+    """Return the requested amount, rounded up to an amount that the capacity's policy allows.
 
     If `requested` is None, return the policy's default, or the whole capacity if there is no default. An amount that
     exceeds all valid values is returned unchanged.
@@ -149,7 +149,8 @@ def _apply_request_policy(
 def _round_up_to_range(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
     """Round a requested amount up to the range's minimum or, if the range has steps, to its next step.
 
-    Raises _BeyondRangeError if the version checks amounts and the amount cannot be represented.
+    If the range has no steps, an amount above the minimum stays the same. Raises _BeyondRangeError if the version
+    checks amounts and the amount cannot be represented.
     """
     minimum = _parse_quantity(valid.min or 0)
     if requested < minimum:
@@ -191,7 +192,8 @@ def _convert_to_thousandths(amount: Quantity) -> int | None:
 def violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None, arithmetic: RangeArithmetic) -> bool:
     """Return whether the policy forbids an amount, which must already be rounded up.
 
-    The policy's default is always allowed. Other amounts must be in the policy's range or be one of its values.
+    The policy's default is always allowed, and without a policy every amount is. Other amounts must not exceed the
+    range's maximum and must be on one of its steps or, without a range, be one of the policy's values, if it lists any.
     """
     if policy is None or (policy.default is not None and amount == _parse_quantity(policy.default)):
         return False

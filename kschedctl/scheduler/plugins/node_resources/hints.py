@@ -28,9 +28,9 @@ def is_schedulable_after_pod_event(
 ) -> bool:
     """Return whether a pod's deletion freed room, or a pod's resize freed a resource that the waiting pod requests.
 
-    Resizes are considered only if `resizes` (InPlacePodVerticalScaling) is True. With `counts_nominated`, deleted pods
-    that were only nominated for a node are considered as well. With `any_own_resize`, any resize of the waiting pod
-    itself is enough.
+    Resizes are considered only if `resizes` (InPlacePodVerticalScaling) is True, and only of pods with a node or of the
+    waiting pod itself. With `counts_nominated`, deleted pods that were only nominated for a node are considered as
+    well. With `any_own_resize`, any resize of the waiting pod itself is enough.
     """
     if change.new is None:  # the pod was deleted
         return frees_room(change.old, counts_nominated)
@@ -69,6 +69,7 @@ def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject
     extendedResourceName changed.
     """
     class_: DeviceClass = change.new
+    # Only the requests in the pod's spec count, not those in its status or those that devices provide.
     requests = info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
     if change.old is None:
         implicit_resource = f"{DEVICE_CLASS_PREFIX}{class_.metadata.name}"
@@ -87,10 +88,10 @@ def _compute_effective_requests(info: PodInfo) -> dict[str, int]:
 def _iter_missing_resources(
     requests: Mapping[str, int], allocatable: Mapping[str, int], backed: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield the names of the resources of which the pod requests more than is `allocatable` on the node.
+    """Yield the names of the resources of which the pod requests more than the node offers.
 
-    A resource that the node does not offer but a DeviceClass backs (`backed`) is left out, because DynamicResources
-    checks its devices.
+    `allocatable` is the node's offer. A resource that the node does not offer but a DeviceClass backs (`backed`) is
+    left out, because DynamicResources checks its devices.
     """
     for name, amount in requests.items():
         offered_amount = allocatable.get(name, 0)

@@ -65,8 +65,8 @@ def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Depende
 def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> Iterator[str]:
     """Yield the kinds whose unread objects could cause a false rejection of a pod with this existing claim.
 
-    For a claim with a volume, this is PersistentVolume if the volume is missing, or CSINode if it is an in-tree volume.
-    For any other claim, these are the kinds that decide which volume the claim can get.
+    For a claim that names a volume, this is PersistentVolume if the volume is missing, or CSINode if it is an in-tree
+    volume. For any other claim, these are the kinds that decide which volume the claim can get.
     """
     if claim.spec.volume_name:
         volume = listers.volumes.get(claim.spec.volume_name)
@@ -134,7 +134,8 @@ def is_schedulable_after_csi_driver_change(info: PodInfo, change: ChangedObject,
 def is_schedulable_after_storage_capacity_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the CSIStorageCapacity is new or has room for a larger volume than before.
 
-    An unknown size counts as smaller than any other. Raises InputError for an invalid size.
+    If the new size is unknown, return False. Any known size is larger than an unknown size. Raises InputError for an
+    invalid size.
     """
     if change.old is None:
         return True
