@@ -174,7 +174,7 @@ def _is_movable(tried: TriedNode, position: Position) -> bool:
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:
-    """Return whether the pod's PDB, if any, allows one more eviction after those that the trial's changes cause.
+    """Return whether the pod's PDB, if it has one, allows one more eviction than the trial's changes cause.
 
     A pod that several PDBs select is never evictable, because the eviction API rejects it.
     """
@@ -185,10 +185,10 @@ def is_evictable(tried: TriedNode, position: Position) -> bool:
     if len(selecting_budgets) > 1:
         return False
     (budget,) = selecting_budgets
-    return budgets.count_allowed_disruptions(budget) > _count_evictions(tried)[budget]
+    return budgets.count_allowed_disruptions(budget) > _count_evictions_by_budget(tried)[budget]
 
 
-def _count_evictions(tried: TriedNode) -> Counter[str]:
+def _count_evictions_by_budget(tried: TriedNode) -> Counter[str]:
     """Count, for each PDB, the evictions that the trial's changes cause.
 
     Changes of the target pod, of new pods and of pods that are only resized evict no pods.
