@@ -67,6 +67,7 @@ def check_configuration(
         yield OLD_VERSION, subject.build_problem(("apiVersion",), message)
         return
 
+    # Report all errors of a configuration that does not load
     mismatches = tuple(list_unknown_to_version(document, gates))
     try:
         configuration = load_with_registered_plugins(document, gates)
@@ -77,6 +78,7 @@ def check_configuration(
             yield INVALID, subject.build_problem(*_describe_version_mismatch(path, message, mismatches))
         return
 
+    # Without profiles in the document, there is one default profile
     profiles = array_at(document, "profiles") or ({},)
     for i, (profile, profile_document) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
         checked = _CheckedProfile(
@@ -295,6 +297,7 @@ def _find_unsuitable_percentages(
     subject: Subject, configuration: SchedulerConfiguration, nodes: int
 ) -> Iterator[Problem]:
     """Yield a problem for each percentageOfNodesToScore that has no effect or slows a large cluster down."""
+    # The global percentage, and those of the profiles
     percentages: list[tuple[Path, int]] = [((), configuration.percentage_of_nodes_to_score)]
     for i, profile in enumerate(configuration.profiles.values()):
         percentages.append((("profiles", i), profile.percentage_of_nodes_to_score or 0))

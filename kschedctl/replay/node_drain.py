@@ -155,7 +155,7 @@ class NodeDrain:
         ]
 
     def _report_denied_eviction(self, position: Position, reason: str) -> BlockedPod:
-        """Build the report on a pod whose eviction is denied."""
+        """Build the report on a pod whose eviction is denied for this reason."""
         pod = self.simulation.view.pods.objects[position]
         return BlockedPod(
             pod=pod.key,
@@ -225,7 +225,11 @@ class NodeDrain:
         return self.simulation.attempt_pod(position) or Outcome(position, UNSCHEDULABLE)
 
     def _record_preemption(self, outcome: Outcome) -> None:
-        """Record the pods that a successor preempted. If they are recreated, they wait for another node."""
+        """Record the pods that a successor preempted. If they are recreated, they wait for another node.
+
+        Nothing is recorded if there are none. The victims count against their budgets and are no longer evicted by the
+        drain.
+        """
         if not outcome.victims:
             return
         self.preemptions.append(outcome)

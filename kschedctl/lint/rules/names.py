@@ -315,6 +315,7 @@ def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
         names = {workload.subject.name for workload in workloads if workload.kind == limits.kind}
         if limits.name in names:
             continue
+        # A workload that another autoscaler scales is not meant
         unscaled_names = [name for name in names if (namespace, name) not in targets]
         similar_name = subject.name if subject.name in unscaled_names else ""
         similar_name = similar_name or find_similar_name(limits.name, unscaled_names)

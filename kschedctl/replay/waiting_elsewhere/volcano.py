@@ -143,8 +143,8 @@ class _Queues:
     def explain_unplaceable_pod(self, group: VolcanoPodGroup) -> str:
         """Return a clause about a pod of the group that requests more than any node has.
 
-        Return an empty string if there is no such pod, or if nodes were not read. Raises QuantityError for a malformed
-        amount.
+        Return an empty string if there is no such pod, or if nodes were not read. Results are cached. Raises
+        QuantityError for a malformed amount.
         """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:
@@ -174,7 +174,10 @@ class _WaitReason(NamedTuple):
 
 
 def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
-    """Return the reason why a PodGroup waits: for its pods, a missing or closed Queue, or resources of its Queue."""
+    """Return the reason why a PodGroup waits: for its pods, a missing or closed Queue, or resources of its Queue.
+
+    If an amount is malformed, the reason is the last message of the PodGroup's conditions.
+    """
     if group.status.phase == "Inqueue":
         return _WaitReason(f"is admitted by {VOLCANO}'s queue, but none of its pods exists yet")
     name = group.spec.queue or DEFAULT_QUEUE

@@ -316,10 +316,12 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
             continue
         if not _may_domains_lack_room(context, spreads, count):
             continue
+        # Replay with the constraints and without them
         rows = facts.place_without_movable_pods(workload, count)
         unspread = replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=()))
         if not 0 < len(rows) < count or facts.count_placeable_pods(unspread, count) < count:
             continue
+        # Leave workloads to the rules about a more specific cause
         workload_context = replace(context, workloads=(workload,))
         if any(next(check(workload_context), None) for check in (*specific_checks, find_conflicting_constraints)):
             continue
