@@ -395,13 +395,13 @@ def test_no_pools_where_nothing_goes() -> None:
 def test_several_workers_find_the_same(share: int) -> None:
     """Nodes that go and nodes that stay, with headroom and zones; each worker follows what others found."""
     went = stayed = 0
-    for seed in range(share * 8, share * 8 + 8):
+    for seed in range(share * 4, share * 4 + 4):
         cluster = Cluster.from_objects(constrained(seed) + [node(f"more-{number}", "c") for number in range(3)])
         wishes = ConsolidationWishes(headroom=20.0 * (seed % 2), keep_zone_loss=seed % 3 == 0)
         alone = find_removable_nodes(cluster, wishes)
         assert find_removable_nodes(cluster, wishes, workers=Workers(2)) == alone, seed
         went, stayed = went + len(alone.removable), stayed + len(alone.staying)
-    assert min(went, stayed) > 10
+    assert min(went, stayed) > 5
 
 
 class Interrupting:
