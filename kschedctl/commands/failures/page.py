@@ -158,7 +158,7 @@ def _format_number(failure: Failure, name: str, number: int) -> Cell:
 def _plot_pods_lost_by_failure(report: Failures, style: Style) -> tuple[Plot, ...]:
     """Plot how many pods each failure costs, each pod counted once. Failures without consequences are left out.
 
-    If all bars would be equal, the plot is only drawn if plots were requested.
+    Unless plots are requested, return () if all failures cost equally many pods.
     """
     amounts = {
         failure.name: {
