@@ -107,7 +107,7 @@ def add_objects_waiting_elsewhere(
 ) -> PendingPods:
     """Add the objects whose pods kube-scheduler does not see yet, such as suspended Jobs.
 
-    The report is undecided if such objects may wait, and nothing certainly waits.
+    The report is undecided if it is uncertain whether pods or objects wait, and none of them waits for certain.
     """
     waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
     unread_queues = find_unread_waiting_kinds(cluster)
@@ -142,7 +142,7 @@ def group_pending_pods(
     faults = dict.fromkeys(f"{report.pod}: {fault}" for report in reports for fault in report.upstream_faults)
     unread_pods = _find_unread_pods_doubt(scheduler)
 
-    # A doubt matters only unless some pod certainly waits or could not be created
+    # A doubt does not matter if some pod certainly waits or could not be created
     doubtful = bool(unread_pods) or any(report.undecided for report in reports)
     certain = any(report.verdict not in FINE and not report.undecided for report in reports)
     return PendingPods(
@@ -179,7 +179,7 @@ def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
 
 
 def _group_pods_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
-    """Group the pods that share an explanation: the same object, not just an equal one."""
+    """Group the pods that share an explanation. Explanations that are merely equal are not shared."""
     keys_by_report_id: dict[int, list[str]] = {}
     for key, report in explanations.items():
         keys_by_report_id.setdefault(id(report), []).append(key)
