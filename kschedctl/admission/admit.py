@@ -150,7 +150,10 @@ class _AdmissionRun:
         self.warnings: list[str] = []
 
     def run(self) -> Admission:
-        """Run all steps of admission, and return whether the object is admitted and how it is stored."""
+        """Run all steps of admission, and return whether the object is admitted and how it is stored.
+
+        If a step denies the object, the result has the message and no object.
+        """
         try:
             self._run_steps()
         except NotAdmittedError as error:
@@ -216,6 +219,7 @@ class _AdmissionRun:
             version = request.obj.get("apiVersion", "v1")
             message = f'{request.kind} in version "{version}" cannot be handled as a {request.kind}'
             raise NotAdmittedError(BAD, f"{message}: {error.what}") from None
+        # The request decides the namespace
         if own_namespace and own_namespace != request.namespace:
             message = "the namespace of the provided object does not match the namespace sent on the request"
             raise NotAdmittedError(BAD, message)
@@ -225,7 +229,7 @@ class _AdmissionRun:
             self.warnings.append(f"metadata.annotations[{resource_quota.BETA_CLASS_ANNOTATION}]: {message}")
 
     def _drop_unknown_fields(self) -> None:
-        """Remove the object's unknown fields in place, and warn about each."""
+        """Remove the object's unknown fields in place, and add a warning about each."""
         obj: Any = self.request.obj
         for field in list(unknown_fields.find_unknown_fields(obj)):
             self.warnings.append(str(field))
@@ -268,7 +272,10 @@ class _AdmissionRun:
 
 
 def _validate_object(request: AdmissionRequest) -> Sequence[object]:
-    """Return the validation errors of the object. Objects of kinds that cannot be validated have none."""
+    """Return the validation errors of the object. Objects of kinds that cannot be validated have none.
+
+    For a pod, the fields that scheduling does not read are validated, too.
+    """
     from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields  # noqa: PLC0415 - only if validated
     from kschedctl.api.validation import around_pods, manifests  # noqa: PLC0415 - only if validated
 
@@ -318,7 +325,11 @@ def _build_stored_object(request: AdmissionRequest) -> JsonObject:
 
 
 def _compute_qos_class(request: AdmissionRequest) -> str:
-    """Return the pod's quality of service class. Upstream: ComputePodQOS."""
+    """Return the pod's quality of service class. Upstream: ComputePodQOS.
+
+    It is Guaranteed if all requests of CPU and memory equal limits above 0. If the pod has resources at pod level, only
+    these count.
+    """
     if resource_quota.is_best_effort(request):
         return "BestEffort"
     if request.spec.get("resources"):
@@ -398,7 +409,10 @@ _VALIDATING: Sequence[tuple[str, Plugin]] = (
 
 
 def _check_priority_type(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if the pod's priority is not an int32, because the API server cannot decode it."""
+    """Raise NotAdmittedError if the pod's priority is not an int32, because the API server cannot decode it.
+
+    The message names the JSON type of the value, as Go's does. A missing priority is valid.
+    """
     spec = request.obj.get("spec")
     priority = spec.get("priority") if isinstance(spec, dict) else None
     if priority is None:

@@ -318,6 +318,7 @@ def _run_rollout(
     recreate_evicted_pods(simulation, frozenset(rollout.old))
     roll_out([rollout], simulation)
 
+    # Compare the result with the state before
     placed_after = int((view.node[own_positions] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
     waiting = max(change.desired - placed_after, 0)

@@ -309,7 +309,10 @@ def wrap_in_template(kind: str, patch: JsonObject) -> JsonObject:
 
 
 def _iter_object_patch_operations(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
-    """Yield the JSON patch operations that turn one object at a path into another, field by field."""
+    """Yield the JSON patch operations that turn the object ``before`` into ``after``, field by field, sorted by field.
+
+    ``path`` is the JSON pointer of both objects.
+    """
     for key in sorted(before.keys() | after.keys()):
         member_path = f"{path}/{escape_pointer(key)}"
         if key not in after:

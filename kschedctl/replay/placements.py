@@ -85,7 +85,7 @@ def count_by_domain(view: Fork, rows: Ints, keys: Iterable[str]) -> dict[str, di
 
 
 def _count_nodes_by_label_value(view: Fork, rows: Ints, key: str) -> dict[str, int]:
-    """Return the number of nodes in these rows for each value of a label.
+    """Return the number of nodes in these rows for each value of a label, sorted by value.
 
     Values that none of the nodes has are included unless the label has more than MAX_DOMAINS_LISTED values.
     """
@@ -108,10 +108,10 @@ def group_unplaced_pods(
 ) -> tuple[UnplacedPods, ...]:
     """Group the pods without a node by workload and reason.
 
-    ``workloads`` maps the keys of new pods to their workloads. With ``with_queues``, pods are also grouped by the queue
-    in which they wait. ``displaced_from`` has the names of the nodes that all pods have to leave: the groups are then
-    ordered by the number of pods, the largest first, and say which pods were evicted from other nodes. ``causes`` maps
-    pods to causes that their messages do not name.
+    Return () if all pods have a node. ``workloads`` maps the keys of new pods to their workloads. With ``with_queues``,
+    pods are also grouped by the queue in which they wait. ``displaced_from`` has the names of the nodes that all pods
+    have to leave: the groups are then ordered by the number of pods, the largest first, and say which pods were evicted
+    from other nodes. ``causes`` maps pods to causes that their messages do not name.
     """
     pods_by_group: dict[tuple[str, str, str, str, QueuePlace], list[Pod]] = {}
     for outcome in outcomes:
@@ -124,6 +124,7 @@ def group_unplaced_pods(
     if not pods_by_group:
         return ()
 
+    # Explain each group by its first pod
     missing_classes = MissingStorageClasses(simulation.view.cluster)
     unplaced = []
     for (workload, verdict, message, known_cause, place), pods in pods_by_group.items():
@@ -476,7 +477,10 @@ class MissingStorageClasses:
     def _find_first_claim_of_pod(
         self, pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     ) -> PersistentVolumeClaim | None:
-        """Return the pod's first claim that is in ``claims``, or None. ``claims`` has claims by namespace and name."""
+        """Return the pod's first claim that is in ``claims``, or None.
+
+        ``claims`` has claims by namespace and name. Claims of ephemeral volumes count, too.
+        """
         if not claims:
             return None
         for volume in pod.spec.volumes:

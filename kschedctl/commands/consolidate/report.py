@@ -100,6 +100,7 @@ class NodeConsolidation(Report, frozen=True):
     fitting: int = 0
     """The number of pending pods that fit now. They are placed before the first drain."""
     requested: tuple[RequestedShare, ...] = ()
+    """The requested shares on ready worker nodes."""
     zones: tuple[ZoneLoss, ...] = ()
     """The pods that the loss of each zone leaves without a node, if requested."""
     pools: tuple[PoolChange, ...] = ()
@@ -114,10 +115,6 @@ class NodeConsolidation(Report, frozen=True):
     """The only pool whose nodes may be removed, empty for all pools."""
     pods_of_unready_nodes: tuple[str, ...] = ()
     """The pods of nodes that are not ready. They count as pending, so that room remains for them on other nodes."""
-    pending: int = 0
-    """The number of pending pods."""
-    leaves_no_node: bool = False
-    """Whether no ready node that is not cordoned would remain."""
     waiting_workloads: tuple[str, ...] = ()
     """The objects that wait for nodes but whose pods are not placed: in queues or of other schedulers."""
     not_replayed: tuple[str, ...] = ()
@@ -157,16 +154,10 @@ class NodeConsolidation(Report, frozen=True):
         return text
 
     def _describe_need_for_nodes(self) -> str:
-        """Describe which pods need the remaining nodes, and whether none remains, as the end of a sentence."""
-        text = ""
-        if self.pods_of_unready_nodes:
-            pods = counted(len(self.pods_of_unready_nodes), "pod")
-            text += f"; room is kept for {pods} of nodes that are not ready"
-        is_needed = bool(self.pending) or len(self.removable) < self.nodes
-        if self.leaves_no_node and is_needed and not self.waiting_workloads:
-            pending = f", although {counted(self.pending, 'pod is', 'pods are')} pending" if self.pending else ""
-            text += f"; no ready node would be left{pending}"
-        return text
+        """Describe how many pods of nodes that are not ready need the remaining nodes, as the end of a sentence."""
+        if not self.pods_of_unready_nodes:
+            return ""
+        return f"; room is kept for {counted(len(self.pods_of_unready_nodes), 'pod')} of nodes that are not ready"
 
     def _describe_removable_count(self) -> str:
         """Describe how many nodes could be removed, or how many were tried if none could be."""

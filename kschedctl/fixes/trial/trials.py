@@ -396,7 +396,8 @@ def _put_or_remove_object(objects: list[Any], key: ObjectKey, after: Struct | No
 def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
     """Place the edited pod in the view where it is after the edit.
 
-    A deleted pod is removed from its node, an existing pod is moved, and a new pod is added as a copy of another pod.
+    A deleted pod is removed from its node, an existing pod is moved, and a new pod is added as a copy of another pod. A
+    pod without a node waits.
     """
     existing_key = f"{key.namespace}/{key.name}" if edit.before else edit.like
     position = view.pods.find_position(existing_key)
@@ -416,7 +417,8 @@ def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
 def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
     """Return the changed pod with what admission adds when the pod is recreated, or None if admission denies the pod.
 
-    The pod is returned unchanged if its spec did not change, or if it can be updated in place.
+    `before` is the pod without the change. The pod is returned unchanged if its spec did not change, or if it can be
+    updated in place.
     """
     if before.spec == after.spec:
         return after

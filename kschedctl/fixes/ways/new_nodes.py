@@ -113,6 +113,7 @@ def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
             return True
         return any(node.status.allocatable.get(name, "0") not in ("0", 0) for name in requested_names)
 
+    # Rare means: less than half of the pool's nodes have them
     members = pools[pool]
     return has_devices(model) and 2 * sum(map(has_devices, members)) < len(members)
 

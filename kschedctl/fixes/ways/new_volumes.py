@@ -75,6 +75,7 @@ def iter_volume_creation_fixes(tried: TriedNode, claim: PersistentVolumeClaim) -
         yield _build_named_volume_fix(tried, claim, storage)
         return
 
+    # A new volume under a free name
     name = _find_free_volume_name(f"{claim.metadata.name}-volume", storage)
     volume = _build_volume_for_claim(tried, claim, name, storage)
     bind, volume_edit = build_claim_binding(claim, volume, storage)
@@ -396,10 +397,10 @@ def _build_storage_pool_enlargement_fix(class_name: str, pool: StoragePool, size
 def _build_new_storage_pool_fix(
     tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str
 ) -> Fix:
-    """Build the fix that adds a storage pool for the node's topology domain.
+    """Build the fix that adds a storage pool of this size for the node's topology domain.
 
     The domain is given by the node's values of the driver's topology labels or, if it has none of them, by its
-    hostname.
+    hostname. `pools` are the existing pools of the class, whose namespace the new pool gets.
     """
     class_name = get_claim_class(claim)
     node = tried.cycle.view.nodes.objects[tried.known_row]

@@ -105,7 +105,7 @@ def iter_fewer_devices_fixes(tried: TriedNode, fact: DevicesUnfit) -> Iterator[F
 def _build_container_request_change(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
     """Return a function that sets a container's request for a resource, and its limit as well if the limit is set.
 
-    `field` and `index` locate the container in the pod's spec.
+    `field` and `index` locate the container in the pod's spec. `name` is the resource, and `count` its new amount.
     """
 
     def change(pod: Pod) -> Pod:

@@ -213,7 +213,10 @@ def _build_constraint_field_fix(
     price: Price | None = None,
     **fields: object,
 ) -> Fix:
-    """Build the fix that sets the keyword arguments `fields` of the pod's constraint at this index."""
+    """Build the fix that sets the keyword arguments `fields` of the pod's constraint at this index.
+
+    `text` describes the fix, `cost` ranks it, and `weakens` says what the pod gives up.
+    """
 
     def change(pod: Pod) -> Pod:
         """Return the pod with the changed constraint."""

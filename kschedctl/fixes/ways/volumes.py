@@ -384,7 +384,10 @@ def _delay_binding(class_: StorageClass) -> StorageClass:
 def _build_class_recreation_fix(
     kind: FixKind, class_: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
 ) -> Fix:
-    """Build the fix that deletes a StorageClass and creates it with a change, since its fields are immutable."""
+    """Build the fix that deletes a StorageClass and creates it with a change, since its fields are immutable.
+
+    `text` describes the fix, and `cost` ranks it.
+    """
     key = ObjectKey.of(class_)
     commands = (kubectl.render_recreate(key, class_, change(class_)),)
     return Fix(

@@ -236,7 +236,10 @@ class PoolTypeCatalog:
         return PoolTypes(build_claim_template(node_pool, class_types, well_known_labels, relax_min_values=True))
 
     def _get_types_allowed_by_node_class(self, pool: NodePool) -> TypeColumns:
-        """Return the instance types that the pool's node class allows, or all types if the class is unknown."""
+        """Return the instance types that the pool's node class allows, or all types if the class is unknown.
+
+        The types are cached by node class.
+        """
         key = get_class_reference(pool) if self._classes.find_node_class(pool) else None
         if key not in self._columns:
             self._columns[key] = TypeColumns(self._classes.adjust_instance_types(pool, self._instance_types.types))

@@ -300,6 +300,7 @@ def iter_custom_workloads(subject: Subject) -> Iterator[Workload]:
     if not _is_custom_group(group) or not isinstance(spec, Mapping) or subject.kind in _DEPLOYERS:
         return
 
+    # Whether a field is a pod template is a guess, unless the API group is known
     remark = f" (in what looks like a pod template of a {subject.kind})"
     if group in _KNOWN_GROUPS or group.endswith(_ELASTIC):
         remark = ""

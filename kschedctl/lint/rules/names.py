@@ -126,7 +126,10 @@ def _find_unresolved_names(context: LintContext, references: Sequence[NameRefere
 
 
 def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
-    """Yield each reference of a workload, claim or volume to a claim, volume or StorageClass."""
+    """Yield each reference of a workload, claim or volume to a claim, volume or StorageClass.
+
+    Names may be empty, if the field that refers to an object is not set.
+    """
     for subject, path, name in iter_storage_class_names(
         context.list_linted_objects(PersistentVolumeClaim), context.workloads
     ):
@@ -315,6 +318,7 @@ def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
         names = {workload.subject.name for workload in workloads if workload.kind == limits.kind}
         if limits.name in names:
             continue
+        # A workload that another autoscaler scales is not meant
         unscaled_names = [name for name in names if (namespace, name) not in targets]
         similar_name = subject.name if subject.name in unscaled_names else ""
         similar_name = similar_name or find_similar_name(limits.name, unscaled_names)

@@ -285,6 +285,7 @@ def _suggest_dropping_host_access(denied: DeniedPod, standard: Standard) -> Iter
     """
     manifest: Writable = copy.deepcopy(dict(denied.manifest))
     dropped = []
+    # Drop each access whose removal changes the violations
     for access in _HOST_ACCESS:
         changed = copy.deepcopy(manifest)
         access.drop(changed.setdefault("spec", {}))
@@ -384,7 +385,7 @@ def _apply_restricted_context(manifest: JsonObject) -> JsonObject:
 
 
 def _build_weaker_level_step(namespace: Namespace, before: str, level: str) -> FixStep:
-    """Build the step that enforces a weaker Pod Security level in the namespace."""
+    """Build the step that enforces a weaker Pod Security level in the namespace instead of the level ``before``."""
     meta = namespace.metadata
     after = replace(namespace, metadata=replace(meta, labels={**meta.labels, ENFORCE: level}))
     summary = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
@@ -582,7 +583,7 @@ def _fit_container_to_limit_range(amounts: dict[str, Quantities], items: Iterabl
 
 
 def _combine_limit_range_bounds(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
-    """Return the strictest bounds that the items set for the resource."""
+    """Return the strictest bounds that the LimitRange items set for the resource with this name."""
     items = list(items)
     minima = [parse_quantities(item.min)[name] for item in items if name in item.min]
     maxima = [parse_quantities(item.max)[name] for item in items if name in item.max]
@@ -594,8 +595,8 @@ def _combine_limit_range_bounds(name: str, items: Iterable[LimitRangeItem]) -> _
 def _clamp_request_and_limit(amounts: _RequestAndLimit, bounds: _Bounds, resource: str) -> _RequestAndLimit:
     """Clamp the request and the limit to the bounds, and raise the request if the ratio requires it.
 
-    The limit is raised to the request if it is lower. A missing request is set if there is a minimum. A missing limit
-    stays missing.
+    ``resource`` decides how a raised request is rounded. The limit is raised to the request if it is lower. A missing
+    request is set if there is a minimum. A missing limit stays missing.
     """
     request, limit = amounts
     if bounds.maximum is not None and request is not None:
@@ -633,8 +634,8 @@ def _fit_container_sums_to_limit_range(containers: list[dict[str, Quantities]], 
 def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]], name: str, maximum: Quantity) -> None:
     """Lower the limit and the request of the largest container if their sums exceed the maximum.
 
-    A container with a request needs a limit, because the maximum applies to both. An amount stays if lowering it would
-    leave nothing.
+    ``name`` is the resource. A container with a request needs a limit, because the maximum applies to both. An amount
+    stays if lowering it would leave nothing.
     """
     for amounts in containers:
         if name in amounts[REQUESTS]:
@@ -656,7 +657,8 @@ def _lower_largest_container_to_maximum(containers: list[dict[str, Quantities]],
 def _raise_largest_container_to_minimum(containers: list[dict[str, Quantities]], name: str, minimum: Quantity) -> None:
     """Raise the request of the largest container if the sum of the requests is below the minimum.
 
-    If the request then exceeds the container's limit, raise the limit too. The amounts are changed in place.
+    ``name`` is the resource. If the request then exceeds the container's limit, raise the limit too. The amounts are
+    changed in place.
     """
     deficit = minimum.sub(_sum_resource_amounts(containers, REQUESTS, name))
     if deficit > ZERO:
@@ -672,7 +674,7 @@ def _get_amount(part: str, name: str, amounts: Mapping[str, Quantities]) -> Quan
 
 
 def _sum_resource_amounts(containers: Iterable[Mapping[str, Quantities]], part: str, name: str) -> Quantity:
-    """Sum the amounts of a resource over the containers."""
+    """Sum the requests or the limits (``part``) for the resource with this name over the containers."""
     total = ZERO
     for amounts in containers:
         total = total.add(_get_amount(part, name, amounts))
@@ -684,9 +686,10 @@ def _iter_changed_settings(
     after: Mapping[str, Mapping[str, Quantities]],
     written: Mapping[str, Mapping[str, Resources]],
 ) -> Iterator[ResourceSetting]:
-    """Yield the settings that differ between the original and the fitted amounts.
+    """Yield the settings whose amounts differ between ``before`` and ``after``.
 
-    ``written`` has the resources of the containers as the manifest has them, without defaults.
+    Both map containers to requests and limits. ``written`` has the resources of the containers as the manifest has
+    them, without defaults.
     """
     for name, amounts in after.items():
         location = f" in container {name}" if len(after) > 1 else ""

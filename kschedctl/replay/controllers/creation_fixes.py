@@ -325,7 +325,7 @@ def _extract_pod_spec(kind: str, document: JsonObject) -> JsonObject:
 
 
 def _edit_pod_spec(kind: str, document: JsonObject, steps: Sequence[FixStep]) -> JsonObject:
-    """Return the workload's manifest after the steps have edited its pod spec."""
+    """Return the manifest of a workload of this kind after the steps have edited its pod spec."""
     edited: Any = copy.deepcopy(dict(document))
     spec: Any = edited
     for part in (*POD_TEMPLATE_PATHS.get(kind, USUAL_TEMPLATE_PATH), "spec"):
@@ -372,7 +372,7 @@ def _build_object_change(change: FixObjectChange) -> dict[str, Json]:
 def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that sets the missing resources that a quota requires.
 
-    If none is missing, yield steps that raise quotas.
+    If none is missing, yield steps that raise quotas so that ``count`` pods are admitted.
     """
     unset_resources = resource_quota.find_unset_resources(stored)
     if unset_resources:

@@ -161,6 +161,7 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     if has_status or (min_available is None and max_unavailable is None):
         return pdb
 
+    # Count the selected pods and the healthy ones among them, as the controller does
     view = simulation.view
     covered = simulation.budgets.find_selected_pods(get_budget_key(pdb))[view.pods.info]
     leaving = view.pods.terminating[view.pods.info] & (view.node < 0)

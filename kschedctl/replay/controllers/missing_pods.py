@@ -150,6 +150,7 @@ def _explain_missing_job_pods(job: StoredJob, cluster: Cluster, owner: Owner) ->
     if spec.suspend:
         yield "it is suspended"
         return
+    # The Job is active: it waits after failures, or for its parallelism
     if status.failed:
         limit = DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
         yield f"{counted(status.failed, 'pod')} failed, of {limit:,} allowed; it creates the next one after a delay"

@@ -130,7 +130,10 @@ class _ClaimCreation:
         return True
 
     def _charge_claim_or_deny(self, claim: ResourceClaim) -> str:
-        """Charge the claim to its quotas and return "", or return why the API server denies it."""
+        """Charge the claim to its quotas, or return the message with which the API server denies it.
+
+        Return "" if the claim is charged.
+        """
         obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
         request = self.quotas.build_request(KIND, obj, claim.metadata.namespace, claim.metadata.name)
         try:

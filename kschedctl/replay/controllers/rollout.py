@@ -305,7 +305,8 @@ def _run_round(
 ) -> dict[Position, Outcome]:
     """Schedule the waiting pods once, and return all outcomes, including those of recreated pods.
 
-    Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round.
+    Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round. Their
+    outcomes come last, in the order of their positions.
     """
     nodes = simulation.view.node
 

@@ -245,7 +245,8 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
 def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
     """Return a manifest that creates pods like the owner's, or None if nothing suitable was read.
 
-    It is built from the youngest ReplicaSet of a Deployment, otherwise from the stored workload itself.
+    For a Deployment with ReplicaSets, it is built from the youngest ReplicaSet, otherwise from the stored workload
+    itself.
     """
     kind, namespace, name = owner
     replica_sets = [stored for stored in cluster.replica_sets if is_controlled_by(owner, stored)]

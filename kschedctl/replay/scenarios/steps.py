@@ -227,7 +227,10 @@ def fail_nodes(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> Ste
 
 
 def _find_nodes_in_group(cluster: Cluster, kind: str, name: str, get_group: Callable[[Node], str]) -> list[str]:
-    """Return the names of the nodes in a zone or pool. Raises UsageError if there are none."""
+    """Return the names of the nodes in the zone or pool of this name. Raises UsageError if there are none.
+
+    ``get_group`` returns a node's zone or pool, and ``kind`` is the word for it.
+    """
     groups = node_edits.group_nodes(cluster, get_group)
     if name not in groups:
         hint = f"existing {kind}s: {', '.join(groups)}" if groups else f"no node is in a {kind}"
@@ -295,6 +298,7 @@ def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) 
             "instance types are needed", hint="name files with instance types, or list the types under types"
         )
     now = cluster.provenance.read_at if cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")
+    # Launch the nodes, and add them with their DaemonSet pods
     launched = LaunchingPools(cluster, types, part.settings, now).grow_for_pending_pods(cluster)
 
     new_nodes = [node for nodes in launched.nodes.values() for node in nodes]

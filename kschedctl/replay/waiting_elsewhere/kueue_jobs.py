@@ -137,7 +137,11 @@ def _build_held_back_spec(job: Any) -> Any:
 
 
 def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
-    """Return the spec of an admitted job, with the flavors in its pod template and the number of admitted pods."""
+    """Return the spec of an admitted job, with the flavors in its pod template and the number of admitted pods.
+
+    A Job is resumed. Of a workload whose pods have Workloads of their own, the replicas are the admitted ones. The
+    number of pods of other workloads stays.
+    """
     job: Any = outlook.job
     if isinstance(job, Pod):
         return add_expected_flavors(job, outlook, cluster).spec
@@ -374,7 +378,10 @@ class _NewJobs:
         return (build_group_workload(tuple(members.values()), queue, self._builder),)
 
     def _record_shared_workloads(self, owners: Sequence[Owner], build: Callable[[], tuple[KueueWorkload, ...]]) -> None:
-        """Record the Workloads that these jobs share, or why there are none."""
+        """Record the Workloads that ``build`` returns for these jobs together.
+
+        If ``build`` raises InputError, record the error as the reason why the jobs have no Workload.
+        """
         try:
             workloads = build()
         except InputError as error:
@@ -388,7 +395,10 @@ class _NewJobs:
         return list(by_key.values())
 
     def build_outlook(self, owner: Owner, job: Struct, queues: WaitingQueues, now: str) -> JobOutlook:
-        """Build the outlook of a job that Kueue manages."""
+        """Build the outlook of a job that Kueue manages. ``now`` is the RFC 3339 time for its age, or empty.
+
+        The outlook of a pod of a group has the pod's role, which names its pod set.
+        """
         if owner in self._problems:
             return _build_problem_outlook(owner, job, self.queues[owner], self._problems[owner], now)
         role = compute_role_hash(job.spec) if isinstance(job, Pod) and get_group_name(job) else ""
@@ -396,7 +406,10 @@ class _NewJobs:
 
 
 def _build_problem_outlook(owner: Owner, job: Any, queue: str, problem: InputError, now: str) -> JobOutlook:
-    """Build the outlook of a job without a Workload: Kueue creates none, or the job's integration is not replayed."""
+    """Build the outlook of a job without a Workload: Kueue creates none, or the job's integration is not replayed.
+
+    ``queue`` is the LocalQueue that the job names, and ``problem`` the reason.
+    """
     is_unknown = isinstance(problem, NotIntegratedError)
     headline = f"waits for {KUEUE}, in LocalQueue {queue}: {problem.what}"
     report = build_waiting_entry(
@@ -480,7 +493,7 @@ def _find_job_wait_reason(shown: KueueWorkload | None, queues: WaitingQueues) ->
 def _build_job_headline(reason: WaitReason, admitted: int, count: int, parts: str) -> str:
     """Build the headline for a job: the reason of one Workload, and how many of several are admitted.
 
-    ``parts`` says what has a Workload of its own: pods or replicas.
+    ``count`` is the job's number of Workloads. ``parts`` says what has a Workload of its own: pods or replicas.
     """
     if count == 1:
         return reason.headline

@@ -41,8 +41,8 @@ def place_admitted_pods(
 ) -> dict[str, PodPlacement]:
     """Place the pods of all Workloads in the order in which they get quota, after their victims are gone.
 
-    Return the placements, keyed by Workload. ``jobs`` maps these keys to the objects that the Workloads stand for.
-    Workloads after the first 20,000 pods are left out.
+    Return the placements, keyed by Workload, or {} if no Workload gets quota. ``jobs`` maps these keys to the objects
+    that the Workloads stand for. Workloads after the first 20,000 pods are left out.
     """
     stored = {
         f"{workload.metadata.namespace}/{workload.metadata.name}": workload for workload in cluster.kueue_workloads
@@ -168,7 +168,11 @@ def _list_assigned_hosts(assigned: PodSetAdmission) -> list[str]:
 def find_victim_pods(
     cluster: Cluster, outlooks: Iterable[WorkloadOutlook], jobs: Mapping[str, Owner | None]
 ) -> set[tuple[str, str]]:
-    """Return the namespace and name of each pod of the preempted Workloads."""
+    """Return the namespace and name of each pod of the preempted Workloads.
+
+    ``jobs`` maps the keys of Workloads to the objects that they stand for. The set is empty if no Workload is
+    preempted.
+    """
     preempted_workloads = {victim for outlook in outlooks for victim in outlook.victims}
     if not preempted_workloads:
         return set()

@@ -23,7 +23,10 @@ _OPERATED = tuple(
 
 
 def iter_resources_without_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the custom resources that want more pods than exist."""
+    """Yield reports on the custom resources that want more pods than exist.
+
+    ``now`` is the RFC 3339 time for their ages, or empty.
+    """
     pod_index = _PodIndex(cluster)
     for kind in _OPERATED:
         for resource in getattr(cluster, kind.field):
@@ -44,6 +47,7 @@ def _build_resource_report(
         return None
     meta = resource.metadata
     existing = pod_index.count_pods(kind, resource)
+    # A resource with an unknown number of pods waits only if it has none
     if resource.expected_pods is None:
         missing = None
         wants_more = not existing
@@ -128,7 +132,10 @@ _SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 
 
 def iter_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the PodGroups of Coscheduling that have not started and have fewer pods than minMember."""
+    """Yield reports on the PodGroups of Coscheduling that have not started and have fewer pods than minMember.
+
+    ``now`` is the RFC 3339 time for their ages, or empty.
+    """
     if not cluster.coscheduling_pod_groups:
         return
     members: Counter[tuple[str, str]] = Counter()
@@ -153,7 +160,10 @@ def iter_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[Wai
 
 
 def iter_waiting_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount."""
+    """Yield reports on the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount.
+
+    PodGroups that are no gangs are left out. ``now`` is the RFC 3339 time for their ages, or empty.
+    """
     if not cluster.pod_groups:
         return
     members: Counter[tuple[str, str | None]] = Counter()

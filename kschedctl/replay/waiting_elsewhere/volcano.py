@@ -39,7 +39,10 @@ _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
 def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the PodGroups that are not admitted by their Queue, and on Inqueue PodGroups without pods."""
+    """Yield reports on the PodGroups that are not admitted by their Queue, and on Inqueue PodGroups without pods.
+
+    PodGroups that have ended are left out. ``now`` is the RFC 3339 time for their ages, or empty.
+    """
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
@@ -64,7 +67,10 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
 
 
 def iter_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield reports on the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
+    """Yield reports on the Jobs of Volcano that have neither a PodGroup nor a pod yet.
+
+    Only Jobs in a waiting phase are considered. ``now`` is the RFC 3339 time for their ages, or empty.
+    """
     with_group = {find_pod_group_owner(group, cluster) for group in cluster.volcano_pod_groups}
     for job in cluster.volcano_jobs:
         owner, state = Owner("Job", job.metadata.namespace, job.metadata.name), job.status.state
@@ -143,8 +149,8 @@ class _Queues:
     def explain_unplaceable_pod(self, group: VolcanoPodGroup) -> str:
         """Return a clause about a pod of the group that requests more than any node has.
 
-        Return an empty string if there is no such pod, or if nodes were not read. Raises QuantityError for a malformed
-        amount.
+        Return an empty string if there is no such pod, or if nodes were not read. Results are cached. Raises
+        QuantityError for a malformed amount.
         """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:
@@ -174,7 +180,10 @@ class _WaitReason(NamedTuple):
 
 
 def _find_wait_reason(group: VolcanoPodGroup, queues: _Queues) -> _WaitReason:
-    """Return the reason why a PodGroup waits: for its pods, a missing or closed Queue, or resources of its Queue."""
+    """Return the reason why a PodGroup waits: for its pods, a missing or closed Queue, or resources of its Queue.
+
+    If an amount is malformed, the reason is the last message of the PodGroup's conditions.
+    """
     if group.status.phase == "Inqueue":
         return _WaitReason(f"is admitted by {VOLCANO}'s queue, but none of its pods exists yet")
     name = group.spec.queue or DEFAULT_QUEUE

@@ -7,6 +7,8 @@ from small import HOSTNAME, Json, node, pod
 
 from kschedctl import Cluster, remedies
 from kschedctl.fixes.search import RemedyWishes
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.placements import EvictionChain
 from kschedctl.reports.remedy import Remedy, sort_incomplete_fixes
 
@@ -360,3 +362,19 @@ def test_the_claims_of_a_removed_replica_are_lost_as_the_stateful_set_says(
     wishes = RemedyWishes(1, only=frozenset({"ScaleDown"}))
     (remedy,) = remedies(Cluster.from_objects(documents), "d/p", wishes).remedies
     assert remedy.weakens == f"StatefulSet d/db loses one replica{clause}"
+
+
+@pytest.mark.parametrize("by", ["author", "operator", ""])
+def test_an_answer_without_fixes_says_so(by: str) -> None:
+    """Only the operator can uncordon the node or add one."""
+    cordoned = node("n1")
+    cordoned["spec"]["unschedulable"] = True
+    wishes = RemedyWishes(1, by=by, without=frozenset({"Tolerate"}))
+    report = remedies(Cluster.from_objects([cordoned, pod("p")]), "d/p", wishes)
+    assert report.lacks_fixes is (by == "author")
+    sentence = "no fix was found; others may help, since --by, --only or --without left some out"
+    assert (sentence in report.summary().warnings) is (by == "author")
+    for name in ("table", "markdown"):
+        shown = " ".join(RENDERERS[name](report, Style()).split()).lower()
+        assert ("others may help" in shown) is (by == "author")
+        assert ("no fix was found" in shown) is (by == "author")

@@ -170,12 +170,13 @@ def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> It
 
     Pools without removable nodes are left out.
     """
-    removable_rows = [*emptying.empty.tolist(), *(view.nodes.index[emptied.node] for emptied in emptying.emptied)]
+    empty_rows = [row for row in emptying.empty.tolist() if view.nodes.names[row] != emptying.last]
+    removable_rows = [*empty_rows, *(view.nodes.index[emptied.node] for emptied in emptying.emptied)]
     removable_counts = Counter(pools.code[removable_rows].tolist())
     for code, count in removable_counts.most_common():
         pool_rows = [row for row in removable_rows if pools.code[row] == code]
         saves = select_reported_amounts(view, view.allocatable[pool_rows].sum(axis=0))
-        empty_nodes = tuple(view.nodes.names[row] for row in emptying.empty.tolist() if pools.code[row] == code)
+        empty_nodes = tuple(view.nodes.names[row] for row in empty_rows if pools.code[row] == code)
         yield PoolSavings(pools.names[code], count, len(empty_nodes), saves, empty_nodes)
 
 
@@ -208,9 +209,11 @@ def _build_headline(
     needed = [kept.node for kept in emptying.kept if kept.lets_run]
     if needed:  # these nodes were tried, so the last part is about the tried nodes
         parts[-1] += f" ({first_few(needed)} {agreeing(len(needed), 'is', 'are')} kept for pending pods)"
-    is_removable = bool(empty_count or emptying.emptied)
+    is_removable = bool(empty_count > bool(emptying.last) or emptying.emptied)
     if is_removable:
         parts[-1] += describe_condition(uncounted)
+    if emptying.last:
+        parts[0] += f", of which {emptying.last} has to stay as the last ready node"
     parts.insert(len(parts) if is_removable else 0, _format_stranded_shares(view, pools, stranded))
     if unready:
         parts.append(left_out)

@@ -51,7 +51,7 @@ TS_MISSING = Rule(
 
 
 def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]:
-    """Report a workload whose replicas are spread by zone or another label but may share a node."""
+    """Report a serving workload whose replicas are spread by zone or another label but may share a node."""
     spec = workload.spec
     keys = {term.topology_key for path, term in iter_pod_affinity_terms(workload) if "podAntiAffinity" in path}
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
@@ -232,7 +232,7 @@ AF_ANTI_EVERYTHING = Rule(
 def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Problem]:
     """Find required anti-affinity between more replicas than most clusters have zones or regions.
 
-    With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
+    Only serving workloads are considered. With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
     """
     if context.cluster is not None:
         return
@@ -262,7 +262,8 @@ AF_ANTI_MANY_REPLICAS = Rule(
 def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
     """Find Deployments whose rollout must start a new pod first, although anti-affinity leaves no domain for it.
 
-    With a cluster, ``af-rollout-deadlock`` replays the rollout instead.
+    Only Deployments with several replicas are considered. With a cluster, ``af-rollout-deadlock`` replays the rollout
+    instead.
     """
     if context.cluster is not None:
         return
@@ -309,7 +310,11 @@ def _lacks_spare_domain(workload: Workload, term: RequiredTerm) -> bool:
 
 
 def find_daemon_sets_kept_off_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find DaemonSets with anti-affinity or a hard spread constraint that keeps their pods away from some nodes."""
+    """Find DaemonSets with anti-affinity or a hard spread constraint that keeps their pods away from some nodes.
+
+    Only terms and constraints that select the DaemonSet's own pods are considered. Terms and constraints for hostnames
+    do no harm.
+    """
     daemon_sets = [workload for workload in context.workloads if workload.kind == "DaemonSet"]
     for workload in daemon_sets:
         for term in iter_required_anti_affinity(workload):

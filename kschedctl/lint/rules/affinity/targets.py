@@ -107,6 +107,7 @@ def find_misspelt_terms(context: LintContext) -> Iterator[Problem]:
                 continue
             own_namespace_only = not term.namespaces and term.namespace_selector is None
             namespaces = [workload.namespace] if own_namespace_only else list(all_labels)
+            # A term for other namespaces is compared with the labels in all namespaces
             term_labels = {namespace: all_labels[namespace] for namespace in namespaces}
             for label, similar_label, owner in _iter_misspelt_labels(context, workload, term, term_labels):
                 pods = "the workload's own pods" if owner is workload else f"the pods of {owner.subject}"
@@ -145,6 +146,7 @@ def _iter_misspelt_labels(
             similar = labels.find_similar_label(key, value)
             if similar is None:
                 continue
+            # The similar label has to be in the same cluster
             owners = [w for w in similar.workloads if context.variants.can_coexist(workload.subject, w.subject)]
             if owners:
                 owner = workload if workload in owners else owners[0]
@@ -240,7 +242,10 @@ AF_OTHER_NAMESPACE = Rule(
 
 
 def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
-    """Find required anti-affinity with fewer usable domains than replicas, confirmed by a replay."""
+    """Find required anti-affinity with fewer usable domains than replicas, confirmed by a replay.
+
+    Terms that do not match the workload's own pods are left out, and so are terms whose label some usable nodes lack.
+    """
     facts = context.facts
     for workload in context.workloads:
         for term in iter_required_anti_affinity(workload):
@@ -288,6 +293,7 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
         rows = np.flatnonzero(facts.get_eligible_nodes(workload))
         surge, unavailable = workload.compute_surge_and_unavailable()
         must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
+        # As many replicas as nodes: only a rollout has too few
         is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
         excess = workload.highest_replicas - len(rows)
         has_too_few_nodes = excess > 0 or is_rollout_stuck
@@ -319,7 +325,10 @@ HP_HOSTPORT_OVER_NODES = Rule(
 
 
 def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
-    """Find Deployments whose rollout cannot start because an old pod is in every domain, confirmed by a replay."""
+    """Find Deployments whose rollout cannot start because an old pod is in every domain, confirmed by a replay.
+
+    Only manifests of Deployments are considered that have to start a new pod before an old one stops.
+    """
     facts = context.facts
     for workload in context.workloads:
         surge, unavailable = workload.compute_surge_and_unavailable()

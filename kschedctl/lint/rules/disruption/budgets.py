@@ -19,7 +19,8 @@ from kschedctl.text.counts import counted
 def find_zero_disruption_budgets(context: LintContext) -> Iterator[Problem]:
     """Find PodDisruptionBudgets that never allow an eviction.
 
-    A minAvailable that is a number is judged only if the budget selects exactly one workload.
+    A minAvailable that is a number is judged only if the budget selects exactly one workload, and only if this workload
+    runs permanently.
     """
     for subject, budget, workloads in context.iter_disruption_budgets():
         spec = budget.spec

@@ -99,7 +99,10 @@ DRAIN_ORDER_DEADLOCK = Rule(
 
 
 def _find_blocking_budgets(context: LintContext) -> dict[int, list[Subject]]:
-    """Return, by node row, the PodDisruptionBudgets that allow no disruptions and cover a pod on the node."""
+    """Return the cluster's PodDisruptionBudgets that allow no disruptions, by the row of each node with a covered pod.
+
+    Budgets with an invalid selector are left out.
+    """
     assert context.cluster is not None
     view = context.facts.view
     pods = view.pods

@@ -72,7 +72,10 @@ PC_SYSTEM_PREFIX = Rule(
 
 
 def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that are the global default although another class of the cluster is one too."""
+    """Find PriorityClasses that are the global default although another class of the cluster is one too.
+
+    The message names the class with the lowest value, which would apply.
+    """
     defaults = [item for item in context.list_all_items(PriorityClass) if item.value.global_default]
     for subject, priority_class in context.list_linted_objects(PriorityClass):
         if not priority_class.global_default:
@@ -315,9 +318,9 @@ PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
 
 
 def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that no longer exist although bound pods use them.
+    """Find PriorityClasses that no longer exist although bound pods of the cluster use them.
 
-    Each class is reported at the first of the pods. Finds nothing if not all classes are known.
+    Each class is reported once, at the first of these pods. Finds nothing if not all classes are known.
     """
     assert context.cluster is not None
     if not _are_classes_known(context):
@@ -353,7 +356,10 @@ PC_DELETED_IN_USE = Rule(
 
 
 def find_owners_with_mixed_priorities(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose pods have different priorities."""
+    """Find workloads of the cluster whose pods have different priorities.
+
+    Pods without a priority do not count.
+    """
     assert context.cluster is not None
     for (kind, namespace, name), pods in group_pods_by_owner(context.cluster).items():
         priorities = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
@@ -377,7 +383,7 @@ PC_GLOBAL_DEFAULT_DRIFT = Rule(
 
 
 def find_unused_priority_classes(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that no pod and no linted workload uses.
+    """Find PriorityClasses that no pod of the cluster and no linted workload uses.
 
     The global default and the system's classes are left out. Finds nothing if not all pods are known.
     """

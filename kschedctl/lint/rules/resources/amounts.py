@@ -179,10 +179,10 @@ RQ_ABSURD = Rule(
 
 
 def _describe_wrong_unit(name: str, text: str | int | float, amounts: Resources) -> str:
-    """Describe why the unit of an amount looks wrong, or return "" if the amount is plausible.
+    """Describe why the unit of the amount ``text`` looks wrong, or return "" if the amount is plausible.
 
-    ``amounts`` are all requests or limits of the container: many cores are plausible together with much memory. If one
-    of them is invalid, nothing is judged.
+    ``name`` is the resource. ``amounts`` are all requests or limits of the container: many cores are plausible together
+    with much memory. If one of them is invalid, nothing is judged.
     """
     try:
         quantities = parse_quantities(amounts)

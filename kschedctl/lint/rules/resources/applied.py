@@ -33,7 +33,8 @@ PLUGINS_WITH_OWN_RULES = frozenset({"Priority"})
 def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     """Find workloads in manifests whose pods the API server of the cluster would deny.
 
-    Finds nothing without a cluster, or if the manifests themselves describe the cluster.
+    Kinds that could deny pods but could not be read are recorded as gaps. Finds nothing without a cluster, or if the
+    manifests themselves describe the cluster.
     """
     cluster = context.cluster
     if cluster is None or context.is_self_described:
@@ -95,6 +96,7 @@ class _AdmissionReplay:
         metadata.pop("name", None)
         pod = {"kind": "Pod", "metadata": metadata, "spec": _add_claim_volumes(spec, subject.name, subject.document)}
 
+        # Running pods are already charged to the quotas
         quotas: tuple[ResourceQuota, ...] = ()
         if not self.context.facts.list_node_rows_of_pods(workload):
             if namespace not in self.remaining_quotas:

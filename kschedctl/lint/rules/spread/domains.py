@@ -63,7 +63,10 @@ def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
 
 
 def find_topology_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
-    """Find hard spread constraints whose topologyKey no eligible node has, confirmed by a replay."""
+    """Find hard spread constraints whose topologyKey no eligible node has, confirmed by a replay.
+
+    Workloads without an eligible node are left out.
+    """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         eligible = context.facts.get_eligible_nodes(workload)
         labelled = context.facts.get_nodes_with_label(constraint.topology_key)
@@ -265,7 +268,10 @@ def _group_spreads_by_workload(context: LintContext) -> dict[Workload, list[Hard
 
 
 def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose hard constraints can each be met alone but not together, confirmed by replays."""
+    """Find workloads whose hard constraints can each be met alone but not together, confirmed by replays.
+
+    At most `MAX_PLACED` replicas are placed. Workloads are replayed only if their constraints may conflict.
+    """
     facts = context.facts
     for workload, spreads in _group_spreads_by_workload(context).items():
         if len(spreads) < 2 or not _may_constraints_conflict(context, spreads, workload.highest_replicas):
@@ -316,10 +322,12 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
             continue
         if not _may_domains_lack_room(context, spreads, count):
             continue
+        # Replay with the constraints and without them
         rows = facts.place_without_movable_pods(workload, count)
         unspread = replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=()))
         if not 0 < len(rows) < count or facts.count_placeable_pods(unspread, count) < count:
             continue
+        # Leave workloads to the rules about a more specific cause
         workload_context = replace(context, workloads=(workload,))
         if any(next(check(workload_context), None) for check in (*specific_checks, find_conflicting_constraints)):
             continue
