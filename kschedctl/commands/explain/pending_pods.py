@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import numpy as np
+
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
@@ -14,6 +16,7 @@ from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGrou
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
+from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.unknown import VERDICT, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 from kschedctl.reports.new_node import NodeGrowth
@@ -94,7 +97,9 @@ def report_pending_pods(
         report = add_objects_waiting_elsewhere(report, cluster, namespace, now)
         report = replace(report, unknown=merge_unknown_kinds((report.unknown, find_unread_kinds(cluster))))
     pending_elsewhere = 0 if pods else len(find_pending_pods(cluster, None))
-    return replace(report, elsewhere=pending_elsewhere)
+    view = scheduler.view
+    unready_nodes = tuple(view.nodes.names[row] for row in np.flatnonzero(find_unready_nodes(view)).tolist())
+    return replace(report, elsewhere=pending_elsewhere, unready_nodes=unready_nodes)
 
 
 def add_objects_waiting_elsewhere(
